@@ -1,0 +1,56 @@
+"""What was said in a channel, as the context engine sees it: plain values, nothing of Discord's objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or webhook
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who spoke. `agent` is the key of one of our agents ("claude"), None for anyone else."""
+
+    id: int
+    name: str
+    kind: Kind
+    agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file at a message. `size` in bytes; `media_type` as Discord says it, "" when unknown."""
+
+    id: int
+    filename: str
+    url: str
+    size: int
+    media_type: str = ""
+
+    @property
+    def is_picture(self) -> bool:
+        return self.media_type.startswith("image/")
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """One emoji at a message; `by` names who gave it where that is known, `count` is what Discord says."""
+
+    emoji: str
+    by: tuple[str, ...] = ()
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message. `created_at` in unix seconds; `text` has mentions, channels and roles already as names."""
+
+    id: int
+    speaker: Speaker
+    text: str
+    created_at: float
+    reply_to: int | None = None
+    attachments: tuple[Attachment, ...] = ()
+    reactions: tuple[Reaction, ...] = field(default=())
+    edited: bool = False

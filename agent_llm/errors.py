@@ -1,0 +1,117 @@
+"""What can go wrong with a model.
+
+    ModelError                  anything below; carries provider, model, status, request_id
+      Retryable                 worth another try inside the deadline; may carry retry_after
+        RateLimited             429
+        ServerFailed            5xx, overloaded
+        ConnectionFailed        no connection, or one cut in mid-answer
+      TimedOut                  the call's whole time is used up
+      Final                     another try would end the same way
+        BadKey                  401, 403
+        QuotaUsedUp             the account has no money or quota left
+        BadRequest              400, 404, 413, 422: our request or the model's name is wrong
+        Refused                 the model or its filter declined to answer
+        BadAnswer               an answer that cannot be read: empty, cut off, wrong shape
+        CannotDraw              no picture model here
+
+The text of a ModelError names the kind in one line and never holds a key or a prompt.
+"""
+
+from __future__ import annotations
+
+
+class ModelError(Exception):
+    """Base of everything that can go wrong with a model."""
+
+    kind = "the model failed"
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        provider: str = "",
+        model: str = "",
+        status: int | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(detail or self.kind)
+        self.detail, self.provider, self.model = detail, provider, model
+        self.status, self.request_id = status, request_id
+
+    def __str__(self) -> str:
+        facts = [f"provider={self.provider}", f"model={self.model}"]
+        if self.status is not None:
+            facts.append(f"status={self.status}")
+        if self.request_id:
+            facts.append(f"request_id={self.request_id}")
+        return f"{self.kind} ({' '.join(facts)}){': ' + self.detail if self.detail else ''}"
+
+
+class Retryable(ModelError):
+    """Worth another try inside the deadline. `retry_after` is in seconds, None when the provider said nothing."""
+
+    retry_after: float | None = None
+
+
+class RateLimited(Retryable):
+    """The provider asks for fewer requests (429)."""
+
+    kind = "the provider asks for fewer requests"
+
+
+class ServerFailed(Retryable):
+    """The provider's server failed or is overloaded (5xx)."""
+
+    kind = "the provider's server failed"
+
+
+class ConnectionFailed(Retryable):
+    """No connection, or one that was cut."""
+
+    kind = "no connection to the provider"
+
+
+class TimedOut(ModelError):
+    """The call's whole time is used up."""
+
+    kind = "the model took too long"
+
+
+class Final(ModelError):
+    """Another try would end the same way."""
+
+
+class BadKey(Final):
+    """The API key is refused (401, 403)."""
+
+    kind = "the API key was refused"
+
+
+class QuotaUsedUp(Final):
+    """The account has no money or quota left."""
+
+    kind = "the provider account's quota is used up"
+
+
+class BadRequest(Final):
+    """The request or the model's name is wrong (400, 404, 413, 422)."""
+
+    kind = "the provider did not accept the request"
+
+
+class Refused(Final):
+    """The model or its filter declined to answer."""
+
+    kind = "the model declined to answer"
+
+
+class BadAnswer(Final):
+    """An answer that cannot be read."""
+
+    kind = "the model's answer could not be read"
+
+
+class CannotDraw(Final):
+    """No picture model here."""
+
+    kind = "this model does not draw"

@@ -1,0 +1,133 @@
+"""What goes to a model and what comes back, in no provider's own shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+Role = Literal["user", "assistant"]
+StopReason = Literal["stop", "length", "refusal", "other"]
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture as bytes. `media_type` is one of image/png, image/jpeg, image/gif, image/webp."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of a history. `cache` marks the end of the part that stays the same from call to call."""
+
+    role: Role
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    cache: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What frames a history: `system` before it (stable to the byte), `text` after it (what changes).
+
+    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search. `timeout` is
+    in seconds, for all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and
+    stand-ins; they are never sent.
+    """
+
+    text: str
+    system: str = ""
+    pictures: tuple[Picture, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    schema_name: str = "decision"
+    search: bool = False
+    max_output_tokens: int = 4000
+    timeout: float = 75.0
+    cache_key: str | None = None
+    labels: Mapping[str, str] = NO_LABELS
+
+    @classmethod
+    def of(cls, prompt: Prompt | str) -> Prompt:
+        """A plain string is a prompt with nothing around it."""
+        return cls(text=prompt) if isinstance(prompt, str) else prompt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens, calls and US dollars. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones."""
+
+    model: str = ""
+    calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    searches: int = 0
+    pictures: int = 0
+    text_cost_usd: float = 0.0
+    picture_cost_usd: float = 0.0
+
+    @property
+    def cost_usd(self) -> float:
+        return self.text_cost_usd + self.picture_cost_usd
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum; keeps the first named model."""
+        return replace(
+            self,
+            model=self.model or other.model,
+            calls=self.calls + other.calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            searches=self.searches + other.searches,
+            pictures=self.pictures + other.pictures,
+            text_cost_usd=self.text_cost_usd + other.text_cost_usd,
+            picture_cost_usd=self.picture_cost_usd + other.picture_cost_usd,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A page that a search-backed answer rests on."""
+
+    title: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model asks for."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A finished completion. `text` never contains reasoning."""
+
+    text: str
+    usage: Usage = Usage()
+    model: str = ""
+    request_id: str | None = None
+    stop: StopReason = "stop"
+    sources: tuple[Source, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """A generated picture."""
+
+    picture: Picture
+    usage: Usage = Usage()
+    model: str = ""

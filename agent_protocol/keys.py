@@ -1,0 +1,59 @@
+"""Every Redis channel and key name, once. All begin `agent:{name}:` or `coordinator:`; every key has an end or a bound."""
+
+from __future__ import annotations
+
+COORDINATOR_OWNER = "coordinator:owner"
+COORDINATOR_COMMANDS = "coordinator:commands"
+COORDINATOR_ACTIVITY = "coordinator:activity"
+
+
+def instructions(agent: str) -> str:
+    return f"agent:{agent}:instructions"
+
+
+def results(agent: str) -> str:
+    return f"agent:{agent}:results"
+
+
+def ready(agent: str) -> str:
+    return f"agent:{agent}:ready"
+
+
+def owner(agent: str) -> str:
+    return f"agent:{agent}:owner"
+
+
+def turn(agent: str, turn_id: str) -> str:
+    return f"agent:{agent}:turn:{turn_id}"
+
+
+def daily_count(agent: str, date: str) -> str:
+    return f"agent:{agent}:count:{date}"
+
+
+def cooldown(agent: str, channel_id: int) -> str:
+    return f"agent:{agent}:cooldown:{channel_id}"
+
+
+def cost(agent: str, date: str) -> str:
+    return f"agent:{agent}:cost:{date}"
+
+
+def schedule(date: str) -> str:
+    return f"coordinator:schedule:{date}"
+
+
+def channel_queue(date: str) -> str:
+    return f"coordinator:channel_queue:{date}"
+
+
+def starter_queue(channel_id: int) -> str:
+    return f"coordinator:starter_queue:{channel_id}"
+
+
+def conversation(channel_id: int) -> str:
+    return f"coordinator:conversation:{channel_id}"
+
+
+def reactive_cooldown(channel_id: int) -> str:
+    return f"coordinator:reactive_cooldown:{channel_id}"

@@ -1,0 +1,193 @@
+"""The wire, version 1: what the coordinator and the agents say to each other over Redis pub/sub.
+
+Anyone may speak it, so reading is lenient (unknown fields ignored, a null is the same as a missing field, numbers may
+come as text) and never raises: `read_instruction` and `read_result` log a warning and return what could be made of the
+message. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+PROTOCOL_VERSION = 1
+DEFAULT_DEADLINE_SECONDS = 90.0
+MAX_WIRE_BYTES = 1_000_000
+
+log = logging.getLogger(__name__)
+
+
+class WireMessage(BaseModel):
+    """Base of everything on the wire: frozen, forward-compatible, nulls defaulted."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_means_missing(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: value for key, value in data.items() if value is not None}
+        return data
+
+    def to_wire(self) -> str:
+        return self.model_dump_json()
+
+
+class HistoryEntry(WireMessage):
+    """One line of a conversation as the coordinator recorded it.
+
+    `text` carries reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as `[posted image: "prompt" → URL]`.
+    """
+
+    agent: str
+    text: str = ""
+    message_id: int | None = None
+
+
+class Instruction(WireMessage):
+    """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    instruction_id: str
+    action: str = "decide"
+    channel_id: int
+    channel_theme: str = "casual"
+    round_number: int = 1
+    conversation_id: str = ""
+    conversation_history: tuple[HistoryEntry, ...] = ()
+    is_conversation_starter: bool = False
+    # additions
+    deadline: float | None = None  # unix seconds; nothing is posted after it
+    topic: str | None = None  # what the starter named
+    trigger_message_id: int | None = None  # set on a reactive turn: the person's message that brought it about
+
+
+class Usage(WireMessage):
+    """What one turn consumed, for summaries; money in US dollars."""
+
+    model: str = ""
+    calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    searches: int = 0
+    pictures: int = 0
+    cost_usd: float = 0.0
+
+
+class Result(WireMessage):
+    """Agent → coordinator, on `agent:{name}:results`: exactly one for each readable instruction."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    instruction_id: str
+    agent_name: str
+    skipped: bool = False
+    text: str | None = None
+    image_url: str | None = None
+    emoji_reacted: str | None = None
+    message_id: int | None = None
+    # additions
+    reason: str | None = None  # why nothing was posted: "skipped", "cooldown", "daily_limit", "busy", ...
+    react_to_message_id: int | None = None
+    image_prompt: str | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+    usage: Usage | None = None
+
+
+class MentionNotice(WireMessage):
+    """Agent → coordinator, on `agent:{name}:results`: a person was answered; others may want to join in."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    event: Literal["human_mention_response"] = "human_mention_response"
+    agent_name: str
+    channel_id: int
+    message_id: int | None = None
+    trigger_message_id: int | None = None
+
+
+class Command(WireMessage):
+    """Owner or console → coordinator, on `coordinator:commands`. `command` is an open set; unknown ones are logged."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    command: str
+    channel_id: int | None = None
+    theme: str | None = None
+    agent_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableInstruction:
+    """Version and id could be read and nothing else: owed one skipped result with this reason."""
+
+    instruction_id: str
+    reason: str
+
+
+W = TypeVar("W", bound=WireMessage)
+
+
+def _decode(raw: bytes | str, what: str) -> dict[str, Any] | None:
+    """JSON object of a version that we speak, or None after one warning."""
+    if len(raw) > MAX_WIRE_BYTES:
+        log.warning("%s dropped: %d bytes is over the limit of %d", what, len(raw), MAX_WIRE_BYTES)
+        return None
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        log.warning("%s dropped: not JSON (%s)", what, type(error).__name__)
+        return None
+    if not isinstance(data, dict):
+        log.warning("%s dropped: a JSON %s where an object was expected", what, type(data).__name__)
+        return None
+    version = data.get("protocol_version", PROTOCOL_VERSION)
+    if isinstance(version, bool) or version not in (PROTOCOL_VERSION, str(PROTOCOL_VERSION)):
+        log.warning("%s dropped: protocol version %.20r, this program speaks %d", what, version, PROTOCOL_VERSION)
+        return None
+    return data
+
+
+def _validate(model: type[W], data: dict[str, Any], what: str) -> W | None:
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        fields = ", ".join(sorted({".".join(map(str, e["loc"])) or "message" for e in error.errors()})[:5])
+        log.warning("%s dropped: wrong or missing %s", what, fields)
+        return None
+
+
+def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | None:
+    """What came on an instructions channel; None when not even an id to answer to could be read."""
+    data = _decode(raw, "instruction")
+    if data is None:
+        return None
+    instruction = _validate(Instruction, data, "instruction")
+    if instruction is not None:
+        return instruction
+    instruction_id = data.get("instruction_id")
+    if isinstance(instruction_id, (str, int)) and not isinstance(instruction_id, bool) and str(instruction_id):
+        return UnreadableInstruction(str(instruction_id)[:200], "invalid")
+    return None
+
+
+def read_result(raw: bytes | str) -> Result | MentionNotice | None:
+    """What came on a results channel; None for anything that is neither."""
+    data = _decode(raw, "result")
+    if data is None:
+        return None
+    if "event" in data:
+        if data["event"] == "human_mention_response":
+            return _validate(MentionNotice, data, "mention notice")
+        log.debug("event %.40r on a results channel is not known here", data["event"])
+        return None
+    return _validate(Result, data, "result")
+
+
+def read_command(raw: bytes | str) -> Command | None:
+    data = _decode(raw, "command")
+    return None if data is None else _validate(Command, data, "command")
