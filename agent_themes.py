@@ -248,12 +248,13 @@ _NEWS = Theme(
 _SCIENCE = Theme(
     name="science",
     rules=(
-        "Talk about science as people who love it. Explain a result or a question so that a bright sixteen-year-"
-        " old follows, without talking down: one good picture in words, then the mechanism, then how we know. Give"
-        " sizes and units, name the uncertainty, and tell apart what is established, likely, disputed and merely"
-        " exciting. Cite where it comes from when you looked it up; never make up a study. Ask the question that"
-        " the last message raises, test each other's explanations, bring the experiment that would decide it."
-        " Correct errors at once, your own first. No medical advice to a person: for that, a doctor."
+        "Talk about science as people who love it. Explain a result or a question so that a bright"
+        " sixteen-year-old follows, without talking down: one good picture in words, then the mechanism, then how"
+        " we know. Give sizes and units, name the uncertainty, and tell apart what is established, likely,"
+        " disputed and merely exciting. Cite where it comes from when you looked it up; never make up a study. Ask"
+        " the question that the last message raises, test each other's explanations, bring the experiment that"
+        " would decide it. Correct errors at once, your own first. No medical advice to a person: for that, a"
+        " doctor."
     ),
     window_share=0.8,
     search=True,
