@@ -1,0 +1,79 @@
+"""What a turn begins with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent_context.entries import Entry
+from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
+
+MENTION_SECONDS = 90.0  # how long a person waits at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnEvent:
+    """An event in a channel's lane. `deadline` in unix seconds: nothing is posted after it."""
+
+    id: str
+    channel_id: int
+    theme: str
+    deadline: float
+
+    @property
+    def forced(self) -> bool:
+        """Somebody waits: silence is no answer."""
+        return False
+
+    @property
+    def cools_down(self) -> bool:
+        """Held back while the agent has just spoken in the channel."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstructionEvent(TurnEvent):
+    """The coordinator gives a turn: in a conversation, or (with a trigger message) in reaction to a person."""
+
+    instruction: Instruction
+
+    @property
+    def cools_down(self) -> bool:
+        return self.instruction.trigger_message_id is not None
+
+    @classmethod
+    def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
+        """An instruction without a deadline has the 90 seconds of the protocol."""
+        return cls(
+            id=instruction.instruction_id,
+            channel_id=instruction.channel_id,
+            theme=instruction.channel_theme,
+            deadline=instruction.deadline or now + DEFAULT_DEADLINE_SECONDS,
+            instruction=instruction,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MentionEvent(TurnEvent):
+    """A person speaks to the agent. `to_all` when the bots' role was mentioned and every bot answers."""
+
+    asked: Entry
+    to_all: bool = False
+
+    @property
+    def forced(self) -> bool:
+        return True
+
+    @property
+    def cools_down(self) -> bool:
+        return True
+
+    @classmethod
+    def of(cls, asked: Entry, *, channel_id: int, theme: str, to_all: bool, now: float) -> MentionEvent:
+        return cls(
+            id=f"m{asked.id}",
+            channel_id=channel_id,
+            theme=theme,
+            deadline=now + MENTION_SECONDS,
+            asked=asked,
+            to_all=to_all,
+        )

@@ -1,0 +1,87 @@
+"""Where an agent's events wait: one lane per channel, first in first out; lanes run side by side up to a limit.
+
+So a slow turn in one channel never holds another, and two turns never overlap in one. The inbox is bounded: what does
+not fit is refused at once, and the caller tells whoever waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
+
+
+class InChannel(Protocol):
+    """Anything that happens in a channel."""
+
+    @property
+    def channel_id(self) -> int: ...
+
+
+E = TypeVar("E", bound=InChannel)
+
+
+class Inbox(Generic[E]):
+    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting."""
+
+    def __init__(self, handle: Callable[[E], Awaitable[None]], *, max_running: int, max_depth: int) -> None:
+        self._handle = handle
+        self._running = asyncio.Semaphore(max_running)
+        self._max_depth = max_depth
+        self._lanes: dict[int, deque[E]] = {}
+        self._workers: dict[int, asyncio.Task[None]] = {}
+        self._waiting = 0
+        self._closed = False
+
+    def size(self) -> int:
+        """Events that wait; those whose turn runs are not counted."""
+        return self._waiting
+
+    def put(self, event: E) -> bool:
+        """Takes the event in; False when the inbox is full or closed."""
+        if self._closed or self._waiting >= self._max_depth:
+            return False
+        self._waiting += 1
+        lane = self._lanes.setdefault(event.channel_id, deque())
+        lane.append(event)
+        if event.channel_id not in self._workers:
+            name = f"lane {event.channel_id}"
+            self._workers[event.channel_id] = asyncio.create_task(self._work(event.channel_id), name=name)
+        return True
+
+    async def drain(self) -> None:
+        """Takes nothing more in and returns when all lanes are empty."""
+        self._closed = True
+        while self._workers:
+            await asyncio.wait(self._workers.values())
+
+    async def aclose(self) -> None:
+        """Takes nothing more in; cancels what runs, drops what waits."""
+        self._closed = True
+        workers = list(self._workers.values())
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self, channel_id: int) -> None:
+        lane = self._lanes[channel_id]
+        try:
+            while lane:
+                async with self._running:
+                    event = lane.popleft()
+                    self._waiting -= 1
+                    await self._handle_safely(event)
+        finally:
+            self._waiting -= len(lane)
+            del self._lanes[channel_id], self._workers[channel_id]
+
+    async def _handle_safely(self, event: E) -> None:
+        try:
+            await self._handle(event)
+        except Exception:
+            # The outermost edge: one event's failure must not end its lane.
+            log.exception("an event in channel %d failed", event.channel_id)

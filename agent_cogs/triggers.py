@@ -1,0 +1,63 @@
+"""Does a message call for a turn of this agent? Pure.
+
+People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
+channels that the owner named, their threads, and nowhere else. Messages of bots and webhooks never call anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Call(Enum):
+    """How a person called."""
+
+    MENTION = "mention"
+    ROLE = "role"
+    REPLY = "reply"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """A message, as far as it matters here."""
+
+    author_id: int
+    by_person: bool
+    guild_id: int | None
+    channel_id: int
+    parent_id: int | None = None  # of a thread
+    mentioned_users: frozenset[int] = frozenset()
+    mentioned_roles: frozenset[int] = frozenset()
+    replied_to: int | None = None  # the author of the message that it replies to
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where the program speaks: channels with their themes, and guilds (empty: any)."""
+
+    channels: Mapping[int, str]
+    guild_ids: frozenset[int] = frozenset()
+
+    def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
+        """The theme of a channel or thread; None where the program is silent."""
+        if guild_id is None or (self.guild_ids and guild_id not in self.guild_ids):
+            return None
+        own = self.channels.get(channel_id)
+        return own if own is not None or parent_id is None else self.channels.get(parent_id)
+
+
+def called(heard: Heard, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
+    """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
+    if not heard.by_person or heard.author_id == me:
+        return None
+    if me in heard.mentioned_users:
+        return Call.REPLY if heard.replied_to == me else Call.MENTION
+    if my_role is not None and my_role in heard.mentioned_roles:
+        return Call.MENTION
+    if heard.replied_to == me:
+        return Call.REPLY
+    if bots_role is not None and bots_role in heard.mentioned_roles:
+        return Call.ROLE
+    return None

@@ -1,0 +1,80 @@
+"""One entry of the transcript as the model reads it.
+
+    [msg:123 3h ago] Grok: Hot take  [reactions: 🔥 (Claude)]
+      a second line of the same message
+
+Structure, not punctuation, tells speakers apart: only a line that begins at the margin with `[msg:` starts a message,
+every further line of it is indented, so nothing that anybody types can pose as somebody else's message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agent_context.entries import Entry, Reaction, Speaker
+
+INDENT = "  "
+MAX_TEXT = 4000  # characters of one message that a model sees; Discord's own limit is 2,000, or 4,000 with Nitro
+
+
+def ago(seconds: float) -> str:
+    """A distance in time in one unit: "just now", "5m ago", "3h ago", "2d ago"."""
+    return "just now" if seconds < 60 else f"{_unit(seconds)} ago"
+
+
+def after(seconds: float) -> str:
+    """A distance after the cut: "+20s", "+4m", "+2h"."""
+    return f"+{int(seconds)}s" if seconds < 60 else f"+{_unit(seconds)}"
+
+
+def _unit(seconds: float) -> str:
+    for size, name in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{name}"
+    return "0m"
+
+
+def time_label(created_at: float, cut_at: float) -> str:
+    return ago(cut_at - created_at) if created_at <= cut_at else after(created_at - cut_at)
+
+
+def reactions_note(reactions: Iterable[Reaction]) -> str:
+    """`  [reactions: 🔥 (grok) 💯 (gemini) 👍 x3]`, or nothing."""
+    notes = []
+    for reaction in reactions:
+        note = reaction.emoji
+        if reaction.by:
+            note += f" ({', '.join(reaction.by)})"
+        if reaction.count > max(1, len(reaction.by)):
+            note += f" x{reaction.count}"
+        notes.append(note)
+    return f"  [reactions: {' '.join(notes)}]" if notes else ""
+
+
+def indented(text: str) -> str:
+    """The text with every line but the first moved off the margin."""
+    lines = text[:MAX_TEXT].splitlines()
+    return f"\n{INDENT}".join(line.rstrip() for line in lines)
+
+
+def speaker_label(speaker: Speaker, me: str) -> str:
+    if speaker.agent == me:
+        return f"{speaker.name} (you)"
+    if speaker.kind == "stranger":
+        return f"{speaker.name} (another bot)"
+    return speaker.name
+
+
+def entry_body(entry: Entry) -> str:
+    """Text, then attachments, in one string; never empty."""
+    parts = [indented(entry.text)] if entry.text.strip() else []
+    for attachment in entry.attachments:
+        kind = "picture" if attachment.is_picture else "file"
+        parts.append(f"[{kind}: {' '.join(attachment.filename.split())[:80]}]")
+    return " ".join(parts) or "(no text)"
+
+
+def render_entry(entry: Entry, cut_at: float, me: str) -> str:
+    head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]"
+    reply = f" (reply to msg:{entry.reply_to})" if entry.reply_to else ""
+    return f"{head} {speaker_label(entry.speaker, me)}{reply}: {entry_body(entry)}{reactions_note(entry.reactions)}"

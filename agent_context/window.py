@@ -1,0 +1,64 @@
+"""Which part of a channel a turn sees, and the moment from which its times are told.
+
+A window has a first entry and a cut: the instant at which it was laid. Times before the cut are told as seen from it
+("3h ago"), times after it as distance from it ("+4m"). While a window keeps its first entry it keeps its cut, so what
+was sent to the model once is sent again byte for byte and the provider's cache holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_context.entries import Entry
+
+BACKDROP = 15  # messages from before a conversation that all of its rounds see
+MAX_REMEMBERED = 1000  # windows; one channel has two at most
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Entries oldest first, and the cut in unix seconds."""
+
+    entries: tuple[Entry, ...]
+    cut_at: float
+
+
+def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
+    """From `BACKDROP` messages before the conversation's first message to now.
+
+    The first message known to the coordinator's history is the start; a conversation that has none begins now.
+    """
+    if not history_ids:
+        return tuple(entries[-BACKDROP:])
+    start = min(history_ids)
+    before = sum(1 for entry in entries if entry.id < start)
+    return tuple(entries[max(0, before - BACKDROP) :])
+
+
+def recent_entries(entries: Sequence[Entry], size: int, share: float) -> tuple[Entry, ...]:
+    """The last `size` messages, or the share of them that the theme needs; always at least one."""
+    wanted = max(1, math.ceil(size * share))
+    return tuple(entries[-wanted:])
+
+
+class WindowMemory:
+    """Remembers the cut of each window while its first entry stays."""
+
+    def __init__(self) -> None:
+        self._cuts: OrderedDict[tuple[int, str], tuple[int, float]] = OrderedDict()
+
+    def lay(self, channel_id: int, kind: str, entries: tuple[Entry, ...], now: float) -> Window:
+        """The window over `entries`; `kind` tells a channel's windows apart ("recent", a conversation's id)."""
+        key = (channel_id, kind)
+        first = entries[0].id if entries else 0
+        known = self._cuts.get(key)
+        if known is None or known[0] != first:
+            known = (first, now)
+            self._cuts[key] = known
+            if len(self._cuts) > MAX_REMEMBERED:
+                self._cuts.popitem(last=False)
+        self._cuts.move_to_end(key)
+        return Window(entries, known[1])

@@ -1,0 +1,47 @@
+"""A Discord message as an entry of the transcript."""
+
+from __future__ import annotations
+
+import discord
+
+from agent_context.entries import Attachment, Entry, Reaction, Speaker
+from agent_discord.directory import Directory
+from agent_discord.mentions import clean_name, to_names
+
+
+def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
+    """Agents are known by their user id, webhooks and other bots are strangers, everybody else is a person."""
+    author = message.author
+    name = clean_name(author.display_name)
+    agent = None if message.webhook_id else directory.agent_of(author.id)
+    if agent is not None:
+        return Speaker(author.id, name, "agent", agent)
+    return Speaker(author.id, name, "stranger" if author.bot or message.webhook_id else "person")
+
+
+def shown_text(message: discord.Message) -> str:
+    """The content with mentions, channels, roles and custom emoji as names."""
+    return to_names(
+        message.content,
+        {user.id: clean_name(user.display_name) for user in message.mentions},
+        {channel.id: clean_name(channel.name) for channel in message.channel_mentions},
+        {role.id: clean_name(role.name) for role in message.role_mentions},
+    )
+
+
+def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
+    """None for system messages: joins, boosts, pins are nobody's words."""
+    if message.is_system():
+        return None
+    return Entry(
+        id=message.id,
+        speaker=speaker_of(message, directory),
+        text=shown_text(message),
+        created_at=message.created_at.timestamp(),
+        reply_to=message.reference.message_id if message.reference else None,
+        attachments=tuple(
+            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0]) for a in message.attachments
+        ),
+        reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
+        edited=message.edited_at is not None,
+    )

@@ -1,0 +1,103 @@
+"""Reads a channel's past once, so that turns need not.
+
+One shared fetch a channel, a few at a time over all bots, channels that somebody waits for first. Every read is bounded:
+py-cord lets a history read and a post in one channel wait for each other, and cancelling the read frees the post.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import discord
+
+from agent_discord.convert import to_entry
+from agent_discord.transcript import Transcript, Transcripts
+
+HISTORY_LIMIT = 400  # messages read of each channel
+PAGE = 100  # Discord's largest page
+PAGE_TIMEOUT = 5.0  # seconds
+TURN_WAIT = 1.5  # seconds that a turn waits for the past before it goes on without
+READ_PACE = 0.25  # seconds between two reads nobody waits for
+RETRY_AFTER = 30.0  # seconds before a channel whose past could not be read is tried again
+
+Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
+
+log = logging.getLogger(__name__)
+
+
+class Fetcher:
+    """Makes transcripts whole. `aclose` ends what still runs."""
+
+    def __init__(self, transcripts: Transcripts) -> None:
+        self._transcripts = transcripts
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, Reader] = {}  # channels in no hurry, in order
+        self._not_before: dict[int, float] = {}
+        self._idle: asyncio.Task[None] | None = None
+
+    def want(self, channel_id: int, reader: Reader) -> None:
+        """Reads the channel's past when its turn comes; nobody waits."""
+        if self._transcripts.of(channel_id).whole or channel_id in self._tasks:
+            return
+        self._waiting[channel_id] = reader
+        if self._idle is None or self._idle.done():
+            self._idle = asyncio.create_task(self._read_waiting(), name="history")
+
+    async def whole(self, channel_id: int, reader: Reader) -> None:
+        """Returns when the channel's record is whole, or after `TURN_WAIT` seconds at most."""
+        if self._transcripts.of(channel_id).whole:
+            return
+        task = self._tasks.get(channel_id) or self._start(channel_id, reader)
+        if task is not None:
+            await asyncio.wait((task,), timeout=TURN_WAIT)
+
+    async def aclose(self) -> None:
+        tasks = [*self._tasks.values(), *([self._idle] if self._idle else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _read_waiting(self) -> None:
+        while self._waiting:
+            channel_id = next(iter(self._waiting))
+            reader = self._waiting.pop(channel_id)
+            task = self._tasks.get(channel_id) or self._start(channel_id, reader)
+            if task is not None:
+                await asyncio.wait((task,))
+                await asyncio.sleep(READ_PACE)
+
+    def _start(self, channel_id: int, reader: Reader) -> asyncio.Task[None] | None:
+        now = asyncio.get_running_loop().time()
+        if self._not_before.get(channel_id, 0.0) > now:
+            return None
+        task = asyncio.create_task(self._read(channel_id, reader), name=f"history {channel_id}")
+        self._tasks[channel_id] = task
+        task.add_done_callback(lambda _: self._tasks.pop(channel_id, None))
+        return task
+
+    async def _read(self, channel_id: int, reader: Reader) -> None:
+        transcript = self._transcripts.of(channel_id)
+        try:
+            await self._read_pages(transcript, reader)
+        except (discord.HTTPException, OSError, TimeoutError) as error:
+            self._not_before[channel_id] = asyncio.get_running_loop().time() + RETRY_AFTER
+            kind = f"HTTP {error.status}" if isinstance(error, discord.HTTPException) else type(error).__name__
+            log.warning("history of channel %d could not be read (%s); going on with what is known", channel_id, kind)
+        else:
+            transcript.whole = True
+
+    async def _read_pages(self, transcript: Transcript, reader: Reader) -> None:
+        known_from = transcript.newest  # what came before this start is what a gap may be in
+        before: int | None = None
+        for _ in range(HISTORY_LIMIT // PAGE):
+            page = await asyncio.wait_for(reader(PAGE, before), PAGE_TIMEOUT)
+            joined = any(message.id in transcript and message.id <= known_from for message in page)
+            for message in page:
+                entry = to_entry(message, self._transcripts.directory)
+                if entry is not None:
+                    transcript.add(entry)
+            if len(page) < PAGE or (joined and transcript.was_whole):
+                return
+            before = page[-1].id

@@ -1,0 +1,124 @@
+"""The one way out: every request of ours to Discord passes here, for each bot.
+
+It adds what nothing may leave without: allowed_mentions that ping nobody but the person who is answered, a nonce by
+which Discord knows a repeated post, and a sliding window below Discord's 50 requests a second over all routes
+(discord.com/developers/docs/topics/rate-limits). Routes' own limits are honoured by py-cord.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Sequence
+
+import discord
+
+WINDOW_REQUESTS = 45
+WINDOW_SECONDS = 1.0
+TYPING_SECONDS = 8.0  # Discord shows typing for ten
+TYPING_SHARE = 0.5  # of the window; when it is fuller, typing is dropped
+REMEMBERED_TYPING = 1000  # channels
+
+log = logging.getLogger(__name__)
+
+
+def nonce(turn_id: str, chunk: int) -> str:
+    """The same turn and chunk make the same nonce, at most Discord's 25 characters."""
+    return hashlib.blake2b(f"{turn_id}/{chunk}".encode(), digest_size=12).hexdigest()
+
+
+def pings(user_id: int | None) -> discord.AllowedMentions:
+    """Nobody is pinged but the one person whom the turn answers."""
+    users = [discord.Object(user_id)] if user_id is not None else False
+    return discord.AllowedMentions(everyone=False, roles=False, users=users, replied_user=False)
+
+
+class RequestWindow:
+    """A sliding window: at most `limit` passages in any `seconds`. Waiters pass in their order."""
+
+    def __init__(self, limit: int = WINDOW_REQUESTS, seconds: float = WINDOW_SECONDS) -> None:
+        self.limit, self.seconds = limit, seconds
+        self._passed: deque[float] = deque()
+        self._turnstile = asyncio.Lock()
+
+    def _forget_old(self, now: float) -> None:
+        while self._passed and self._passed[0] <= now - self.seconds:
+            self._passed.popleft()
+
+    async def enter(self) -> None:
+        """Returns when one more request may be sent."""
+        loop = asyncio.get_running_loop()
+        async with self._turnstile:
+            self._forget_old(loop.time())
+            while len(self._passed) >= self.limit:
+                await asyncio.sleep(self._passed[0] + self.seconds - loop.time())
+                self._forget_old(loop.time())
+            self._passed.append(loop.time())
+
+    def enter_if_quiet(self, share: float) -> bool:
+        """Passes at once if less than `share` of the window is used and nobody waits; never waits."""
+        now = asyncio.get_running_loop().time()
+        self._forget_old(now)
+        if self._turnstile.locked() or len(self._passed) >= self.limit * share:
+            return False
+        self._passed.append(now)
+        return True
+
+
+class Gate:
+    """One bot's way out."""
+
+    def __init__(self, window: RequestWindow | None = None) -> None:
+        self._window = window or RequestWindow()
+        self._typed: dict[int, float] = {}
+
+    async def send(
+        self,
+        channel: discord.abc.Messageable,
+        text: str | None,
+        *,
+        nonce: str,
+        ping: int | None = None,
+        files: Sequence[discord.File] = (),
+        embed: discord.Embed | None = None,
+    ) -> discord.Message:
+        """Posts one message. Raises discord.HTTPException (Forbidden, NotFound among it)."""
+        await self._window.enter()
+        return await channel.send(
+            text,
+            nonce=nonce,
+            enforce_nonce=True,
+            allowed_mentions=pings(ping),
+            files=list(files) or None,
+            embed=embed,
+        )
+
+    async def react(self, message: discord.PartialMessage, emoji: str) -> None:
+        await self._window.enter()
+        await message.add_reaction(emoji)
+
+    async def history(
+        self, channel: discord.abc.Messageable, limit: int, before: int | None
+    ) -> Sequence[discord.Message]:
+        """One page, newest first."""
+        await self._window.enter()
+        until = discord.Object(before) if before is not None else None
+        return await channel.history(limit=limit, before=until).flatten()
+
+    async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
+        """Shows typing, unless it was shown within eight seconds or the window is half full. Never raises for Discord."""
+        now = asyncio.get_running_loop().time()
+        if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
+            return
+        if not self._window.enter_if_quiet(TYPING_SHARE):
+            return
+        self._typed.pop(channel_id, None)
+        self._typed[channel_id] = now
+        if len(self._typed) > REMEMBERED_TYPING:
+            self._typed.pop(next(iter(self._typed)))
+        try:
+            await channel.trigger_typing()
+        except (discord.HTTPException, OSError) as error:
+            log.debug("typing in %d not shown: %s", channel_id, type(error).__name__)

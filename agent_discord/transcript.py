@@ -1,0 +1,184 @@
+"""The live record of each channel: what was said, kept true by the gateway, shared by all bots of the process.
+
+A channel's record is whole or not. Whole: nothing is fetched and nothing awaited. Not: one shared fetch is made and a
+turn waits for it a short while (fetching.py). Every bot of the process delivers the same gateway events, so each
+operation here may be repeated without harm, and in any order: a deletion leaves a mark, since another bot's event may
+bring the message later.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from agent_context.entries import Entry, Reaction, Speaker
+from agent_discord.directory import Directory
+
+MAX_ENTRIES = 400  # messages kept a channel
+MAX_MARKS = 500  # deleted ids remembered a channel
+MAX_CHANNELS = 2000
+
+
+@dataclass(slots=True)
+class _Tally:
+    """One emoji at one message. `base` were there when the message was read, by people we cannot name."""
+
+    base: int = 0
+    named: dict[int, str] = field(default_factory=dict)  # given since, or by somebody whom we heard of
+    gone: set[int] = field(default_factory=set)  # of the base, taken back since
+
+    def add(self, user_id: int, name: str) -> None:
+        if user_id in self.gone:
+            self.gone.discard(user_id)
+        else:
+            self.named[user_id] = name
+
+    def remove(self, user_id: int) -> None:
+        if self.named.pop(user_id, None) is None and self.base > len(self.gone):
+            self.gone.add(user_id)
+
+    @property
+    def count(self) -> int:
+        return self.base - len(self.gone) + len(self.named)
+
+
+class Transcript:
+    """One channel's messages, oldest first, at most `MAX_ENTRIES`."""
+
+    def __init__(self, channel_id: int) -> None:
+        self.channel_id = channel_id
+        self.whole = False
+        self.was_whole = False  # a gap at the end is all that is missing
+        self._ids: list[int] = []
+        self._entries: dict[int, Entry] = {}
+        self._tallies: dict[int, dict[str, _Tally]] = {}
+        self._deleted: OrderedDict[int, None] = OrderedDict()
+
+    def __contains__(self, message_id: int) -> bool:
+        return message_id in self._entries
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def newest(self) -> int:
+        """The newest message's id, 0 for none."""
+        return self._ids[-1] if self._ids else 0
+
+    @property
+    def deleted(self) -> Iterable[int]:
+        return self._deleted.keys()
+
+    def note_gap(self) -> None:
+        """Messages may have come that nobody here heard of."""
+        self.was_whole = self.was_whole or self.whole
+        self.whole = False
+
+    def get(self, message_id: int) -> Entry | None:
+        entry = self._entries.get(message_id)
+        return None if entry is None else self._with_reactions(entry)
+
+    def entries(self) -> list[Entry]:
+        """All entries oldest first, with their reactions as they stand."""
+        if not self._tallies:
+            return [self._entries[i] for i in self._ids]
+        return [self._with_reactions(self._entries[i]) for i in self._ids]
+
+    def add(self, entry: Entry) -> None:
+        """Takes a new message in. A known one stays as it is, a deleted one stays away."""
+        if entry.id in self._entries or entry.id in self._deleted:
+            return
+        if self._ids and entry.id < self._ids[0] and len(self._ids) >= MAX_ENTRIES:
+            return
+        self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
+        if entry.reactions:
+            self._tallies[entry.id] = {r.emoji: _Tally(base=r.count) for r in entry.reactions}
+        insort(self._ids, entry.id)
+        if len(self._ids) > MAX_ENTRIES:
+            self._forget(self._ids[0])
+
+    def edit(self, message_id: int, text: str) -> None:
+        entry = self._entries.get(message_id)
+        if entry is not None and entry.text != text:
+            self._entries[message_id] = replace(entry, text=text, edited=True)
+
+    def delete(self, message_id: int) -> None:
+        self._deleted[message_id] = None
+        if len(self._deleted) > MAX_MARKS:
+            self._deleted.popitem(last=False)
+        if message_id in self._entries:
+            self._forget(message_id)
+
+    def react(self, message_id: int, emoji: str, user_id: int, name: str) -> None:
+        if message_id in self._entries:
+            self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name)
+
+    def unreact(self, message_id: int, emoji: str, user_id: int) -> None:
+        tally = self._tallies.get(message_id, {}).get(emoji)
+        if tally is not None:
+            tally.remove(user_id)
+
+    def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
+        """All reactions of a message are gone, or those of one emoji."""
+        if emoji is None:
+            self._tallies.pop(message_id, None)
+        else:
+            self._tallies.get(message_id, {}).pop(emoji, None)
+
+    def relabel(self, user_id: int, agent: str) -> None:
+        """A user turned out to be one of our agents."""
+        for message_id, entry in self._entries.items():
+            if entry.speaker.id == user_id and entry.speaker.agent != agent:
+                speaker = Speaker(user_id, entry.speaker.name, "agent", agent)
+                self._entries[message_id] = replace(entry, speaker=speaker)
+
+    def _forget(self, message_id: int) -> None:
+        self._ids.remove(message_id)
+        del self._entries[message_id]
+        self._tallies.pop(message_id, None)
+
+    def _with_reactions(self, entry: Entry) -> Entry:
+        tallies = self._tallies.get(entry.id)
+        if not tallies:
+            return entry
+        shown = tuple(
+            Reaction(emoji, tuple(tally.named.values()), tally.count)
+            for emoji, tally in tallies.items()
+            if tally.count > 0
+        )
+        return replace(entry, reactions=shown)
+
+
+class Transcripts:
+    """The transcripts of all channels; the least recently used are dropped beyond `MAX_CHANNELS`."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.directory = directory
+        self._channels: OrderedDict[int, Transcript] = OrderedDict()
+        directory.on_news(self._relabel)
+
+    def of(self, channel_id: int) -> Transcript:
+        transcript = self._channels.get(channel_id)
+        if transcript is None:
+            transcript = self._channels[channel_id] = Transcript(channel_id)
+            if len(self._channels) > MAX_CHANNELS:
+                self._channels.popitem(last=False)
+        else:
+            self._channels.move_to_end(channel_id)
+        return transcript
+
+    def known(self, channel_id: int) -> Transcript | None:
+        return self._channels.get(channel_id)
+
+    def drop(self, channel_id: int) -> None:
+        """A channel or thread is gone."""
+        self._channels.pop(channel_id, None)
+
+    def each(self, act: Callable[[Transcript], None]) -> None:
+        for transcript in self._channels.values():
+            act(transcript)
+
+    def _relabel(self, user_id: int, agent: str) -> None:
+        self.each(lambda transcript: transcript.relabel(user_id, agent))
