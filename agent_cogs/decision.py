@@ -1,0 +1,244 @@
+"""What a model answered → what the agent does.
+
+`parse_decision` reads the model's words, `decided` applies the rules of the turn. Prose without an object is no
+decision: what a model says beside the form that was asked for may be reasoning, a refusal or a leaked prompt, and is
+never posted. Reasoning in <think> marks before it is not looked at. Of several objects the first one that is a
+decision counts.
+
+An answer that was cut off keeps its complete fields. A text that was cut in the middle is kept from CUT_TEXT_MIN
+characters on, back to its last whole sentence, or with "…" where that would lose more than half; any other value that
+was cut is dropped, since half a picture prompt or half an id means something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_cogs.cleaning import clean_emoji, clean_text
+from agent_cogs.loose_json import MAX_CHARS, CutString, objects, unescape
+
+CUT_TEXT_MIN = 40  # characters
+MAX_TOPIC = 200  # characters
+MAX_EXACT_FLOAT = 2**53  # beyond it a float no longer tells neighbouring ids apart
+MAX_ID = 2**63 - 1
+
+_TRUE = frozenset({"true", "yes", "y", "1", "on"})
+_FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
+_REASONING = re.compile(r"\A(?:[^{]*?<(think|thinking|reasoning)>.*?(?:</\1>|\Z))+", re.DOTALL | re.IGNORECASE)
+_ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do. Where `skip` is set nothing else counts; `topic` is what a starter names the conversation's topic."""
+
+    skip: bool = False
+    text: str | None = None
+    generate_image: bool = False
+    image_prompt: str | None = None
+    react_emoji: str | None = None
+    react_to_message_id: int | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing would be posted or reacted."""
+        return self.skip or not (self.text or self.generate_image or self.react_emoji)
+
+
+class UnreadableDecision(Exception):
+    """An answer without a decision in it. `reason` is one short line that holds nothing of the answer."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _nullable(kind: str, description: str) -> dict[str, Any]:
+    return {"type": [kind, "null"], "description": description}
+
+
+def _flag(description: str) -> dict[str, Any]:
+    return {"type": "boolean", "description": description}
+
+
+_PROPERTIES: dict[str, Any] = {
+    "skip": _flag("true to stay silent: no text, no picture, no reaction"),
+    "text": _nullable("string", "the message to post, null for none"),
+    "generate_image": _flag("true to post a picture"),
+    "image_prompt": _nullable("string", "what the picture shows, null for none"),
+    "react_emoji": _nullable("string", "one emoji to react with, null for none"),
+    # as text: JSON numbers of 19 digits lose their last ones in many a reader
+    "react_to_message_id": _nullable("string", "digits of the id of the message to react to, null for none"),
+    "end_conversation": _flag("true when the topic is exhausted"),
+    "topic": _nullable("string", "the conversation's topic in a few words when you open it, else null"),
+}
+
+# Strict in the sense of OpenAI's structured outputs: everything required, nothing added. The other makers take it too.
+DECISION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": _PROPERTIES,
+    "required": list(_PROPERTIES),
+    "additionalProperties": False,
+}
+
+
+def parse_decision(raw: str) -> Decision:
+    """The first decision in a model's answer, as the model meant it; the turn's rules are `decided`'s.
+
+    Reads the first 64,000 characters. Raises UnreadableDecision.
+    """
+    text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
+    if not text:
+        raise UnreadableDecision("empty")
+    decision = _first_decision(text)
+    if decision is None and "\\" in text:
+        decision = _first_decision(unescape(text))  # an object inside of a JSON string
+    if decision is None:
+        raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
+    return decision
+
+
+def _first_decision(text: str) -> Decision | None:
+    for found in objects(text):
+        fields = _known(found.fields)
+        # an object in another one, such as a tool's arguments, must say more than one thing to be taken for a decision
+        if "skip" in fields or len(fields) > (1 if found.inner else 0):
+            return Decision(**fields)
+    return None
+
+
+def _known(raw: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of a decision among `raw`, under their own names, as their types; unusable values are left out."""
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = _NAMES.get(_letters(key))
+        if name is None:
+            continue
+        usable = _READERS[name](_first(value) if name != "text" else value)
+        if usable is not _UNUSABLE:
+            fields[name] = usable
+    return fields
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[\W_]", "", key).lower()
+
+
+def _first(value: object) -> object:
+    return value[0] if isinstance(value, list) and value else value
+
+
+_UNUSABLE = object()
+
+
+def _read_bool(value: object) -> object:
+    if value is None:
+        return False
+    if isinstance(value, int | float):
+        return bool(value)
+    lowered = value.strip().lower() if isinstance(value, str) else "?"
+    return True if lowered in _TRUE else False if lowered in _FALSE else _UNUSABLE
+
+
+def _read_text(value: object) -> object:
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        value = "\n\n".join(value) if len(value) > 1 else value[0]
+    if isinstance(value, CutString):
+        return _whole_part(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return _read_string(value)
+
+
+def _read_string(value: object) -> object:
+    if value is None:
+        return None
+    if not isinstance(value, str) or isinstance(value, CutString):
+        return _UNUSABLE
+    return None if value.strip().lower() in ("", "null") else value
+
+
+def _read_id(value: object) -> object:
+    if isinstance(value, bool | CutString):
+        return None
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_FLOAT:
+        value = int(value)
+    if isinstance(value, str):
+        match = _ID.fullmatch(value.strip())
+        value = int(match[1]) if match else None
+    return value if isinstance(value, int) and 0 < value <= MAX_ID else None
+
+
+def _read_topic(value: object) -> object:
+    topic = _read_string(value)
+    return " ".join(topic.split())[:MAX_TOPIC] if isinstance(topic, str) else topic
+
+
+def _whole_part(text: str) -> object:
+    """A text that was cut off: what of it can be posted."""
+    text = text.strip()
+    if len(text) < CUT_TEXT_MIN:
+        return _UNUSABLE
+    if text[-1] in ".!?…":
+        return text
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if ends and ends[-1] * 2 >= len(text):
+        return text[: ends[-1]].rstrip()
+    return text.rsplit(None, 1)[0] + " …"
+
+
+_READERS = {
+    "skip": _read_bool,
+    "text": _read_text,
+    "generate_image": _read_bool,
+    "image_prompt": _read_string,
+    "react_emoji": _read_string,
+    "react_to_message_id": _read_id,
+    "end_conversation": _read_bool,
+    "topic": _read_topic,
+}
+_NAMES = {_letters(name): name for name in _READERS}
+
+
+def decided(
+    decision: Decision, *, forced: bool, always_draw: bool, can_draw: bool, names: Collection[str] = ()
+) -> Decision:
+    """The decision under the rules of the turn, ready to be acted on.
+
+    `forced`: somebody waits for an answer, so silence is not honoured and a reaction alone is none. `always_draw`: the
+    theme lives from pictures. `names`: what the agent itself goes by, taken away where it begins the text. Raises
+    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other may come back empty.
+    """
+    if decision.skip and not forced:
+        return Decision(skip=True)
+    final = _cleaned(decision, names)
+    final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
+    if decision.skip:
+        final = replace(final, skip=False, react_emoji=None, react_to_message_id=None, end_conversation=False)
+    if forced and not (final.text or final.generate_image):
+        raise UnreadableDecision("empty")
+    return final
+
+
+def _cleaned(decision: Decision, names: Collection[str]) -> Decision:
+    emoji = clean_emoji(decision.react_emoji)
+    return replace(
+        decision,
+        text=clean_text(decision.text, names),
+        image_prompt=clean_text(decision.image_prompt),
+        react_emoji=emoji,
+        react_to_message_id=decision.react_to_message_id if emoji else None,
+        topic=clean_text(decision.topic),
+    )
+
+
+def _with_picture(decision: Decision, *, wanted: bool) -> Decision:
+    """A picture needs something to show: its prompt, else the text."""
+    prompt = (decision.image_prompt or decision.text) if wanted else None
+    return replace(decision, generate_image=prompt is not None, image_prompt=prompt)

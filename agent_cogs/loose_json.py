@@ -1,0 +1,219 @@
+"""JSON objects as models really write them.
+
+The reader goes through a text once for each `{` and takes what it finds: keys with or without quotes, single, curly or
+unescaped inner quotes, raw newlines, comments, trailing or missing commas, Python's True and None, an object that the
+text ends in. What is valid JSON is read as JSON says. A quote closes a string only where the object could go on after
+it, which is how `"He said "hello" to me"` is told from the end of a string.
+
+Everything is bounded: the text (MAX_CHARS), the depth (MAX_DEPTH), the work done on overlapping attempts (MAX_EFFORT).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+MAX_CHARS = 64_000  # about four times the longest answer that is asked for
+MAX_DEPTH = 12
+MAX_EFFORT = 2 * MAX_CHARS  # characters read by all attempts together
+MAX_DIGITS = 40  # of a number
+
+_CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’", "`": "`"}
+_MARKS = {closing: re.compile(rf"[\\{closing}]") for closing in _CLOSING.values()}
+_LITERALS = {"true": True, "yes": True, "false": False, "no": False}
+_NOTHING = frozenset({"null", "none", "undefined", "nil", "nan", "infinity", "-infinity", "inf", "-inf"})
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "\n": "\n"}
+_PLAIN = "\"'`/\\"  # what a backslash may stand before without a meaning
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.{0,300}?\*/)*", re.DOTALL)
+_SPACE_AND_COMMAS = re.compile(r"(?:[\s,;]|//[^\n]*|/\*.{0,300}?\*/)*", re.DOTALL)
+_QUOTED_KEY = r"""["'“‘`][^"'“”‘’`\\\n]{0,64}["'”’`]\s*:"""
+_NAME = "(?:[a-z]+(?:_[a-z]+)+|skip|text|topic)"  # narrow, so that `"no", then: go` stays text
+_BARE_KEY = rf"{_NAME}\s*:"
+_KEY = re.compile(r"""(?:["'“‘`]([^"'“”‘’`\\\n]{0,64})["'”’`]|([A-Za-z_][\w-]{0,63}))\s*:""")
+_BARE_VALUE = re.compile(r"[^,}\]\n\"“]*")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?\Z")
+_CUT_KEY = r"""["'“‘`]\w{0,64}["'”’`]?\s*\Z"""
+_END_IN_OBJECT = re.compile(
+    rf"\s*(?:\}}|\Z|```|/[/*]|,\s*(?:\}}|\Z|/[/*]|{_QUOTED_KEY}|{_BARE_KEY}|{_CUT_KEY})|{_QUOTED_KEY})"
+)
+_END_IN_LIST = re.compile(r"""\s*(?:\]|\Z|,\s*(?:["'“‘`{\[\]]|\Z|-?\d|true|false|null))""")
+_NEXT_KEY = {c: re.compile(rf"[,\n]\s{{0,40}}[{o}{c}]{_NAME}[{c}]\s*:") for o, c in _CLOSING.items()}
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u?[0-9a-fA-F]{0,3}\Z|.)", re.DOTALL)
+
+
+class CutString(str):
+    """A string that the text ended in: how it was meant to go on is unknown."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One object of a text. `inner` tells that it lies inside another one."""
+
+    fields: Mapping[str, object]
+    inner: bool
+
+
+class _Absent:
+    """No value where one was expected."""
+
+
+_ABSENT = _Absent()
+
+
+def objects(text: str) -> Iterator[Found]:
+    """Every object in `text`, in order of its opening brace, an outer one before those inside it.
+
+    Values are str, int, float (finite), bool, None, list and dict. Of an object that is cut off or goes wrong, the
+    fields up to there. Text beyond MAX_CHARS is not read.
+    """
+    text = text[:MAX_CHARS]
+    effort = outer_end = 0
+    start = text.find("{")
+    while start >= 0 and effort < MAX_EFFORT:
+        reader = _Reader(text, start)
+        fields = reader.fields(depth=0)
+        yield Found(fields, inner=start < outer_end)
+        effort += reader.pos - start
+        outer_end = max(outer_end, reader.pos)
+        start = text.find("{", start + 1)
+
+
+def unescape(text: str) -> str:
+    """JSON's escapes resolved; unknown ones are kept as they stand, lone surrogates become U+FFFD."""
+    if "\\" in text:
+        text = _ESCAPE.sub(_character, text)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _character(match: re.Match[str]) -> str:
+    code = match[1]
+    if len(code) == 5 and code[0] == "u":
+        return chr(int(code[1:], 16))
+    if match.end() == len(match.string) and (code == "" or code[0] == "u"):
+        return ""  # the text was cut in the middle of an escape
+    return _ESCAPES.get(code, code if code in _PLAIN else match[0])
+
+
+class _Reader:
+    """Reads one object from `pos` on. `stopped` is set where the text ends or makes no sense any more."""
+
+    def __init__(self, text: str, pos: int) -> None:
+        self._text = text
+        self.pos = pos
+        self.stopped = False
+
+    def fields(self, depth: int) -> dict[str, object]:
+        fields: dict[str, object] = {}
+        self.pos += 1
+        while not self.stopped:
+            self._pass_over(_SPACE_AND_COMMAS)
+            if self._took("}"):
+                break
+            key = self._key()
+            if key is None:
+                self.stopped = True
+                break
+            value = self._value(depth, _END_IN_OBJECT)
+            if value is not _ABSENT:
+                fields[key] = value
+        return fields
+
+    def _list(self, depth: int) -> list[object]:
+        values: list[object] = []
+        self.pos += 1
+        while not self.stopped:
+            self._pass_over(_SPACE_AND_COMMAS)
+            if self._took("]"):
+                break
+            before = self.pos
+            value = self._value(depth, _END_IN_LIST)
+            if value is not _ABSENT:
+                values.append(value)
+            elif self.pos == before:
+                self.stopped = True
+        return values
+
+    def _value(self, depth: int, ends: re.Pattern[str]) -> object:
+        self._pass_over(_SPACE)
+        first = self._text[self.pos : self.pos + 1]
+        if not first or (first in "{[" and depth >= MAX_DEPTH):
+            self.stopped = True
+            return _ABSENT
+        if first == "{":
+            return self.fields(depth + 1)
+        if first == "[":
+            return self._list(depth + 1)
+        return self._string(first, ends) if first in _CLOSING else self._bare()
+
+    def _key(self) -> str | None:
+        match = _KEY.match(self._text, self.pos)
+        if match is None:
+            return None
+        self.pos = match.end()
+        return match[1] if match[1] is not None else match[2]
+
+    def _string(self, opening: str, ends: re.Pattern[str]) -> str:
+        start, closing = self.pos + 1, _CLOSING[opening]
+        end = self._closing_quote(start, closing, ends)
+        next_key = _NEXT_KEY[closing].search(self._text, start, end)
+        if next_key:  # the closing quote is missing
+            self.pos = next_key.start()
+            return unescape(self._text[start : self.pos].rstrip())
+        if end < len(self._text):
+            self.pos = end + 1
+            return unescape(self._text[start:end])
+        self.pos, self.stopped = end, True
+        rest = self._text[start:].rstrip().removesuffix("```").rstrip()
+        return CutString(unescape(rest.rstrip("} \n")))
+
+    def _closing_quote(self, start: int, closing: str, ends: re.Pattern[str]) -> int:
+        """Where the string ends; the text's length when it does not."""
+        marks = _MARKS[closing]
+        mark = marks.search(self._text, start)
+        while mark:
+            if mark[0] == closing and ends.match(self._text, mark.end()):
+                return mark.start()
+            mark = marks.search(self._text, mark.end() + (mark[0] == "\\"))
+        return len(self._text)
+
+    def _bare(self) -> object:
+        match = _BARE_VALUE.match(self._text, self.pos)
+        assert match is not None, "the pattern also matches nothing"
+        self.pos = match.end()
+        token = match[0].split("//")[0].strip()
+        value = _bare_value(token)
+        if self.pos == len(self._text) and not isinstance(value, bool) and value is not None:
+            self.stopped = True
+            return _ABSENT  # more digits or letters might have followed
+        return value if token else _ABSENT
+
+    def _pass_over(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self._text, self.pos)
+        self.pos = match.end() if match else self.pos
+
+    def _took(self, char: str) -> bool:
+        if not self._text.startswith(char, self.pos):
+            return False
+        self.pos += 1
+        return True
+
+
+def _bare_value(token: str) -> object:
+    lowered = token.lower()
+    if lowered in _LITERALS:
+        return _LITERALS[lowered]
+    if lowered in _NOTHING:
+        return None
+    number = _NUMBER.match(token)
+    if number is None:
+        return token
+    if len(token) > MAX_DIGITS:
+        return None
+    if number[1] is None and number[2] is None:
+        return int(token)
+    return float(token) if math.isfinite(float(token)) else None
