@@ -4,15 +4,18 @@ CONTRACT = """
 One JSON object and nothing around it:
 
 {"skip": false, "text": "message or null", "generate_image": false, "image_prompt": "prompt or null",
- "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false, "topic": "topic or null"}
+ "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false,
+ "topic": "topic or null"}
 
 - skip: true to stay silent; then nothing else counts, not even a reaction.
-- text: what you post, in Discord's markdown, the way people write in a chat: short, no headings, no sign-off. To address
-  somebody write @Name. null to post no text.
+- text: what you post, in Discord's markdown, the way people write in a chat: short, no headings, no sign-off. To
+  address somebody write @Name. null to post no text.
 - generate_image, image_prompt: true and a full description of the picture, when a picture says it better.
 - react_emoji, react_to_message_id: one emoji on one of the messages above, by its id; seldom.
 - end_conversation: true when the topic is exhausted.
 - topic: only when you open a conversation.
 """
 
-REPAIR = """Your last answer could not be read ({reason}). Answer once more, with nothing but the JSON object that was asked for."""
+REPAIR = (
+    "Your last answer could not be read ({reason}). Answer once more, with nothing but the JSON object that was asked for."
+)

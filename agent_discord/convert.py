@@ -40,7 +40,8 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         created_at=message.created_at.timestamp(),
         reply_to=message.reference.message_id if message.reference else None,
         attachments=tuple(
-            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0]) for a in message.attachments
+            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
+            for a in message.attachments
         ),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=message.edited_at is not None,

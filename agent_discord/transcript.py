@@ -86,8 +86,16 @@ class Transcript:
             return [self._entries[i] for i in self._ids]
         return [self._with_reactions(self._entries[i]) for i in self._ids]
 
+    def lacks_text(self, message_id: int) -> bool:
+        """A message that came through a bot without the message content intent; another bot may bring its words."""
+        entry = self._entries[message_id]
+        return not entry.text and not entry.attachments
+
     def add(self, entry: Entry) -> None:
         """Takes a new message in. A known one stays as it is, a deleted one stays away."""
+        if entry.id in self._entries and self.lacks_text(entry.id):
+            self._entries[entry.id] = replace(entry, reactions=())
+            return
         if entry.id in self._entries or entry.id in self._deleted:
             return
         if self._ids and entry.id < self._ids[0] and len(self._ids) >= MAX_ENTRIES:

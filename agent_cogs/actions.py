@@ -1,0 +1,115 @@
+"""A decision becomes deeds: picture, post, reaction."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from agent_cogs.agent import Agent, Outlet
+from agent_cogs.decision import Decision
+from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.spending import Spending
+from agent_context.entries import Entry
+from agent_discord.embeds import cost_embed
+from agent_discord.outlet import Post
+from agent_llm.errors import ModelError
+from agent_llm.types import Drawing, Source
+
+MAX_SOURCES = 3
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a turn did; with a `reason` where it did nothing, or less than it wanted."""
+
+    text: str | None = None
+    message_id: int | None = None
+    picture_url: str | None = None
+    image_prompt: str | None = None
+    emoji: str | None = None
+    reacted_to: int | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+    reason: str | None = None
+
+    @property
+    def nothing(self) -> bool:
+        return self.message_id is None and self.emoji is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """What is to be done: the decision, the sources its text rests on, the message that the turn is about."""
+
+    decision: Decision
+    sources: tuple[Source, ...] = ()
+    target: Entry | None = None
+
+
+async def act(agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending) -> Done:
+    """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted."""
+    decision = deed.decision
+    drawing = await _draw(agent, decision, spending)
+    text = with_sources(decision.text, deed.sources)
+    if text is None and drawing is None and decision.react_emoji is None:
+        return Done(reason="picture_failed")
+    message_id, picture_url = None, None
+    if text is not None or drawing is not None:
+        picture = drawing.picture if drawing else None
+        ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
+        embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
+        posted = await outlet.post(Post(text=text, picture=picture, embed=embed, ping=ping), event.id)
+        message_id, picture_url = posted.message_id, posted.picture_url
+    emoji, reacted_to = await _react(outlet, deed)
+    return Done(
+        text=text,
+        message_id=message_id,
+        picture_url=picture_url,
+        image_prompt=decision.image_prompt if drawing else None,
+        emoji=emoji,
+        reacted_to=reacted_to,
+        end_conversation=decision.end_conversation,
+        topic=decision.topic,
+        reason=None if message_id or emoji else "reaction_failed",
+    )
+
+
+async def _draw(agent: Agent, decision: Decision, spending: Spending) -> Drawing | None:
+    """The picture, or None where none was wanted or drawing failed: words are posted all the same."""
+    if not decision.generate_image or not decision.image_prompt:
+        return None
+    try:
+        drawing = await agent.draw(decision.image_prompt)
+    except ModelError as error:
+        log.warning("%s could not draw: %s", agent.key, error)
+        return None
+    spending.add(drawing.usage)
+    return drawing
+
+
+async def _react(outlet: Outlet, deed: Deed) -> tuple[str | None, int | None]:
+    """The reaction that was given and where; a reaction to a message that is not there is dropped."""
+    emoji, message_id = deed.decision.react_emoji, deed.decision.react_to_message_id
+    if message_id is None and deed.target is not None:
+        message_id = deed.target.id
+    if emoji is None or message_id is None or not await outlet.react(message_id, emoji):
+        return None, None
+    return emoji, message_id
+
+
+def with_sources(text: str | None, sources: tuple[Source, ...]) -> str | None:
+    """The text with a line of the sources that it does not link itself; addresses in <> so that no previews pile up."""
+    if text is None:
+        return None
+    lacking = [source for source in sources if source.url not in text][:MAX_SOURCES]
+    if not lacking:
+        return text
+    links = " · ".join(f"[{_title(source)}](<{source.url}>)" for source in lacking)
+    return f"{text}\n-# {links}"
+
+
+def _title(source: Source) -> str:
+    cleaned = " ".join(source.title.replace("[", "(").replace("]", ")").split())
+    return cleaned[:60] or source.url.split("/")[2]

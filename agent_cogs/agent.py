@@ -1,0 +1,71 @@
+"""An agent and an outlet, as a turn knows them: no cog, no bot user, no Discord object.
+
+An agent may one day speak without a token, an outlet may one day not be Discord; a turn must not notice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Protocol
+
+from agent_protocol.costs import Costs
+
+from agent_cogs.limits import Limits
+from agent_context.build import Identity
+from agent_context.entries import Entry
+from agent_context.window import WindowMemory
+from agent_discord.outlet import Post, Posted
+from agent_discord.transcript import Transcript
+from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
+
+Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
+Draw = Callable[[str], Awaitable[Drawing]]
+
+
+class Outlet(Protocol):
+    """A place to listen, post, type and react. See agent_discord.outlet for what each promises."""
+
+    @property
+    def channel_id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def transcript(self) -> Transcript: ...
+    def refusal(self) -> str | None: ...
+    async def settle(self) -> None: ...
+    async def pictures(self, entries: Sequence[Entry]) -> Mapping[int, tuple[Picture, ...]]: ...
+    async def post(self, post: Post, turn_id: str) -> Posted: ...
+    async def react(self, message_id: int, emoji: str) -> bool: ...
+    def typing(self) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agent:
+    """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names."""
+
+    identity: Identity
+    names: Mapping[str, str]
+    think: Think
+    draw: Draw
+    can_draw: bool
+    limits: Limits
+    costs: Costs
+    windows: WindowMemory
+    context_size: int
+    show_costs: bool
+    colour: int
+    timezone: tzinfo
+    clock: Callable[[], float]
+    rng: random.Random
+
+    @property
+    def key(self) -> str:
+        return self.identity.key
+
+    def today(self) -> str:
+        """The local date, as it stands in Redis keys: 2026-11-20."""
+        return f"{datetime.fromtimestamp(self.clock(), self.timezone):%Y-%m-%d}"

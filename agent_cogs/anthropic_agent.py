@@ -1,0 +1,20 @@
+"""Claude, through Anthropic's Messages API. Anthropic has no picture model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_cogs.base import BaseAgentCog
+from agent_llm.types import Drawing, Message, Prompt, Reply
+
+
+class AnthropicAgentCog(BaseAgentCog):
+    """Claude."""
+
+    provider = "anthropic"
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        return await self.model.complete(Prompt.of(prompt), history)
+
+    async def _generate_image(self, prompt: str) -> Drawing:
+        return await self.model.draw(prompt)

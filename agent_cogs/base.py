@@ -1,0 +1,327 @@
+"""BaseAgentCog: one agent's ears and inbox on Discord and Redis. It receives events and decides nothing.
+
+    gateway message ─ listening.py ─ triggers.py ─┐
+                                                  ├─ inbox.py ─ turn.py ─ result on the bus
+    instruction on the bus ───────────────────────┘
+
+A new agent is a subclass with `_call_ai` and `_generate_image`, and a row in agent_config.AGENTS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import discord
+
+from agent_cogs.actions import Done
+from agent_cogs.agent import Agent
+from agent_cogs.book import TurnBook
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.excuses import excuse
+from agent_cogs.house import House
+from agent_cogs.inbox import Inbox
+from agent_cogs.limits import Limits
+from agent_cogs.listening import Listener, heard, parent_of
+from agent_cogs.triggers import Call, called
+from agent_cogs.turn import result_of, take_turn
+from agent_config import AgentSettings
+from agent_context.build import Identity
+from agent_context.window import WindowMemory
+from agent_discord.gate import Gate
+from agent_discord.outlet import Channel, DiscordOutlet
+from agent_llm.model import Model
+from agent_llm.types import Drawing, Message, Prompt, Reply
+from agent_protocol import keys
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import MentionNotice, Result, UnreadableInstruction, WireMessage, read_instruction
+
+GUILD_WAIT = 5.0  # seconds: after a new session channels are unknown until their guild has come
+
+log = logging.getLogger(__name__)
+
+
+class BaseAgentCog(discord.Cog):
+    """One agent. `model` is what its subclass's methods call; `may_act` says whether this process holds its lease."""
+
+    provider: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        # py-cord's metaclass does not enforce abstract methods, so this does.
+        super().__init_subclass__(**kwargs)
+        for name in ("_call_ai", "_generate_image"):
+            if getattr(cls, name) is getattr(BaseAgentCog, name):
+                raise TypeError(f"{cls.__name__} must implement {name}()")
+
+    def __init__(
+        self,
+        bot: discord.Bot,
+        settings: AgentSettings,
+        house: House,
+        model: Model,
+        *,
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.bot, self.settings, self.house, self.model = bot, settings, house, model
+        self.name = settings.spec.name
+        self.ready = asyncio.Event()
+        self.gate = Gate()
+        self.agent = self._agent()
+        self._may_act = may_act
+        self._listener = Listener(bot, house.transcripts, house.scope)
+        self._book = TurnBook(self.name, house.ledger.turns)
+        self._guild_came = asyncio.Event()
+        shared = house.settings
+        self._inbox: Inbox[TurnEvent] = Inbox(
+            self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
+        )
+        self._excuses: set[asyncio.Task[None]] = set()
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        """One completion. Raises agent_llm.errors.ModelError."""
+        raise TypeError(f"{type(self).__name__} has no _call_ai()")
+
+    async def _generate_image(self, prompt: str) -> Drawing:
+        """One picture. Raises agent_llm.errors.ModelError, CannotDraw where the provider has none."""
+        raise TypeError(f"{type(self).__name__} has no _generate_image()")
+
+    def _agent(self) -> Agent:
+        settings, house, shared = self.settings, self.house, self.house.settings
+        others = tuple(name for key, name in house.names.items() if key != self.name)
+        personality = shared.agent_personality or settings.spec.personality
+        return Agent(
+            identity=Identity(self.name, settings.spec.display_name, personality, others),
+            names=house.names,
+            think=self._call_ai,
+            draw=self._generate_image,
+            can_draw=self.model.can_draw,
+            limits=Limits(
+                self.name, house.ledger.limits, cooldown=shared.agent_cooldown_seconds, daily_max=shared.agent_max_daily
+            ),
+            costs=house.ledger.costs,
+            windows=WindowMemory(),
+            context_size=shared.context_window_size,
+            show_costs=shared.show_cost_embeds,
+            colour=settings.spec.colour,
+            timezone=shared.timezone,
+            clock=house.clock,
+            rng=house.rng,
+        )
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    @discord.Cog.listener()
+    async def on_ready(self) -> None:
+        """Also after each new session: messages may have come in between."""
+        assert self.bot.user is not None
+        self.house.directory.learn(self.name, self.bot.user.id)
+        self._guild_came.set()
+        for channel in self._channels():
+            self._catch_up(channel)
+        if not self.ready.is_set():
+            self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
+            self.ready.set()
+            log.info("%s is online as %s", self.name, self.bot.user)
+
+    @discord.Cog.listener()
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        self._guild_came.set()
+
+    @discord.Cog.listener()
+    async def on_guild_join(self, guild: discord.Guild) -> None:
+        self._guild_came.set()
+
+    async def aclose(self) -> None:
+        """Takes nothing more in and ends what runs."""
+        self.house.bus.unsubscribe(keys.instructions(self.name), self.on_instruction)
+        await self._inbox.aclose()
+        for task in self._excuses:
+            task.cancel()
+
+    def _channels(self) -> list[Channel]:
+        found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
+        return [channel for channel in found if isinstance(channel, Channel)]
+
+    def _catch_up(self, channel: Channel) -> None:
+        """Marks the channel's record as whole where nothing is missing, else has the past read."""
+        transcript = self.house.transcripts.of(channel.id)
+        if (channel.last_message_id or 0) <= transcript.newest:
+            transcript.whole = transcript.whole or channel.last_message_id is None or transcript.was_whole
+        elif channel.last_message_id not in transcript.deleted:
+            transcript.note_gap()
+        if not transcript.whole:
+            self.house.fetcher.want(channel.id, self._outlet(channel).read_page)
+
+    def _outlet(self, channel: Channel) -> DiscordOutlet:
+        house = self.house
+        return DiscordOutlet(
+            channel,
+            gate=self.gate,
+            transcripts=house.transcripts,
+            fetcher=house.fetcher,
+            pictures=house.pictures,
+        )
+
+    # -- what Discord says --------------------------------------------------------------------------------------------
+
+    @discord.Cog.listener()
+    async def on_message(self, message: discord.Message) -> None:
+        theme = self._listener.theme(message)
+        if theme is None:
+            return
+        self._listener.message(message)
+        if not self._may_act() or self.bot.user is None:
+            return
+        call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
+        if call is not None:
+            await self._called(message, theme, call)
+
+    async def _called(self, message: discord.Message, theme: str, call: Call) -> None:
+        asked = self.house.transcripts.of(message.channel.id).get(message.id)
+        if asked is None:  # deleted meanwhile
+            return
+        event = MentionEvent.of(
+            asked,
+            channel_id=message.channel.id,
+            theme=theme,
+            to_all=call is Call.ROLE,
+            now=self.house.clock(),
+        )
+        if self._book.begin(event.id) != "new":
+            return
+        if not self._inbox.put(event):
+            self._book.forget(event.id)
+            log.warning("%s: the inbox is full, a mention in channel %d is put off", self.name, event.channel_id)
+            self._say_busy(event)
+
+    def _say_busy(self, event: MentionEvent) -> None:
+        channel = self.bot.get_channel(event.channel_id)
+        if isinstance(channel, Channel):
+            task = asyncio.create_task(excuse(self._outlet(channel), event, "busy"), name="busy line")
+            self._excuses.add(task)
+            task.add_done_callback(self._excuses.discard)
+
+    def _my_role(self, message: discord.Message) -> int | None:
+        role = message.guild.self_role if message.guild else None
+        return role.id if role else None
+
+    def _bots_role(self) -> int | None:
+        return self.house.settings.bots_role_id
+
+    @discord.Cog.listener()
+    async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        self._listener.edit(event)
+
+    @discord.Cog.listener()
+    async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
+        self._listener.delete(event.channel_id, {event.message_id})
+
+    @discord.Cog.listener()
+    async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
+        self._listener.delete(event.channel_id, event.message_ids)
+
+    @discord.Cog.listener()
+    async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
+        self._listener.react(event)
+
+    @discord.Cog.listener()
+    async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
+        self._listener.unreact(event)
+
+    @discord.Cog.listener()
+    async def on_raw_reaction_clear(self, event: discord.RawReactionClearEvent) -> None:
+        self._listener.clear(event.channel_id, event.message_id)
+
+    @discord.Cog.listener()
+    async def on_raw_reaction_clear_emoji(self, event: discord.RawReactionClearEmojiEvent) -> None:
+        self._listener.clear(event.channel_id, event.message_id, str(event.emoji))
+
+    @discord.Cog.listener()
+    async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
+        self.house.transcripts.drop(channel.id)
+
+    @discord.Cog.listener()
+    async def on_raw_thread_delete(self, event: discord.RawThreadDeleteEvent) -> None:
+        self.house.transcripts.drop(event.thread_id)
+
+    # -- what the coordinator says ------------------------------------------------------------------------------------
+
+    async def on_instruction(self, raw: str) -> None:
+        """Every readable instruction gets exactly one result; one that comes again gets the same."""
+        if not self._may_act():
+            return
+        read = read_instruction(raw)
+        if read is None:
+            return
+        if isinstance(read, UnreadableInstruction):
+            await self._refuse(read.instruction_id, read.reason)
+        elif read.action != "decide":
+            log.warning("%s: action %.40r is not known here", self.name, read.action)
+            await self._refuse(read.instruction_id, "unknown_action")
+        else:
+            await self._instructed(InstructionEvent.of(read, self.house.clock()))
+
+    async def _instructed(self, event: InstructionEvent) -> None:
+        standing = self._book.begin(event.id)
+        if isinstance(standing, Result):
+            await self._publish(standing)
+        elif standing == "new" and not self._inbox.put(event):
+            self._book.forget(event.id)
+            await self._refuse(event.id, "busy")
+
+    async def _refuse(self, turn_id: str, reason: str) -> None:
+        await self._publish(result_of(self.name, turn_id, Done(reason=reason)))
+
+    async def _publish(self, message: WireMessage) -> None:
+        try:
+            await self.house.bus.publish(keys.results(self.name), message)
+        except RedisAway:
+            log.warning("%s: a result could not be sent, Redis is away; whoever waits for it will ask again", self.name)
+
+    # -- a turn -------------------------------------------------------------------------------------------------------
+
+    async def _take(self, event: TurnEvent) -> None:
+        """One event's turn, from its lane."""
+        standing = await self._book.claim(event)
+        if isinstance(standing, Result):
+            result = standing
+        elif standing == "running":
+            result = result_of(self.name, event.id, Done(reason="interrupted"))
+        else:
+            result = await self._turn(event)
+            await self._book.finish(event, result)
+        if isinstance(event, InstructionEvent):
+            await self._publish(result)
+        elif isinstance(event, MentionEvent) and not result.skipped and not event.to_all:
+            await self._publish(self._notice(event, result))
+
+    async def _turn(self, event: TurnEvent) -> Result:
+        channel = await self._find(event.channel_id)
+        if channel is None:
+            return result_of(self.name, event.id, Done(reason="unknown_channel"))
+        return await take_turn(self.agent, self._outlet(channel), event)
+
+    async def _find(self, channel_id: int) -> Channel | None:
+        """The channel, if it is in scope and the bot sees it; unknown is not forbidden while a guild is on its way."""
+        channel = self.bot.get_channel(channel_id)
+        if channel is None and any(guild.unavailable for guild in self.bot.guilds):
+            self._guild_came.clear()
+            try:
+                await asyncio.wait_for(self._guild_came.wait(), GUILD_WAIT)
+            except TimeoutError:
+                log.warning("%s: channel %d is not known, and its guild has not come", self.name, channel_id)
+            channel = self.bot.get_channel(channel_id)
+        if not isinstance(channel, Channel):
+            return None
+        theme = self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
+        return channel if theme is not None else None
+
+    def _notice(self, event: MentionEvent, result: Result) -> MentionNotice:
+        return MentionNotice(
+            agent_name=self.name,
+            channel_id=event.channel_id,
+            message_id=result.message_id,
+            trigger_message_id=event.asked.id,
+        )

@@ -1,0 +1,65 @@
+"""Which turns were taken: the same event twice gives one turn and the same result.
+
+What this process knows comes first, so that a repeated instruction costs nothing; Redis knows what earlier processes
+did. While Redis is away this process's memory is all there is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import Literal
+
+from agent_protocol.turns import Turns
+
+from agent_cogs.events import TurnEvent
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import Result, read_result
+
+REMEMBERED = 1000  # turns in this process's memory
+
+Standing = Literal["new", "running"]
+
+log = logging.getLogger(__name__)
+
+
+class TurnBook:
+    """One agent's turns."""
+
+    def __init__(self, agent: str, store: Turns) -> None:
+        self._agent, self._store = agent, store
+        self._turns: OrderedDict[str, Result | None] = OrderedDict()
+
+    def begin(self, turn_id: str) -> Standing | Result:
+        """Enters a turn: "new", or "running" when it is entered already, or the result that it had."""
+        if turn_id in self._turns:
+            return self._turns[turn_id] or "running"
+        self._turns[turn_id] = None
+        if len(self._turns) > REMEMBERED:
+            self._turns.popitem(last=False)
+        return "new"
+
+    def forget(self, turn_id: str) -> None:
+        """The turn was not taken after all: the inbox was full."""
+        self._turns.pop(turn_id, None)
+
+    async def claim(self, event: TurnEvent) -> Standing | Result:
+        """Claims the turn for good, right before it is taken: as `begin`, over all processes."""
+        try:
+            claim = await self._store.claim(self._agent, event.id, event.deadline)
+        except RedisAway:
+            return "new"
+        if claim.state == "done" and claim.result is not None:
+            kept = read_result(claim.result)
+            if isinstance(kept, Result):
+                self._turns[event.id] = kept
+                return kept
+        return "new" if claim.state == "new" else "running"
+
+    async def finish(self, event: TurnEvent, result: Result) -> None:
+        """Keeps the result for whoever asks again."""
+        self._turns[event.id] = result
+        try:
+            await self._store.finish(self._agent, event.id, result.to_wire(), event.deadline)
+        except RedisAway:
+            log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)

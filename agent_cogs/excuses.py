@@ -1,0 +1,36 @@
+"""What a person is told when an answer cannot be given. Nobody who asks is met with silence."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from agent_cogs.agent import Outlet
+from agent_cogs.events import MentionEvent
+from agent_discord.outlet import CannotPost, Post
+
+# A sign where words would be noise: the person sees that it was heard, and that there is a limit.
+SIGNS: Mapping[str, str] = {"cooldown": "⏳", "daily_limit": "⏳"}
+LINES: Mapping[str, str] = {
+    "busy": "I have too much to do right now. Please ask me again in a minute.",
+    "model_failed": "I can't answer right now: my model isn't reachable. Please try again in a while.",
+    "unreadable": "I couldn't put a proper answer together. Please ask me once more.",
+    "picture_failed": "I wanted to draw you something, but the picture didn't come out. Please try again.",
+    "internal_error": "Something went wrong on my side. Please try again in a while.",
+}
+
+log = logging.getLogger(__name__)
+
+
+async def excuse(outlet: Outlet, event: MentionEvent, reason: str) -> None:
+    """Says in one short line, or by one sign, why there is no answer. Where even that fails the log says so."""
+    if reason in SIGNS:
+        await outlet.react(event.asked.id, SIGNS[reason])
+        return
+    line = LINES.get(reason)
+    if line is None:
+        return
+    try:
+        await outlet.post(Post(text=line, ping=event.asked.speaker.id), f"{event.id}:excuse")
+    except CannotPost as error:
+        log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)

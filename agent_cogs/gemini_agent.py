@@ -1,0 +1,20 @@
+"""Gemini, through Google's Gemini API; draws with Gemini's picture models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_cogs.base import BaseAgentCog
+from agent_llm.types import Drawing, Message, Prompt, Reply
+
+
+class GeminiAgentCog(BaseAgentCog):
+    """Gemini."""
+
+    provider = "google"
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        return await self.model.complete(Prompt.of(prompt), history)
+
+    async def _generate_image(self, prompt: str) -> Drawing:
+        return await self.model.draw(prompt)

@@ -1,0 +1,34 @@
+"""What all agents of a process share; opened by agent_runtime and handed down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agent_protocol.ledger import Ledger
+
+from agent_cogs.triggers import Scope
+from agent_config import Settings
+from agent_discord.attachments import PictureReader
+from agent_discord.directory import Directory
+from agent_discord.fetching import Fetcher
+from agent_discord.transcript import Transcripts
+from agent_protocol.bus import Bus
+
+
+@dataclass(frozen=True, kw_only=True)
+class House:
+    """Shared by the cogs of a process. `names` maps every agent's key to its shown name."""
+
+    settings: Settings
+    scope: Scope
+    names: Mapping[str, str]
+    bus: Bus
+    ledger: Ledger
+    directory: Directory
+    transcripts: Transcripts
+    fetcher: Fetcher
+    pictures: PictureReader
+    clock: Callable[[], float]
+    rng: random.Random

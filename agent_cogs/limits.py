@@ -1,0 +1,48 @@
+"""How often an agent speaks: the cooldown in a channel and the daily maximum.
+
+Both are checked and taken in one step in Redis, so that turns that begin at the same moment cannot pass together. A
+turn counts once, when it begins, whatever it posts. The clock and the store come from outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Verdict = Literal["ok", "cooldown", "daily_limit"]
+
+
+class LimitStore(Protocol):
+    """Where counts are kept; agent_protocol.limits is the one in Redis."""
+
+    async def take(
+        self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str, use_cooldown: bool
+    ) -> Verdict: ...
+
+    async def release_cooldown(self, agent: str, channel_id: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One agent's limits: `cooldown` in seconds, 0 for none; `daily_max` turns a local day."""
+
+    agent: str
+    store: LimitStore
+    cooldown: float
+    daily_max: int
+
+    async def take(self, channel_id: int, date: str, *, cools_down: bool) -> Verdict:
+        """Takes one turn of the day and starts the cooldown, or says which limit stands against it."""
+        return await self.store.take(
+            self.agent,
+            channel_id,
+            cooldown=self.cooldown,
+            daily_max=self.daily_max,
+            date=date,
+            use_cooldown=cools_down and self.cooldown > 0,
+        )
+
+    async def give_back_cooldown(self, channel_id: int) -> None:
+        """The turn stayed silent: whoever asks next need not wait for it."""
+        if self.cooldown > 0:
+            await self.store.release_cooldown(self.agent, channel_id)

@@ -1,0 +1,84 @@
+"""Keeps the transcript true: gateway events in, entries out. Decides nothing.
+
+All bots of a process feed the same transcripts, each event up to four times; the transcript takes that without harm.
+"""
+
+from __future__ import annotations
+
+import discord
+from agent_discord.mentions import clean_name
+
+from agent_cogs.triggers import Heard, Scope
+from agent_discord.convert import shown_text, to_entry
+from agent_discord.transcript import Transcripts
+
+
+class Listener:
+    """Enters what one bot hears into the shared transcripts, for the channels in scope."""
+
+    def __init__(self, bot: discord.Client, transcripts: Transcripts, scope: Scope) -> None:
+        self._bot, self._transcripts, self._scope = bot, transcripts, scope
+
+    def theme(self, message: discord.Message) -> str | None:
+        """The theme of the message's channel; None where the program is silent."""
+        guild_id = message.guild.id if message.guild else None
+        return self._scope.theme(message.channel.id, parent_of(message.channel), guild_id)
+
+    def message(self, message: discord.Message) -> None:
+        transcript = self._transcripts.of(message.channel.id)
+        if message.id in transcript and not transcript.lacks_text(message.id):
+            return
+        entry = to_entry(message, self._transcripts.directory)
+        if entry is not None:
+            transcript.add(entry)
+
+    def edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        transcript = self._transcripts.known(event.channel_id)
+        if transcript is not None and event.message_id in transcript and "content" in event.data:
+            transcript.edit(event.message_id, shown_text(event.new_message))
+
+    def delete(self, channel_id: int, message_ids: set[int]) -> None:
+        transcript = self._transcripts.known(channel_id)
+        for message_id in message_ids if transcript is not None else ():
+            transcript.delete(message_id)
+
+    def react(self, event: discord.RawReactionActionEvent) -> None:
+        transcript = self._transcripts.known(event.channel_id)
+        if transcript is not None:
+            transcript.react(event.message_id, str(event.emoji), event.user_id, self._name(event))
+
+    def unreact(self, event: discord.RawReactionActionEvent) -> None:
+        transcript = self._transcripts.known(event.channel_id)
+        if transcript is not None:
+            transcript.unreact(event.message_id, str(event.emoji), event.user_id)
+
+    def clear(self, channel_id: int, message_id: int, emoji: str | None = None) -> None:
+        transcript = self._transcripts.known(channel_id)
+        if transcript is not None:
+            transcript.clear_reactions(message_id, emoji)
+
+    def _name(self, event: discord.RawReactionActionEvent) -> str:
+        guild = self._bot.get_guild(event.guild_id) if event.guild_id else None
+        member = event.member or (guild.get_member(event.user_id) if guild else None)
+        return clean_name(member.display_name) if member else "someone"
+
+
+def parent_of(channel: object) -> int | None:
+    """The channel that a thread hangs on."""
+    return channel.parent_id if isinstance(channel, discord.Thread) else None
+
+
+def heard(message: discord.Message) -> Heard:
+    """The facts by which triggers.py decides."""
+    reference = message.reference
+    replied = reference.resolved if reference else None
+    return Heard(
+        author_id=message.author.id,
+        by_person=not message.author.bot and message.webhook_id is None and not message.is_system(),
+        guild_id=message.guild.id if message.guild else None,
+        channel_id=message.channel.id,
+        parent_id=parent_of(message.channel),
+        mentioned_users=frozenset(user.id for user in message.mentions),
+        mentioned_roles=frozenset(message.raw_role_mentions),
+        replied_to=replied.author.id if isinstance(replied, discord.Message) else None,
+    )

@@ -1,0 +1,308 @@
+"""The one path that every turn walks:
+
+    event → limits → context → model → decision → actions → result
+
+`take_turn` knows an agent and an outlet, never a cog or a bot user. It ends in exactly one Result, whatever happens on
+the way; the reasons of results that posted nothing are in REASONS.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+
+from agent_cogs.actions import Deed, Done, act
+from agent_cogs.agent import Agent, Outlet
+from agent_cogs.contract import CONTRACT, REPAIR
+from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.excuses import excuse
+from agent_cogs.spending import Spending
+from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
+from agent_context.entries import Entry
+from agent_context.merge import merge_history
+from agent_context.window import Window, conversation_entries, recent_entries
+from agent_discord.outlet import CannotPost
+from agent_llm.errors import ModelError
+from agent_llm.types import Message, Prompt, Reply
+from agent_protocol.messages import Result
+from agent_protocol.messages import Usage as WireUsage
+from agent_themes import theme_named
+
+POST_SECONDS = 10.0  # of the deadline, kept for posting
+MIN_MODEL_SECONDS = 1.0
+HINTS = 2  # openings that a starter is offered
+
+REASONS: Mapping[str, str] = {
+    "skipped": "the model chose to stay silent",
+    "cooldown": "the agent has just spoken in the channel",
+    "daily_limit": "the agent's turns of the day are used up",
+    "busy": "too many events wait already",
+    "deadline": "the time was over",
+    "invalid": "the instruction could not be read",
+    "unknown_action": "an action that this agent does not know",
+    "unknown_channel": "a channel that the bot does not see",
+    "not_permitted": "the bot may not write there",
+    "discord_failed": "Discord did not take the post",
+    "model_failed": "the model or its provider failed",
+    "unreadable": "the model's answer held no decision",
+    "picture_failed": "only a picture was wanted, and it could not be drawn",
+    "reaction_failed": "only a reaction was wanted, and Discord did not take it",
+    "interrupted": "an earlier run of the program ended in the middle of this turn",
+    "internal_error": "a fault of the program, see its log",
+}
+
+log = logging.getLogger(__name__)
+
+
+class TurnOver(Exception):
+    """The turn ends early, for one of REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
+    """Takes the turn and says how it ended. Raises nothing but CancelledError."""
+    began = agent.clock()
+    spending = Spending(agent.costs, agent.key, agent.today())
+    turn = _Turn(agent, outlet, event, spending)
+    done = await _ended(turn, event.deadline - began)
+    spending.emoji_reactions = 1 if done.emoji else 0
+    await spending.book()
+    if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
+        await excuse(outlet, event, done.reason)
+    _log_turn(agent, event, done, spending, agent.clock() - began)
+    return result_of(agent.key, event.id, done, spending)
+
+
+async def _ended(turn: _Turn, seconds: float) -> Done:
+    """Every way in which a turn can end, as what it did."""
+    try:
+        if seconds <= 0:
+            raise TurnOver("deadline")
+        async with asyncio.timeout(seconds):
+            return await turn.walk()
+    except TurnOver as over:
+        return Done(reason=over.reason)
+    except TimeoutError:
+        return Done(reason="deadline")
+    except UnreadableDecision as error:
+        log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
+        return Done(reason="unreadable")
+    except ModelError as error:
+        log.warning("%s: %s", turn.agent.key, error)
+        return Done(reason="model_failed")
+    except CannotPost as error:
+        return Done(reason=error.reason)
+    except Exception:
+        # The outermost edge of a turn: whoever gave it is owed a result.
+        log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
+        return Done(reason="internal_error")
+
+
+class _Turn:
+    """The steps in their order; what they share."""
+
+    def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending) -> None:
+        self.agent, self.outlet, self.event, self.spending = agent, outlet, event, spending
+
+    async def walk(self) -> Done:
+        await self._admit()
+        with self.outlet.typing() if self.event.forced else nullcontext():
+            context = await self._look()
+            decision, reply = await self._decide(context)
+            if decision.is_empty:
+                await self._give_back()
+                raise TurnOver("skipped")
+            deed = Deed(decision=decision, sources=reply.sources, target=context.target)
+            return await act(self.agent, self.outlet, self.event, deed, self.spending)
+
+    async def _admit(self) -> None:
+        refusal = self.outlet.refusal()
+        if refusal is not None:
+            raise TurnOver(refusal)
+        agent = self.agent
+        verdict = await agent.limits.take(self.event.channel_id, agent.today(), cools_down=self.event.cools_down)
+        if verdict != "ok":
+            raise TurnOver(verdict)
+
+    async def _give_back(self) -> None:
+        if self.event.cools_down:
+            await self.agent.limits.give_back_cooldown(self.event.channel_id)
+
+    async def _look(self) -> TurnContext:
+        """What the agent knows when it begins to think."""
+        await self.outlet.settle()
+        agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
+        trigger, window = trigger_of(event), self._window(theme.window_share)
+        topic, round_number = None, 1
+        if isinstance(event, InstructionEvent):
+            topic, round_number = event.instruction.topic, event.instruction.round_number
+        return TurnContext(
+            me=agent.identity,
+            theme=theme,
+            channel_name=self.outlet.name,
+            window=window,
+            trigger=trigger,
+            now=agent.clock(),
+            timezone=agent.timezone,
+            contract=CONTRACT,
+            target=self._target(window),
+            topic=topic,
+            round_number=round_number,
+            can_draw=agent.can_draw,
+            searches=theme.search or trigger == "starter",
+            hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
+        )
+
+    def _window(self, share: float) -> Window:
+        """A conversation is seen from before its start to now, anything else by its last messages."""
+        agent, event, transcript = self.agent, self.event, self.outlet.transcript
+        entries: Sequence[Entry] = transcript.entries()
+        kind = "recent"
+        if isinstance(event, InstructionEvent) and not event.cools_down:
+            history = event.instruction.conversation_history
+            entries = merge_history(entries, history, agent.names, transcript.deleted)
+            seen = conversation_entries(entries, [entry.message_id for entry in history if entry.message_id])
+            kind = "conversation"
+        else:
+            seen = recent_entries(entries, agent.context_size, share)
+        return agent.windows.lay(event.channel_id, kind, seen, agent.clock())
+
+    def _target(self, window: Window) -> Entry | None:
+        """The message that the turn is about, as it reads now."""
+        event, transcript = self.event, self.outlet.transcript
+        if isinstance(event, MentionEvent):
+            return transcript.get(event.asked.id) or event.asked
+        if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
+            return transcript.get(event.instruction.trigger_message_id)
+        others = (entry for entry in reversed(window.entries) if entry.speaker.agent != self.agent.key)
+        return next(others, None)
+
+    async def _decide(self, context: TurnContext) -> tuple[Decision, Reply]:
+        """Asks the model; on a forced turn, once more when the answer cannot be read."""
+        history = build_history(context, await self.outlet.pictures(context.window.entries))
+        prompt = self._prompt(context, build_tail(context))
+        reply = await self._think(prompt, history)
+        try:
+            return self._read(reply, context), reply
+        except UnreadableDecision as error:
+            if not self.event.forced:
+                raise
+            log.info("%s: asking once more, the answer could not be read: %s", self.agent.key, error.reason)
+            repair = REPAIR.format(reason=error.reason)
+        reply = await self._think(self._prompt(context, f"{prompt.text}\n\n{repair}"), history)
+        return self._read(reply, context), reply
+
+    async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        reply = await self.agent.think(prompt, history)
+        self.spending.add(reply.usage)
+        return reply
+
+    def _read(self, reply: Reply, context: TurnContext) -> Decision:
+        return decided(
+            parse_decision(reply.text),
+            forced=self.event.forced,
+            always_draw=context.theme.always_draw,
+            can_draw=self.agent.can_draw,
+            names=(self.agent.identity.display_name, self.agent.key),
+        )
+
+    def _prompt(self, context: TurnContext, text: str) -> Prompt:
+        left = self.event.deadline - self.agent.clock() - POST_SECONDS
+        if left < MIN_MODEL_SECONDS:
+            raise TurnOver("deadline")
+        return Prompt(
+            text=text,
+            system=build_system(context),
+            schema=DECISION_SCHEMA,
+            search=context.searches,
+            timeout=left,
+            cache_key=f"{self.agent.key}:{self.event.channel_id}",
+            labels=labels(context),
+        )
+
+
+def trigger_of(event: TurnEvent) -> Trigger:
+    if isinstance(event, MentionEvent):
+        return "mention"
+    if not isinstance(event, InstructionEvent):
+        raise TypeError(f"no trigger is known for {type(event).__name__}")
+    if event.instruction.trigger_message_id is not None:
+        return "reactive"
+    return "starter" if event.instruction.is_conversation_starter else "round"
+
+
+def labels(context: TurnContext) -> dict[str, str]:
+    """What the turn is about, for logs and scripted voices; never sent to a provider."""
+    target = context.target
+    newest = context.window.entries[-1] if context.window.entries else None
+    person = context.unheard[-1] if context.unheard else None
+    asked = target if context.trigger in ("mention", "reactive") else None
+    return {
+        "agent": context.me.key,
+        "display_name": context.me.display_name,
+        "others": ", ".join(context.me.others),
+        "theme": context.theme.name,
+        "trigger": context.trigger,
+        "topic": context.topic or "",
+        "round": str(context.round_number),
+        "asked": asked.text if asked else "",
+        "asker": asked.speaker.name if asked else "",
+        "last_speaker": newest.speaker.name if newest else "",
+        "last_text": newest.text if newest else "",
+        "last_message_id": str(newest.id) if newest else "",
+        "human_said": person.text if person else "",
+        "human_name": person.speaker.name if person else "",
+    }
+
+
+def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = None) -> Result:
+    """The one Result of a turn. It is skipped when nothing of it can be seen."""
+    total = spending.total if spending is not None else None
+    return Result(
+        instruction_id=turn_id,
+        agent_name=agent,
+        skipped=done.nothing,
+        text=done.text if not done.nothing else None,
+        image_url=done.picture_url,
+        emoji_reacted=done.emoji,
+        message_id=done.message_id,
+        reason=done.reason,
+        react_to_message_id=done.reacted_to,
+        image_prompt=done.image_prompt,
+        end_conversation=done.end_conversation and not done.nothing,
+        topic=done.topic,
+        usage=None
+        if total is None or not total.calls
+        else WireUsage(
+            model=total.model,
+            calls=total.calls,
+            input_tokens=total.input_tokens,
+            cached_tokens=total.cached_tokens,
+            output_tokens=total.output_tokens,
+            reasoning_tokens=total.reasoning_tokens,
+            searches=total.searches,
+            pictures=total.pictures,
+            cost_usd=round(total.cost_usd, 6),
+        ),
+    )
+
+
+def _log_turn(agent: Agent, event: TurnEvent, done: Done, spending: Spending, seconds: float) -> None:
+    log.info(
+        "turn agent=%s trigger=%s channel=%d turn=%s message=%s reason=%s model=%s cost=%.4f seconds=%.2f",
+        agent.key,
+        trigger_of(event),
+        event.channel_id,
+        event.id,
+        done.message_id,
+        done.reason,
+        spending.total.model or "-",
+        spending.total.cost_usd,
+        seconds,
+    )

@@ -1,0 +1,210 @@
+"""One channel as a turn sees it: where to listen, post, type and react. The only place that turns know Discord by."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import discord
+
+from agent_context.entries import Entry
+from agent_discord.attachments import PictureReader
+from agent_discord.convert import to_entry
+from agent_discord.fetching import Fetcher
+from agent_discord.gate import TYPING_SECONDS, Gate, nonce
+from agent_discord.mentions import clean_name, from_names
+from agent_discord.splitting import split_text
+from agent_discord.transcript import Transcript, Transcripts
+from agent_llm.types import Picture
+
+TYPING_DELAY = 0.1  # seconds: an answer that is there sooner needs no typing
+
+Channel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+
+log = logging.getLogger(__name__)
+
+
+class CannotPost(Exception):
+    """Discord does not take it. `reason` is for the result: "not_permitted", "unknown_channel" or "discord_failed"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What was posted: the first message's id and the address of the picture, if one went along."""
+
+    message_id: int
+    picture_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What is to be posted. `ping` is the user id of the person who is answered."""
+
+    text: str | None
+    picture: Picture | None = None
+    embed: discord.Embed | None = None
+    ping: int | None = None
+
+
+class DiscordOutlet:
+    """A channel or thread, spoken into by one bot."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        gate: Gate,
+        transcripts: Transcripts,
+        fetcher: Fetcher,
+        pictures: PictureReader,
+    ) -> None:
+        self._channel, self._gate = channel, gate
+        self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
+
+    @property
+    def channel_id(self) -> int:
+        return self._channel.id
+
+    @property
+    def name(self) -> str:
+        return clean_name(self._channel.name)
+
+    @property
+    def transcript(self) -> Transcript:
+        return self._transcripts.of(self._channel.id)
+
+    def refusal(self) -> str | None:
+        """Why this bot may not take a turn here, None when it may."""
+        permissions = self._channel.permissions_for(self._channel.guild.me)
+        may_send = (
+            permissions.send_messages_in_threads
+            if isinstance(self._channel, discord.Thread)
+            else permissions.send_messages
+        )
+        closed = isinstance(self._channel, discord.Thread) and self._channel.locked
+        return None if permissions.view_channel and may_send and not closed else "not_permitted"
+
+    async def settle(self) -> None:
+        """Waits, a short while at most, for the channel's past to be known."""
+        await self._fetcher.whole(self._channel.id, self.read_page)
+
+    async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
+        if not self._channel.permissions_for(self._channel.guild.me).read_message_history:
+            return ()
+        return await self._gate.history(self._channel, limit, before)
+
+    async def pictures(self, entries: Sequence[Entry]) -> Mapping[int, tuple[Picture, ...]]:
+        """The newest pictures of these entries, by message id."""
+        return await self._pictures.read(entries)
+
+    async def post(self, post: Post, turn_id: str) -> Posted:
+        """Posts text and picture as one message, as several where the text is too long. Raises CannotPost."""
+        chunks: list[str | None] = [*split_text(self._with_mentions(post.text or ""))] or [None]
+        first: discord.Message | None = None
+        for number, chunk in enumerate(chunks):
+            last = number == len(chunks) - 1
+            try:
+                message = await self._gate.send(
+                    self._channel,
+                    chunk,
+                    nonce=nonce(turn_id, number),
+                    ping=post.ping,
+                    files=[_file(post.picture)] if last and post.picture else (),
+                    embed=post.embed if last else None,
+                )
+            except (discord.HTTPException, OSError) as error:
+                raise self._cannot(error) from error
+            self._record(message)
+            first = first or message
+        assert first is not None
+        url = message.attachments[0].url if message.attachments else None
+        return Posted(first.id, url)
+
+    async def react(self, message_id: int, emoji: str) -> bool:
+        """False when the message is not one of this channel's, or Discord does not take the emoji."""
+        if message_id not in self.transcript:
+            return False
+        me = self._channel.guild.me
+        try:
+            await self._gate.react(self._channel.get_partial_message(message_id), emoji)
+        except (discord.HTTPException, OSError) as error:
+            log.info("reaction %s to %d not taken: %s", emoji, message_id, type(error).__name__)
+            return False
+        self.transcript.react(message_id, emoji, me.id, clean_name(me.display_name))
+        return True
+
+    @contextmanager
+    def typing(self) -> Iterator[None]:
+        """Typing is shown beside the work within; nothing waits for it."""
+        indicator = _Typing(lambda: self._gate.typing(self._channel, self._channel.id))
+        try:
+            yield
+        finally:
+            indicator.stop()
+
+    def _with_mentions(self, text: str) -> str:
+        if "@" not in text:
+            return text
+        names = {entry.speaker.id: entry.speaker.name for entry in self.transcript.entries() if entry.speaker.id}
+        for agent_id, name in self._agents().items():
+            names[agent_id] = name
+        return from_names(text, names)
+
+    def _agents(self) -> dict[int, str]:
+        guild = self._channel.guild
+        members = (guild.get_member(user_id) for user_id in self._transcripts.directory.ids())
+        return {member.id: clean_name(member.display_name) for member in members if member is not None}
+
+    def _record(self, message: discord.Message) -> None:
+        """Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event."""
+        entry = to_entry(message, self._transcripts.directory)
+        if entry is not None:
+            self.transcript.add(entry)
+
+    def _cannot(self, error: Exception) -> CannotPost:
+        log.warning("post to channel %d failed: %s", self._channel.id, _kind(error))
+        if isinstance(error, discord.Forbidden):
+            return CannotPost("not_permitted")
+        if isinstance(error, discord.NotFound):
+            return CannotPost("unknown_channel")
+        return CannotPost("discord_failed")
+
+
+class _Typing:
+    """Asks for typing after a moment and again while it lasts; requests on their way are left to end by themselves."""
+
+    _requests: ClassVar[set[asyncio.Task[None]]] = set()  # owned here, so that none is lost in mid-flight
+
+    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._show = show
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
+
+    def _tick(self) -> None:
+        task = self._loop.create_task(self._show(), name="typing")
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        self._timer = self._loop.call_later(TYPING_SECONDS, self._tick)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
+def _file(picture: Picture) -> discord.File:
+    suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
+
+
+def _kind(error: Exception) -> str:
+    if isinstance(error, discord.HTTPException):
+        return f"HTTP {error.status}, code {error.code}"
+    return type(error).__name__
