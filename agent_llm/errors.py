@@ -19,11 +19,17 @@ The text of a ModelError names the kind in one line and never holds a key or a p
 
 from __future__ import annotations
 
+from agent_llm.types import Usage
+
 
 class ModelError(Exception):
-    """Base of everything that can go wrong with a model."""
+    """Base of everything that can go wrong with a model.
+
+    `usage` is what the failed call cost nevertheless (a refused or empty answer is billed), None when nothing is known.
+    """
 
     kind = "the model failed"
+    usage: Usage | None = None
 
     def __init__(
         self,

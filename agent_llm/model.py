@@ -9,7 +9,7 @@ from agent_llm.types import Drawing, Message, Prompt, Reply
 
 
 class Model(Protocol):
-    """A language model that may also draw. Retries inside `prompt.timeout`; raises `agent_llm.errors.ModelError` only."""
+    """A language model that may also draw. Retries inside `prompt.timeout`; raises `errors.ModelError` only."""
 
     @property
     def name(self) -> str:
@@ -21,7 +21,7 @@ class Model(Protocol):
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply: ...
 
-    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - all attempts
         """One picture; `CannotDraw` where the model has none to give."""
         ...
 

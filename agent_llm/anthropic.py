@@ -1,0 +1,156 @@
+"""Anthropic by its Messages API: https://docs.claude.com/en/api/messages
+
+The answer is a list of blocks: thinking, text, server tool uses and their results. What is said before the last search
+is about searching; the answer is the text after it. A turn may pause in the middle of searching and is then sent back
+as it is, to go on. The provider counts cached tokens beside the input tokens; ours include them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from agent_llm import stainless
+from agent_llm.base import Access, ProviderModel
+from agent_llm.errors import ModelError
+from agent_llm.profiles import Profile
+from agent_llm.reading import json_object, number, parts, text
+from agent_llm.retry import Retrier
+from agent_llm.shaping import Part, Turn, base64_of, cache_marks, schema_of, turns_of, unique_sources, wants_schema
+from agent_llm.types import Message, Prompt, Reply, Source, StopReason, Usage
+
+if TYPE_CHECKING:
+    import anthropic
+
+# Each continuation is a whole call with the whole prompt.
+MOST_CONTINUATIONS = 3
+
+_EPHEMERAL = {"type": "ephemeral"}
+_STOPS: Mapping[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refusal",
+}
+
+
+def load() -> None:
+    """Import the SDK and what its first call would import; takes about a second."""
+    import anthropic.resources.messages  # noqa: F401
+
+    stainless.ssl_context()
+
+
+class AnthropicModel(ProviderModel):
+    """A Claude model. It draws nothing."""
+
+    provider = "anthropic"
+
+    def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
+        super().__init__(access, retrier)
+        import anthropic
+
+        self._sdk_errors = (anthropic.AnthropicError, *stainless.transport_errors())
+        self._client: anthropic.AsyncAnthropic = anthropic.AsyncAnthropic(
+            api_key=access.api_key,
+            base_url=access.base_url,
+            max_retries=0,
+            http_client=anthropic.DefaultAsyncHttpxClient(verify=stainless.ssl_context(), limits=stainless.limits()),
+        )
+
+    @property
+    def can_draw(self) -> bool:
+        return False
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+    def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
+        return request_of(prompt, history, self.access.model, self.profile)
+
+    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
+        spent = Usage()
+        for left in range(MOST_CONTINUATIONS, -1, -1):
+            answer, request_id = await self._send(request, seconds)
+            spent += _usage(answer)
+            if answer.get("stop_reason") != "pause_turn" or not left:
+                break
+            request = {**request, "messages": [*request["messages"], _as_said(answer)]}
+        return reply_of(answer, spent, request_id)
+
+    async def _send(self, request: Mapping[str, Any], seconds: float) -> tuple[Mapping[str, Any], str | None]:
+        answer = await self._client.messages.with_raw_response.create(**request, timeout=stainless.timeout(seconds))
+        response = answer.http_response
+        return json_object(response.content), response.headers.get("request-id")
+
+    def _explain(self, error: Exception) -> ModelError:
+        return stainless.explain(error, "request-id")
+
+
+def request_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:
+    """The fields of POST /v1/messages. One of the cache marks is the system prompt's."""
+    turns = turns_of(prompt, history, profile)
+    marks = cache_marks(turns, profile.cache_marks - bool(prompt.system))
+    request: dict[str, Any] = {
+        "model": model,
+        "max_tokens": prompt.max_output_tokens,
+        "messages": [_message(turn, marks) for turn in turns],
+    }
+    if prompt.system:
+        request["system"] = [{"type": "text", "text": prompt.system, "cache_control": _EPHEMERAL}]
+    if prompt.search:
+        request |= {"tools": [dict(profile.search)], **profile.search_extra}
+    if prompt.schema is not None and wants_schema(prompt, profile):
+        request["output_config"] = {"format": {"type": "json_schema", "schema": schema_of(prompt.schema, profile)}}
+    return request
+
+
+def _message(turn: Turn, marks: Container[int]) -> dict[str, Any]:
+    return {"role": turn.role, "content": [_block(piece, id(piece) in marks) for piece in turn.parts]}
+
+
+def _block(piece: Part, marked: bool) -> dict[str, Any]:
+    if piece.picture is None:
+        block: dict[str, Any] = {"type": "text", "text": piece.text}
+    else:
+        source = {"type": "base64", "media_type": piece.picture.media_type, "data": base64_of(piece.picture)}
+        block = {"type": "image", "source": source}
+    return block | {"cache_control": _EPHEMERAL} if marked else block
+
+
+def _as_said(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": parts(answer, "content")}
+
+
+def reply_of(answer: Mapping[str, Any], usage: Usage, request_id: str | None) -> Reply:
+    """The Reply in a message; `usage` is that of all calls it took."""
+    blocks = parts(answer, "content")
+    last_tool = max((at for at, block in enumerate(blocks) if "tool" in text(block, "type")), default=-1)
+    said = _texts(blocks[last_tool + 1 :]) or _texts(blocks)
+    cited = (note for block in said for note in parts(block, "citations"))
+    return Reply(
+        text="".join(text(block, "text") for block in said),
+        usage=usage,
+        request_id=request_id,
+        stop=_STOPS.get(text(answer, "stop_reason"), "other"),
+        sources=unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
+    )
+
+
+def _texts(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [block for block in blocks if block.get("type") == "text" and text(block, "text")]
+
+
+def _usage(answer: Mapping[str, Any]) -> Usage:
+    cached = number(answer, "usage", "cache_read_input_tokens")
+    written = number(answer, "usage", "cache_creation_input_tokens")
+    return Usage(
+        calls=1,
+        input_tokens=number(answer, "usage", "input_tokens") + cached + written,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        output_tokens=number(answer, "usage", "output_tokens"),
+        reasoning_tokens=number(answer, "usage", "output_tokens_details", "thinking_tokens"),
+        searches=number(answer, "usage", "server_tool_use", "web_search_requests"),
+    )

@@ -1,0 +1,135 @@
+"""What every provider's model shares: the ladder prepare → attempts → checked answer → price, and the log of failures.
+
+A provider's module only translates: a Prompt into its request, its answer into a Reply, its SDK's errors into ours.
+Its client is built once and lives as long as the model; SDK retries are off, because `retry.py` owns them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from agent_llm import pricing
+from agent_llm.errors import BadAnswer, CannotDraw, ModelError, Refused
+from agent_llm.profiles import Profile, profile_of
+from agent_llm.retry import Retrier
+from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+# Beyond these a connection is not coming; the rest of the budget is better spent on another try.
+CONNECT_SECONDS = 10.0
+# Turns of a bot are tens of seconds apart: a kept connection saves them the TLS handshake.
+KEEP_ALIVE_SECONDS = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where and with what a model is reached. `image_model` "" draws nothing; `base_url` None is the provider's own."""
+
+    model: str
+    api_key: str = field(repr=False)
+    image_model: str = ""
+    base_url: str | None = None
+
+
+class ProviderModel:
+    """Base of the four. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`."""
+
+    provider: ClassVar[str]
+    _sdk_errors: tuple[type[Exception], ...] = ()  # what the SDK, its HTTP client and odd answers raise
+
+    def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
+        self.access = access
+        self.profile: Profile = profile_of(self.provider, access.model)
+        self._retrier = retrier or Retrier()
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, for logs and prices."""
+        return f"{self.provider}/{self.access.model}"
+
+    @property
+    def image_name(self) -> str:
+        return f"{self.provider}/{self.access.image_model}"
+
+    @property
+    def can_draw(self) -> bool:
+        return bool(self.access.image_model)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        """One answer within `prompt.timeout` seconds, retries included. Raises ModelError only."""
+        request = self._request(prompt, history)
+        reply = await self._run(self.access.model, prompt.timeout, partial(self._checked, request))
+        return replace(reply, model=self.name, usage=self._priced(reply.usage, self.access.model))
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        """One picture within `timeout` seconds. Raises ModelError only."""
+        if not self.can_draw:
+            raise CannotDraw(provider=self.provider, model=self.access.model)
+        drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt))
+        return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
+        """The provider's request, made once for all attempts."""
+        raise NotImplementedError
+
+    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
+        """One call, its usage not yet priced. Raises the SDK's errors, or ours."""
+        raise NotImplementedError
+
+    async def _paint(self, prompt: str, seconds: float) -> Drawing:
+        raise CannotDraw
+
+    def _explain(self, error: Exception) -> ModelError:
+        """Our error for one of `_sdk_errors`."""
+        raise NotImplementedError
+
+    async def _checked(self, request: Mapping[str, Any], seconds: float) -> Reply:
+        reply = await self._ask(request, seconds)
+        if reply.stop == "refusal":
+            raise _paid(Refused(request_id=reply.request_id), reply.usage)
+        if not reply.text.strip() and not reply.tool_calls:
+            why = "cut off before the answer began" if reply.stop == "length" else "empty"
+            raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
+        return reply
+
+    async def _run(self, model: str, seconds: float, attempt: Callable[[float], Awaitable[T]]) -> T:
+        try:
+            return await self._retrier.run(
+                partial(self._translated, attempt), seconds=seconds, failed=partial(self._failed, model)
+            )
+        except ModelError as error:
+            if error.usage is not None:
+                error.usage = self._priced(error.usage, model)
+            raise
+
+    async def _translated(self, attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
+        try:
+            return await attempt(seconds)
+        except self._sdk_errors as error:
+            # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
+            raise self._explain(error) from None
+
+    def _failed(self, model: str, error: ModelError, number: int) -> None:
+        error.provider, error.model = self.provider, model
+        log.warning("model call failed, attempt %d: %s", number, error)
+
+    def _priced(self, usage: Usage, model: str) -> Usage:
+        priced = pricing.price(self.provider, model, usage)
+        return replace(priced, model=f"{self.provider}/{model}")
+
+
+def _paid(error: ModelError, usage: Usage) -> ModelError:
+    error.usage = usage
+    return error

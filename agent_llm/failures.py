@@ -1,0 +1,94 @@
+"""From a provider's refusal, in HTTP, to our errors.
+
+Statuses mean the same everywhere but for money: providers say "no credit left" with 400, 402, 403 or 429, and by words.
+Only codes of the provider's are kept as detail, never its prose: that may quote the key or the prompt.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Mapping
+
+from agent_llm.errors import (
+    BadKey,
+    BadRequest,
+    ModelError,
+    QuotaUsedUp,
+    RateLimited,
+    Refused,
+    Retryable,
+    ServerFailed,
+)
+
+_NO_MONEY = (
+    "insufficient_quota",
+    "billing_hard_limit_reached",
+    "credit balance",
+    "available credits",
+    "monthly spending limit",
+    "spending cap",
+    "credits exhausted",
+    "billing_error",
+)
+_BAD_KEY = ("api_key_invalid", "api key not valid", "incorrect api key", "invalid_api_key")
+_REFUSED = (
+    "content_policy_violation",
+    "moderation_blocked",
+    "usage guidelines",
+    "content_filter",
+    "safety_violations",
+)
+_CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
+
+
+def error_of_status(
+    status: int,
+    said: str,
+    *,
+    code: str = "",
+    headers: Mapping[str, str] | None = None,
+    request_id: str | None = None,
+    retry_after: float | None = None,
+) -> ModelError:
+    """The error for an HTTP status above 299. `said` is all that the body says, only searched, never kept."""
+    words = f"{code} {said}".lower()
+    kind = _kind(status, words)
+    error = kind(code if _CODE.fullmatch(code) else "", status=status, request_id=request_id)
+    if isinstance(error, Retryable):
+        error.retry_after = retry_after if retry_after is not None else seconds_to_wait(headers or {})
+    return error
+
+
+def _kind(status: int, words: str) -> type[ModelError]:
+    if status == 402 or (status < 500 and any(sign in words for sign in _NO_MONEY)):
+        return QuotaUsedUp
+    if status in (400, 403) and any(sign in words for sign in _REFUSED):
+        return Refused
+    if status in (401, 403) or (status == 400 and any(sign in words for sign in _BAD_KEY)):
+        return BadKey
+    if status == 429:
+        return RateLimited
+    if status >= 500 or status in (408, 409, 425, 499):
+        return ServerFailed
+    return BadRequest
+
+
+def seconds_to_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """What retry-after-ms or retry-after ask for, in seconds; a date counts from `now` (unix seconds)."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    if seconds is not None or not value:
+        return seconds
+    date = email.utils.parsedate_tz(value)
+    if date is None:
+        return None
+    return max(0.0, email.utils.mktime_tz(date) - (time.time() if now is None else now))
+
+
+def _number(value: str) -> float | None:
+    return float(value) if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", value.strip()) else None

@@ -1,0 +1,154 @@
+"""What calls cost, in US dollars, without asking anybody.
+
+Tokens are priced by genai-prices, which carries dated prices offline; two small tables of ours hold what it lacks: web
+searches and pictures. A model that nobody knows costs as much as the dearest one of its provider, with one warning:
+counted as free it would pass every budget.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from agent_llm.types import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import ModelInfo, Provider
+    from genai_prices.types import Usage as PricedUsage
+
+log = logging.getLogger(__name__)
+
+_IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai"}
+
+# USD for one search: provider, prefix of the model, price. The first that fits counts.
+_SEARCHES = (
+    ("google", "gemini-2", 0.035),
+    ("google", "", 0.014),
+    ("openai", "", 0.010),
+    ("anthropic", "", 0.010),
+    ("xai", "", 0.010),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PicturePrice:
+    """USD per million tokens in and out where the answer counts them, and per picture where it does not."""
+
+    each: float
+    input_mtok: float = 0.0
+    output_mtok: float = 0.0
+
+
+# Provider, prefix of the image model, price. The first that fits counts.
+_PICTURES = (
+    ("openai", "gpt-image-1-mini", PicturePrice(0.02, 2.0, 8.0)),
+    ("openai", "gpt-image-1.5", PicturePrice(0.05, 5.0, 32.0)),
+    # gpt-image-2.6 is not listed anywhere yet: as 2 and 2.5 are.
+    ("openai", "gpt-image-2", PicturePrice(0.06, 5.0, 30.0)),
+    ("google", "gemini-2.5-flash-image", PicturePrice(0.039, 0.3, 30.0)),
+    ("google", "gemini-3.1-flash-lite-image", PicturePrice(0.034, 0.25, 30.0)),
+    ("google", "gemini-3.1-flash-image", PicturePrice(0.067, 0.5, 60.0)),
+    ("google", "gemini-nano-banana-2", PicturePrice(0.067, 1.5, 30.0)),
+    ("xai", "grok-imagine-image-pro", PicturePrice(0.07)),
+    ("xai", "grok-imagine-image-quality", PicturePrice(0.07)),
+    ("xai", "grok-imagine-image", PicturePrice(0.02)),
+    ("xai", "grok-2-image", PicturePrice(0.07)),
+)
+_DEAREST_PICTURE = PicturePrice(0.25, 10.0, 120.0)
+
+_warned: set[str] = set()
+_loading = threading.Lock()
+
+
+def price(provider: str, model: str, usage: Usage, *, free: bool = False, now: datetime | None = None) -> Usage:
+    """The same usage with its costs filled in. `free`: the address costs nothing. `now` picks among dated prices.
+
+    A usage with pictures is a picture's: all its cost is `picture_cost_usd`. Otherwise tokens and searches are
+    `text_cost_usd`.
+    """
+    if free:
+        return replace(usage, text_cost_usd=0.0, picture_cost_usd=0.0)
+    if usage.pictures:
+        return replace(usage, text_cost_usd=0.0, picture_cost_usd=_picture_cost(provider, model, usage))
+    cost = _token_cost(provider, model, usage, now or datetime.now(UTC)) + _search_cost(provider, model, usage)
+    return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
+
+
+def load() -> None:
+    """Read the price table, which takes some tens of milliseconds; later calls find it read."""
+    _snapshot()
+
+
+def _picture_cost(provider: str, model: str, usage: Usage) -> float:
+    row = next((row for name, prefix, row in _PICTURES if name == provider and model.startswith(prefix)), None)
+    if row is None:
+        _warn_once(provider, model)
+        row = _DEAREST_PICTURE
+    if not (row.output_mtok and usage.output_tokens):
+        return row.each * usage.pictures
+    return (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
+
+
+def _search_cost(provider: str, model: str, usage: Usage) -> float:
+    if not usage.searches:
+        return 0.0
+    rows = (each for name, prefix, each in _SEARCHES if name == provider and model.startswith(prefix))
+    return usage.searches * next(rows, max(each for _, _, each in _SEARCHES))
+
+
+def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float:
+    if not (usage.input_tokens or usage.output_tokens):
+        return 0.0
+    snapshot = _snapshot()
+    try:
+        seller, info = snapshot.find_provider_model(model, None, _IDS.get(provider, provider), None)
+    except LookupError:
+        _warn_once(provider, model)
+        seller, info = _dearest(_IDS.get(provider, ""))
+    return _cost(seller, info, _priced_usage(usage), now)
+
+
+def _cost(seller: Provider, info: ModelInfo, usage: PricedUsage, now: datetime) -> float:
+    return float(info.calc_price(usage, seller, genai_request_timestamp=now, auto_update_timestamp=None).total_price)
+
+
+def _priced_usage(usage: Usage) -> PricedUsage:
+    from genai_prices.types import Usage as PricedUsage
+
+    # Odd answers may count more cached tokens than tokens; the price table refuses that.
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    return PricedUsage(
+        input_tokens=usage.input_tokens,
+        cache_read_tokens=cached or None,
+        cache_write_tokens=written or None,
+        output_tokens=usage.output_tokens,
+    )
+
+
+def _snapshot() -> DataSnapshot:
+    with _loading:
+        from genai_prices.data_snapshot import get_snapshot
+
+        return get_snapshot()
+
+
+@functools.cache
+def _dearest(seller_id: str) -> tuple[Provider, ModelInfo]:
+    """The dearest text model of a seller, or of our sellers all together where the seller is unknown."""
+    usage, now = _priced_usage(Usage(input_tokens=1000, output_tokens=1000)), datetime.now(UTC)
+    sellers = [seller for seller in _snapshot().providers if seller.id in (seller_id or _IDS.values())]
+    rows = [(seller, info) for seller in sellers for info in seller.models]
+    return max(rows, key=lambda row: _cost(row[0], row[1], usage, now))
+
+
+def _warn_once(provider: str, model: str) -> None:
+    name = f"{provider}/{model}"
+    if name not in _warned:
+        _warned.add(name)
+        log.warning("no price is known for %s: it counts as the dearest of its kind", name)

@@ -1,0 +1,73 @@
+"""Reading JSON answers of no guaranteed shape: what is missing or of another type is empty, never an exception."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent_llm.errors import BadAnswer
+from agent_llm.types import Picture
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF8", "image/gif"),
+)
+
+
+def json_object(body: bytes) -> Mapping[str, Any]:
+    """The JSON object in a response's body; BadAnswer when it is none."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        raise BadAnswer("not JSON") from None
+    if not isinstance(answer, dict):
+        raise BadAnswer("not a JSON object")
+    return answer
+
+
+def part(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    """The object under a path of keys, empty when there is none."""
+    for key in path:
+        found = value.get(key)
+        value = found if isinstance(found, Mapping) else {}
+    return value
+
+
+def parts(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    """The objects in the list under a key."""
+    found = value.get(key)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+
+
+def text(value: Mapping[str, Any], key: str) -> str:
+    found = value.get(key)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: Mapping[str, Any], *path: str) -> int:
+    """A count of tokens or calls under a path of keys; never negative."""
+    found = part(value, *path[:-1]).get(path[-1])
+    return max(0, int(found)) if isinstance(found, (int, float)) and not isinstance(found, bool) else 0
+
+
+def picture_of(encoded: str) -> Picture:
+    """The picture in a base64 text, its type by its first bytes; BadAnswer when it is none."""
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadAnswer("the picture is not base64") from None
+    return picture_from(data)
+
+
+def picture_from(data: bytes) -> Picture:
+    """A picture from its bytes, whatever the answer says of its type."""
+    for magic, media_type in _MAGIC:
+        if data.startswith(magic):
+            return Picture(data, media_type)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return Picture(data, "image/webp")
+    raise BadAnswer("no picture of a known type")
