@@ -222,8 +222,12 @@ def _address(schemes: Iterable[str]) -> AfterValidator:
     allowed = tuple(schemes)
 
     def check(value: str) -> str:
-        parts = urlsplit(value)  # raises ValueError for a broken IPv6 host, as .port does for a broken port
-        if parts.scheme not in allowed or parts.port == 0 or not (parts.hostname or parts.scheme == "unix"):
+        try:
+            parts = urlsplit(value)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError from None  # its own words quote the address, which may hold a password
+        if parts.scheme not in allowed or port == 0 or not (host or parts.scheme == "unix"):
             raise ValueError
         return value
 

@@ -1,0 +1,389 @@
+"""The settings: names, defaults, tolerance, and what an owner is told when something is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from dotenv import dotenv_values
+from pydantic import SecretStr, ValidationError
+
+from agent_config import (
+    AGENTS,
+    Settings,
+    SettingsError,
+    load_settings,
+    machine_timezone,
+    missing_key_message,
+    missing_tokens_message,
+    process_environment,
+    setting_names,
+)
+from agent_themes import THEMES
+
+EXAMPLE = Path(__file__).parent.parent / ".env.example"
+
+
+def load(**environ: str) -> Settings:
+    return load_settings({"TIMEZONE": "UTC", **environ}, env_file=None)
+
+
+def problems_of(environ: Mapping[str, str], env_file: Path | None = None) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ, env_file)
+    return caught.value.problems
+
+
+def env_file(folder: Path, text: str) -> Path:
+    path = folder / ".env"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# --- what is read ---------------------------------------------------------------------------------------------------
+
+
+def test_nothing_set_gives_the_documented_defaults() -> None:
+    settings = load()
+    assert (settings.agent_max_daily, settings.agent_cooldown_seconds, settings.context_window_size) == (100, 15, 40)
+    assert (settings.schedule_min, settings.schedule_max, settings.max_rounds) == (3, 6, 30)
+    assert (settings.active_start, settings.active_end, settings.reactive_probability) == (7, 23, 0.15)
+    assert (settings.turn_delay_min, settings.turn_delay_max, settings.timeout_threshold) == (15, 45, 8)
+    assert (settings.max_concurrent_turns, settings.max_queue_depth) == (5, 100)
+    assert (settings.show_cost_embeds, settings.fire_on_startup, settings.redis_url) == (False, False, None)
+    assert (settings.data_dir, settings.log_level, settings.channels, settings.warnings) == (
+        Path("data"),
+        "INFO",
+        {},
+        (),
+    )
+    assert all(agent.token is None and agent.api_key is None for agent in settings.agents.values())
+
+
+def test_every_name_of_the_specification_is_a_setting() -> None:
+    names = """BOT_TOKEN_CHATGPT BOT_TOKEN_CLAUDE BOT_TOKEN_GEMINI BOT_TOKEN_GROK OPENAI_API_KEY ANTHROPIC_API_KEY
+        GEMINI_API_KEY XAI_API_KEY GUILD_IDS AGENT_CHANNEL_IDS BOT_IDS REDIS_URL AGENT_MAX_DAILY AGENT_COOLDOWN_SECONDS
+        CONTEXT_WINDOW_SIZE CHANNEL_THEME_MAP COORDINATOR_FIRE_ON_STARTUP AGENT_NAME BOTS_ROLE_ID AGENT_PERSONALITY
+        SHOW_COST_EMBEDS COORDINATOR_SCHEDULE_MIN COORDINATOR_SCHEDULE_MAX COORDINATOR_ACTIVE_START
+        COORDINATOR_ACTIVE_END COORDINATOR_MAX_ROUNDS COORDINATOR_REACTIVE_PROBABILITY COORDINATOR_TURN_DELAY_MIN
+        COORDINATOR_TURN_DELAY_MAX COORDINATOR_PRIORITY_CHANNELS COORDINATOR_TIMEOUT_THRESHOLD TIMEZONE CHATGPT_MODEL
+        CHATGPT_IMAGE_MODEL CLAUDE_MODEL CLAUDE_IMAGE_MODEL GEMINI_MODEL GEMINI_IMAGE_MODEL GROK_MODEL GROK_IMAGE_MODEL
+        OPENAI_BASE_URL ANTHROPIC_BASE_URL GOOGLE_GEMINI_BASE_URL XAI_BASE_URL"""
+    assert set(names.split()) <= set(setting_names())
+
+
+def test_lists_take_spaces_empty_places_and_repetitions() -> None:
+    settings = load(GUILD_IDS=" 3, 1 ,,3,", BOT_IDS=",", COORDINATOR_PRIORITY_CHANNELS="7")
+    assert (settings.guild_ids, settings.bot_ids, settings.priority_channels) == ((3, 1), (), (7,))
+
+
+@pytest.mark.parametrize("text", ["true", "1", "yes", "on", "TRUE", " On "])
+def test_a_switch_is_on_in_the_usual_spellings(text: str) -> None:
+    assert load(COORDINATOR_FIRE_ON_STARTUP=text).fire_on_startup
+
+
+@pytest.mark.parametrize("text", ["false", "0", "no", "off", ""])
+def test_a_switch_is_off_in_the_usual_spellings(text: str) -> None:
+    assert not load(SHOW_COST_EMBEDS=text).show_cost_embeds
+
+
+def test_the_process_environment_wins_over_the_file(tmp_path: Path) -> None:
+    path = env_file(tmp_path, "AGENT_MAX_DAILY=5\nCONTEXT_WINDOW_SIZE=20\n")
+    settings = load_settings({"AGENT_MAX_DAILY": "7"}, path)
+    assert (settings.agent_max_daily, settings.context_window_size) == (7, 20)
+
+
+def test_an_empty_value_means_unset_in_both_places(tmp_path: Path) -> None:
+    path = env_file(tmp_path, "AGENT_MAX_DAILY=7\nREDIS_URL=\nAGENT_NAME=\nBOT_TOKEN_GROK=\nLOG_LEVEL=  \n")
+    settings = load_settings({"AGENT_MAX_DAILY": "", "CONTEXT_WINDOW_SIZE": " "}, path)
+    assert (settings.agent_max_daily, settings.context_window_size) == (7, 40)
+    assert (settings.redis_url, settings.agent_name, settings.log_level) == (None, None, "INFO")
+    assert settings.agents["grok"].token is None
+
+
+def test_a_file_with_quotes_comments_and_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = env_file(tmp_path, "\ufeffGUILD_IDS=\"1,2\"\n# a comment\nexport AGENT_PERSONALITY='dry, ${HOME}'  # mine\n")
+    settings = load_settings({}, path)
+    assert settings.guild_ids == (1, 2)
+    assert settings.agent_personality == "dry, ${HOME}", "nothing of the process is put into a value"
+
+
+def test_a_file_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
+    assert load_settings({}, tmp_path / ".env").guild_ids == ()
+
+
+def test_variables_of_other_programs_are_left_alone() -> None:
+    settings = load(agents="[]", warnings="no json", agent_max_daily="many", PATH="/bin")
+    assert settings.agents.keys() == AGENTS.keys()
+    assert (settings.warnings, settings.agent_max_daily) == ((), 100)
+
+
+def test_loading_does_not_look_at_the_process_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGENT_MAX_DAILY", "1")
+    assert load().agent_max_daily == 100
+    assert Settings().agent_max_daily == 100
+    assert process_environment()["AGENT_MAX_DAILY"] == "1"
+
+
+# --- agents ---------------------------------------------------------------------------------------------------------
+
+
+def test_each_agent_gets_its_token_key_models_and_address() -> None:
+    settings = load(
+        BOT_TOKEN_CHATGPT="token-one",
+        OPENAI_API_KEY="key-one",
+        CHATGPT_MODEL="gpt-other",
+        CHATGPT_IMAGE_MODEL="none",
+        OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+    )
+    agent = settings.agents["chatgpt"]
+    assert agent.token is not None
+    assert agent.token.get_secret_value() == "token-one"
+    assert agent.api_key is not None
+    assert agent.api_key.get_secret_value() == "key-one"
+    assert (agent.model, agent.image_model, agent.base_url) == ("gpt-other", None, "http://127.0.0.1:9/v1")
+    assert settings.agents["claude"].token is None
+
+
+def test_a_new_row_of_the_table_brings_its_own_settings() -> None:
+    row = replace(AGENTS["chatgpt"], name="mistral", provider="mistral", key_setting="MISTRAL_API_KEY", model="m")
+    environ = {"BOT_TOKEN_MISTRAL": "t", "MISTRAL_API_KEY": "k", "MISTRAL_IMAGE_MODEL": "draw", "AGENT_NAME": "mistral"}
+    table = {**AGENTS, "mistral": row}
+    settings = load_settings({**environ, "MISTRAL_BASE_URL": "http://127.0.0.1:9"}, None, table)
+    agent = settings.agents["mistral"]
+    assert agent.token == SecretStr("t")
+    assert agent.api_key == SecretStr("k")
+    assert (agent.model, agent.image_model, agent.base_url) == ("m", "draw", "http://127.0.0.1:9")
+    assert settings.agent_name == "mistral"
+    assert "MISTRAL_MODEL" in setting_names(table)
+
+
+def test_two_agents_of_one_provider_share_its_key_and_address() -> None:
+    table = {**AGENTS, "sonnet": replace(AGENTS["claude"], name="sonnet")}
+    settings = load_settings({"ANTHROPIC_API_KEY": "k"}, None, table)
+    assert settings.agents["sonnet"].api_key == settings.agents["claude"].api_key == SecretStr("k")
+
+
+@pytest.mark.parametrize(("ours", "expected"), [("ours", "ours"), ("", "theirs")])
+def test_googles_other_key_name_counts_only_where_ours_is_unset(ours: str, expected: str) -> None:
+    settings = load(GEMINI_API_KEY=ours, GOOGLE_API_KEY="theirs")
+    assert settings.agents["gemini"].api_key == SecretStr(expected)
+
+
+def test_the_four_personalities_differ_and_one_setting_replaces_them_all() -> None:
+    assert len({load().personality_of(name) for name in AGENTS}) == 4
+    assert {load(AGENT_PERSONALITY="terse").personality_of(name) for name in AGENTS} == {"terse"}
+
+
+# --- channels -------------------------------------------------------------------------------------------------------
+
+
+def test_the_theme_maps_channels_are_meant_where_no_channels_are_named() -> None:
+    settings = load(CHANNEL_THEME_MAP="1:debate, 2:Would_You Rather,")
+    assert settings.channels == {1: "debate", 2: "would-you-rather"}
+
+
+def test_a_channel_without_a_theme_is_casual_and_a_stray_theme_is_warned_of() -> None:
+    settings = load(AGENT_CHANNEL_IDS="1,5", CHANNEL_THEME_MAP="1:debate,2:memes", COORDINATOR_PRIORITY_CHANNELS="5,9")
+    assert settings.channels == {1: "debate", 5: "casual"}
+    assert [line for line in settings.warnings if "CHANNEL_THEME_MAP" in line and "2" in line]
+    assert [line for line in settings.warnings if "COORDINATOR_PRIORITY_CHANNELS" in line and "9" in line]
+
+
+def test_tokens_without_any_channel_are_warned_of() -> None:
+    assert "speak nowhere" in load(BOT_TOKEN_GROK="t").warnings[0]
+
+
+def test_an_unknown_theme_names_the_known_ones() -> None:
+    (problem,) = problems_of({"CHANNEL_THEME_MAP": "1:debate,2:debat"})
+    assert problem.startswith("CHANNEL_THEME_MAP: the theme 'debat' of channel 2")
+    assert all(theme in problem for theme in THEMES)
+
+
+# --- problems -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"),
+    [
+        ("GUILD_IDS", "1,x", "whole numbers"),
+        ("AGENT_CHANNEL_IDS", "-1", "whole numbers"),
+        ("BOT_IDS", "99999999999999999999999", "whole numbers"),
+        ("BOTS_ROLE_ID", "everyone", "a whole number"),
+        ("CHANNEL_THEME_MAP", "debate", "channel_id:theme"),
+        ("CHANNEL_THEME_MAP", "1:debate,1:memes", "two themes"),
+        ("CHANNEL_THEME_MAP", "1:sk-123.abc", "not known"),
+        ("AGENT_MAX_DAILY", "1.5", "0 or more"),
+        ("AGENT_COOLDOWN_SECONDS", "nan", "0 or more"),
+        ("CONTEXT_WINDOW_SIZE", "0", "1 or more"),
+        ("MAX_QUEUE_DEPTH", "0", "1 or more"),
+        ("SHOW_COST_EMBEDS", "maybe", "true or false"),
+        ("COORDINATOR_ACTIVE_START", "24", "0 to 23"),
+        ("COORDINATOR_ACTIVE_END", "25", "0 to 24"),
+        ("COORDINATOR_REACTIVE_PROBABILITY", "15", "0 to 1"),
+        ("COORDINATOR_TURN_DELAY_MAX", "inf", "seconds"),
+        ("TIMEZONE", "Middle/Earth", "IANA"),
+        ("TIMEZONE", "../../etc/passwd", "IANA"),
+        ("TIMEZONE", "Europe", "IANA"),
+        ("REDIS_URL", "localhost:6379", "redis://"),
+        ("REDIS_URL", "redis://x:port", "redis://"),
+        ("XAI_BASE_URL", "api.x.ai", "https://"),
+        ("LOG_LEVEL", "loud", "WARNING"),
+        ("BOT_TOKEN_CLAUDE", "Bot abc", "without spaces"),
+        ("OPENAI_API_KEY", "schlüssel", "plain characters"),
+        ("AGENT_NAME", "bing", "chatgpt, claude, gemini, grok"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_key_with_what_was_expected(key: str, text: str, expected: str) -> None:
+    (problem,) = problems_of({key: text})
+    assert problem.startswith(f"{key}: ")
+    assert expected in problem
+
+
+def test_all_problems_come_in_one_message(tmp_path: Path) -> None:
+    path = env_file(tmp_path, "AGENT_NAME=gemini\nGUILD_IDS=a\nXAI_API_KEY=two words\n")
+    environ = {"COORDINATOR_SCHEDULE_MIN": "9", "COORDINATOR_SCHEDULE_MAX": "2", "GROK_MODEL": "fine"}
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ, path)
+    text = str(caught.value)
+    assert len(caught.value.problems) == 4
+    assert "4 problems" in text
+    assert all(key in text for key in ("AGENT_NAME", "GUILD_IDS", "XAI_API_KEY", "COORDINATOR_SCHEDULE_MIN"))
+    assert "GROK_MODEL" not in text
+
+
+def test_a_range_is_not_blamed_for_an_end_that_could_not_be_read() -> None:
+    (problem,) = problems_of({"COORDINATOR_TURN_DELAY_MIN": "90", "COORDINATOR_TURN_DELAY_MAX": "long"})
+    assert problem.startswith("COORDINATOR_TURN_DELAY_MAX: expected")
+
+
+def test_one_end_of_a_range_past_the_others_default_means_that_end() -> None:
+    settings = load(COORDINATOR_SCHEDULE_MAX="0", COORDINATOR_TURN_DELAY_MIN="60")
+    assert (settings.schedule_min, settings.schedule_max) == (0, 0)
+    assert (settings.turn_delay_min, settings.turn_delay_max) == (60, 60)
+
+
+def test_active_hours_may_cross_midnight_but_not_be_empty() -> None:
+    settings = load(COORDINATOR_ACTIVE_START="20", COORDINATOR_ACTIVE_END="2")
+    assert (settings.active_start, settings.active_end) == (20, 2)
+    (problem,) = problems_of({"COORDINATOR_ACTIVE_START": "9", "COORDINATOR_ACTIVE_END": "9"})
+    assert "COORDINATOR_ACTIVE_START, COORDINATOR_ACTIVE_END: " in problem
+
+
+def test_one_token_for_two_bots_names_both_keys() -> None:
+    (problem,) = problems_of({"BOT_TOKEN_CLAUDE": "same", "BOT_TOKEN_GROK": "same", "BOT_TOKEN_GEMINI": "other"})
+    assert problem.startswith("BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: ")
+
+
+def test_the_agents_name_is_read_from_the_process_and_is_an_error_in_the_file(tmp_path: Path) -> None:
+    assert load(AGENT_NAME="gemini").agent_name == "gemini"
+    (problem,) = problems_of({"AGENT_NAME": "gemini"}, env_file(tmp_path, "AGENT_NAME=gemini"))
+    assert problem.startswith("AGENT_NAME: ")
+    assert ".env" in problem
+
+
+def test_a_file_that_cannot_be_read_is_one_problem(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"GUILD_IDS=\xff\xfe")
+    (problem,) = problems_of({}, tmp_path / ".env")
+    assert "UTF-8" in problem
+
+
+def test_no_secret_is_shown_whichever_line_it_was_pasted_into(tmp_path: Path) -> None:
+    secret = "MTk4NjIy.canary-0123456789"
+    shown = []
+    for key in setting_names():
+        text = f"1:{secret}" if key == "CHANNEL_THEME_MAP" else f"{secret} {secret}"
+        try:
+            settings = load_settings({key: text} if key == "AGENT_NAME" else {}, env_file(tmp_path, f"{key}={text}"))
+            shown += settings.warnings
+        except SettingsError as error:
+            shown.append(str(error))
+    assert len(shown) > 20
+    assert "canary" not in " ".join(shown)
+
+
+def test_tokens_keys_and_addresses_stay_out_of_the_settings_text() -> None:
+    secrets = {"BOT_TOKEN_GROK": "canary1", "XAI_API_KEY": "canary2"}
+    addresses = {"REDIS_URL": "redis://:canary3@127.0.0.1", "XAI_BASE_URL": "http://u:canary4@127.0.0.1"}
+    assert "canary" not in repr(load(**secrets, **addresses)) + str(load(**secrets, **addresses))
+
+
+def test_a_mistyped_name_in_the_file_is_a_warning_without_its_value(tmp_path: Path) -> None:
+    path = env_file(tmp_path, "GUILD_ID=canary\nBOT_TOKEN_MISTRAL=canary\nPOSTGRES_PASSWORD=canary\nlog_level=DEBUG\n")
+    text = "\n".join(load_settings({"GUILD_IDSS": "1"}, path).warnings)
+    assert "GUILD_ID in .env" in text
+    assert "GUILD_IDS is one" in text
+    assert "BOT_TOKEN_MISTRAL" in text
+    assert "LOG_LEVEL is one" in text
+    assert not any(word in text for word in ("canary", "POSTGRES", "GUILD_IDSS"))
+
+
+# --- time zones -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tz", ["Europe/Berlin", ":Europe/Berlin", "/usr/share/zoneinfo/posix/Europe/Berlin"])
+def test_the_machines_zone_is_what_tz_names(tz: str, tmp_path: Path) -> None:
+    assert machine_timezone({"TZ": tz}, tmp_path / "none") == ZoneInfo("Europe/Berlin")
+
+
+def test_the_machines_zone_is_where_localtime_points(tmp_path: Path) -> None:
+    zone = tmp_path / "zoneinfo" / "Asia" / "Tokyo"
+    zone.parent.mkdir(parents=True)
+    zone.touch()
+    os.symlink(zone, tmp_path / "localtime")
+    assert machine_timezone({"TZ": "no such zone"}, tmp_path / "localtime") == ZoneInfo("Asia/Tokyo")
+
+
+def test_a_machine_that_tells_nothing_is_in_utc(tmp_path: Path) -> None:
+    (tmp_path / "localtime").write_bytes(b"nothing")
+    assert machine_timezone({}, tmp_path / "localtime").key == "UTC"
+    assert machine_timezone({}, tmp_path / "none").key == "UTC"
+
+
+def test_a_named_zone_wins_over_the_machines() -> None:
+    assert load_settings({"TZ": "Asia/Tokyo", "TIMEZONE": "Europe/Berlin"}, None).timezone.key == "Europe/Berlin"
+    assert load_settings({"TZ": "Asia/Tokyo"}, None).timezone.key == "Asia/Tokyo"
+
+
+# --- what is handed on ----------------------------------------------------------------------------------------------
+
+
+def test_settings_cannot_be_changed_but_copied_with_changes() -> None:
+    settings = load(GUILD_IDS="1")
+    with pytest.raises(ValidationError):
+        settings.guild_ids = (2,)
+    assert settings.with_(guild_ids=(2,)).guild_ids == (2,)
+    assert settings.guild_ids == (1,)
+    with pytest.raises(TypeError, match="guild_id"):
+        settings.with_(guild_id=2)
+
+
+def test_a_start_without_tokens_is_told_in_three_lines_what_to_do() -> None:
+    lines = missing_tokens_message(load()).splitlines()
+    assert len(lines) == 3
+    assert all(spec.token_setting in lines[0] for spec in AGENTS.values())
+    assert ".env.example" in lines[1]
+    assert "python run_all.py --local" in lines[2]
+
+
+def test_a_bot_without_a_key_is_named_in_one_line() -> None:
+    line = missing_key_message(load(BOT_TOKEN_GROK="secret").agents["grok"])
+    assert "Grok" in line
+    assert "XAI_API_KEY" in line
+    assert "\n" not in line
+    assert "secret" not in line
+
+
+# --- .env.example ---------------------------------------------------------------------------------------------------
+
+
+def test_the_example_file_holds_every_setting_and_no_other() -> None:
+    assert set(dotenv_values(EXAMPLE)) == set(setting_names()) - {"AGENT_NAME"}
+
+
+def test_the_example_file_as_it_is_changes_nothing() -> None:
+    assert load_settings({"TIMEZONE": "UTC"}, EXAMPLE) == load()
