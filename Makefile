@@ -1,0 +1,55 @@
+# make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
+# make run      the bots that have a token in .env, and the coordinator
+# make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
+#
+# The first of them makes .venv and installs requirements.txt there. PYTHON names the interpreter to make it from.
+# Written for GNU make 3.81, which is what macOS has.
+
+PYTHON ?= python3
+ARGS ?=
+VENV = .venv
+PY = $(VENV)/bin/python
+READY = $(VENV)/requirements-installed
+
+# Another project's paths must not leak in.
+unexport PYTHONPATH
+unexport PYTHONHOME
+
+.PHONY: help local run test lint bench
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '1,3s/^# //p' Makefile
+
+local: $(READY)
+	@$(PY) run_all.py --local $(ARGS)
+
+run: $(READY)
+	@$(PY) run_all.py $(ARGS)
+
+# The unittest cases by both of their runners; pytest runs everything and has the last word.
+test: $(READY)
+	@$(PY) -m unittest discover -s tests
+	@$(PY) -m pytest -rs $(ARGS)
+
+lint: $(READY)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+
+bench: $(READY)
+	@$(PY) -m benchmarks $(ARGS)
+
+# An environment that is missing, broken or of an older Python is made anew; one that works only gets what is missing.
+$(READY): requirements.txt
+	@$(PYTHON) -c '' 2>/dev/null || { \
+		echo "$(PYTHON) does not run. Python 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$$($(PYTHON) --version) is too old, 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+			echo "$(PYTHON) cannot make a virtual environment (no venv or ensurepip). Debian, Ubuntu: apt install python3-venv"; exit 1; }; \
+		$(PYTHON) -m venv --clear $(VENV); }
+	@echo "Installing requirements.txt into $(VENV), once ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $(READY)
