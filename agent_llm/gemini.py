@@ -212,7 +212,13 @@ def _sdk_errors() -> tuple[type[Exception], ...]:
     """aiohttp's too where the SDK uses it; the SDK stumbles over answers of an odd shape by the last three."""
     from google.genai import errors
 
-    found: tuple[type[Exception], ...] = (errors.APIError, *stainless.transport_errors(), AttributeError, KeyError, TypeError)
+    found: tuple[type[Exception], ...] = (
+        errors.APIError,
+        *stainless.transport_errors(),
+        AttributeError,
+        KeyError,
+        TypeError,
+    )
     try:
         import aiohttp
     except ImportError:

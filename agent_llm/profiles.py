@@ -11,10 +11,8 @@ format is asked for in words.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from agent_llm.types import NO_LABELS
 
 PROVIDERS = ("openai", "anthropic", "google", "xai")
 
@@ -55,9 +53,9 @@ class Profile:
     system_as_message: bool = False
     cache_marks: int = 0
     effort: str | None = None
-    search: Mapping[str, Any] = NO_LABELS
-    search_extra: Mapping[str, Any] = NO_LABELS
-    image: Mapping[str, Any] = NO_LABELS
+    search: Mapping[str, Any] = field(default_factory=dict)
+    search_extra: Mapping[str, Any] = field(default_factory=dict)
+    image: Mapping[str, Any] = field(default_factory=dict)
 
 
 _COUNTED = frozenset(

@@ -48,7 +48,7 @@ class Prompt:
     max_output_tokens: int = 4000
     timeout: float = 75.0
     cache_key: str | None = None
-    labels: Mapping[str, str] = NO_LABELS
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
 
     @classmethod
     def of(cls, prompt: Prompt | str) -> Prompt:
