@@ -1,0 +1,169 @@
+"""The import table of DESIGN.md, held by reading every module's imports, wherever in the module they stand.
+
+A package may import itself, the standard library, third-party packages that no rule names, and what its row allows.
+A row names a package of ours, or one module of it ("agent_llm.types").
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ANYTHING = None
+
+FLOOR_0 = {"agent_themes", "agent_protocol", "agent_net", "agent_llm", "agent_personas"}
+FLOOR_1 = {"agent_config", "agent_tools", "agent_context", "agent_store"}
+FLOOR_2 = {"agent_discord"}
+
+MAY_IMPORT: dict[str, set[str] | None] = {
+    **{package: set() for package in FLOOR_0},
+    "agent_config": {"agent_themes"},
+    "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
+    "agent_context": {"agent_llm", "agent_themes"},
+    "agent_store": {"agent_protocol"},
+    "agent_discord": {"agent_context", "agent_llm.types", "agent_net"},
+    "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol"},
+    "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
+    "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
+    **dict.fromkeys(("agent_local", "agent_runtime", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING),
+}
+"""Package or module → what of ours it may import besides itself."""
+
+ONLY_IN: dict[str, tuple[str, ...]] = {
+    "discord": (
+        "agent_discord",
+        "agent_cogs.base",
+        *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
+        "agent_local",
+        "agent_runtime",
+    ),
+    "redis": ("agent_protocol",),
+    "fakeredis": ("agent_protocol",),
+    "openai": ("agent_llm.openai", "agent_llm.grok", "agent_llm.compatible"),  # xAI speaks through openai's package
+    "anthropic": ("agent_llm.anthropic", "agent_llm.bedrock"),
+    "google": ("agent_llm.gemini",),
+    "os.environ": ("agent_config",),
+    "os.environb": (),
+    "os.getenv": (),
+    "os.getenvb": (),
+    "os.putenv": (),
+}
+"""Third-party package or name of the standard library → the modules (or whole packages) that may use it."""
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the program: dotted name → file."""
+    files = [
+        *ROOT.glob("*.py"),
+        *(path for folder in ROOT.glob("*/__init__.py") for path in folder.parent.rglob("*.py")),
+    ]
+    dotted = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in files}
+    ours = {name.removesuffix(".__init__"): path for name, path in dotted.items()}
+    return {name: path for name, path in ours.items() if not name.startswith("tests")}
+
+
+def uses(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+    """The dotted names that a module imports, and those of `os` that it reads as attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                around = module.split(".")[: (1 if is_package else 0) - node.level or None]
+                base = ".".join([*around, *([base] if base else [])])
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            yield f"os.{node.attr}"
+
+
+def within(name: str, place: str) -> bool:
+    return name == place or name.startswith(place + ".")
+
+
+def offences(module: str, source: str, is_package: bool = False) -> list[str]:
+    """What a module imports and may not, one line each."""
+    package = module.partition(".")[0]
+    allowed = MAY_IMPORT[package]
+    found = []
+    for used in sorted(set(uses(ast.parse(source), module, is_package))):
+        first = used.partition(".")[0]
+        foreign = first in MAY_IMPORT and first != package and allowed is not ANYTHING
+        if foreign and not any(within(used, place) for place in allowed or ()):
+            found.append(f"{module} imports {used}")
+        for restricted, places in ONLY_IN.items():
+            if within(used, restricted) and not any(within(module, place) for place in places):
+                found.append(f"{module} uses {used}")
+    return found
+
+
+def test_every_package_has_its_place_in_the_table() -> None:
+    packages = {name.partition(".")[0] for name in modules()}
+    assert packages <= MAY_IMPORT.keys()
+    assert "agent_config" in packages
+
+
+def test_no_module_imports_what_the_table_does_not_allow() -> None:
+    found = []
+    for module, path in modules().items():
+        found += offences(module, path.read_text(encoding="utf-8"), path.name == "__init__.py")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("agent_llm.types", "import agent_themes"),
+        ("agent_coordinator.engine", "from agent_cogs import turn"),
+        ("agent_coordinator.engine", "from agent_discord.gate import Gate"),
+        ("agent_cogs.turn", "def later():\n    from agent_coordinator import engine"),
+        ("agent_cogs.turn", "import discord"),
+        ("agent_cogs.turn", "from discord.ext import commands"),
+        ("agent_discord.gate", "from agent_llm import retry"),
+        ("agent_discord.gate", "import agent_llm"),
+        ("agent_cogs.turn", "import redis.asyncio as redis"),
+        ("agent_llm.gemini", "from openai import AsyncOpenAI"),
+        ("agent_llm.retry", "from google import genai"),
+        ("agent_llm.retry", "if TYPE_CHECKING:\n    import anthropic"),
+        ("agent_runtime", "import os\nkey = os.environ['KEY']"),
+        ("agent_local.voices", "from os import getenv"),
+        ("agent_console.page", "import agent_cogs.base, agent_config"),
+    ],
+)
+def test_an_import_that_the_table_does_not_allow_is_found(module: str, source: str) -> None:
+    assert len(offences(module, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("agent_discord.gate", "from agent_llm.types import Picture"),
+        ("agent_discord.gate", "from agent_llm import types"),
+        ("agent_discord.gate", "import os\nos.path.join('a', 'b')"),
+        ("agent_cogs.base", "import discord"),
+        ("agent_cogs.turn", "from .limits import Limits\nfrom . import inbox"),
+        ("agent_local.discord.gateway", "from ..voices import speak\nfrom .world import World"),
+        ("agent_local.discord.server", "from agent_local.discord import world"),
+        ("agent_llm.grok", "from openai import AsyncOpenAI"),
+        ("agent_protocol.connection", "import redis.asyncio"),
+        ("agent_config", "import os\nfrom agent_themes import THEMES\nenviron = os.environ"),
+        ("agent_runtime", "import agent_coordinator.engine\nimport agent_cogs"),
+    ],
+)
+def test_an_import_that_the_table_allows_passes(module: str, source: str) -> None:
+    assert offences(module, source) == []
+
+
+def test_no_folder_of_tests_hides_a_package_of_ours() -> None:
+    """With an __init__.py, tests/agent_cogs would be agent_cogs for `python -m unittest discover -s tests`."""
+    assert [str(path) for path in (ROOT / "tests").glob("*/**/__init__.py")] == []
+
+
+def test_test_modules_have_names_of_their_own() -> None:
+    """Without an __init__.py pytest imports a test module by its file's name alone."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
