@@ -1,4 +1,7 @@
-"""Every Redis channel and key name, once. All begin `agent:{name}:` or `coordinator:`; every key has an end or a bound."""
+"""Every Redis channel and key name, once.
+
+All begin `agent:{name}:` or `coordinator:`; every key has an end or a bound.
+"""
 
 from __future__ import annotations
 
@@ -57,3 +60,8 @@ def conversation(channel_id: int) -> str:
 
 def reactive_cooldown(channel_id: int) -> str:
     return f"coordinator:reactive_cooldown:{channel_id}"
+
+
+def channel_queue_filled(date: str) -> str:
+    """Set once the day's queue was filled: an empty list does not exist, and must not be filled a second time."""
+    return f"coordinator:channel_queue:{date}:filled"

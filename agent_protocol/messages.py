@@ -40,7 +40,8 @@ class WireMessage(BaseModel):
 class HistoryEntry(WireMessage):
     """One line of a conversation as the coordinator recorded it.
 
-    `text` carries reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as `[posted image: "prompt" → URL]`.
+    `text` carries reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as entries,
+    `[posted image: "prompt" → URL]`.
     """
 
     agent: str

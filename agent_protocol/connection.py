@@ -1,0 +1,166 @@
+"""One address of Redis, two clients, one breaker.
+
+Commands must never hold a turn: they have a short timeout and no retry, and once one has failed the next ones fail at
+once until a probe in the background got an answer. Only the subscriber may wait long. Whatever the cause (refused,
+reset, timed out, still loading, full, read-only), callers see one exception, `RedisAway`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.maint_notifications import MaintNotificationsConfig
+
+if TYPE_CHECKING:
+    from fakeredis import FakeServer
+
+T = TypeVar("T")
+
+COMMAND_TIMEOUT = 0.3
+CONNECT_TIMEOUT = 2.0
+PROBE_EVERY = 0.25
+# More at once would only queue inside Redis; a thousand turns must not open a thousand connections.
+COMMANDS_AT_ONCE = 16
+# Errors of a server that is there but takes no writes. Inside a script's error the code stands in the middle.
+REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
+
+log = logging.getLogger(__name__)
+
+
+class RedisAway(Exception):
+    """Redis cannot be used now. `maybe_done`: the command was sent and may have been carried out all the same."""
+
+    def __init__(self, reason: str, *, maybe_done: bool = False) -> None:
+        super().__init__(reason)
+        self.maybe_done = maybe_done
+
+
+def _client(address: str | FakeServer, *, timeout: float | None, connect_timeout: float) -> Redis:
+    # Foreign bytes on a channel are a bad message, not a reason to lose the connection: hence "replace".
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "encoding_errors": "replace",
+        "socket_timeout": timeout,
+        "socket_connect_timeout": connect_timeout,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    if isinstance(address, str):
+        off = MaintNotificationsConfig(enabled=False)
+        return Redis.from_url(address, maint_notifications_config=off, **options)
+    from fakeredis import FakeAsyncRedis  # only where no server could be found
+
+    return cast(Redis, FakeAsyncRedis(server=address, **options))
+
+
+def _refusal(error: ResponseError) -> bool:
+    text = f"{getattr(error, 'error_type', '')} {type(error).__name__} {error} "
+    return any(code in text for code in REFUSALS) or type(error).__name__ in ("OutOfMemoryError", "ReadOnlyError")
+
+
+class RedisLink:
+    """Two clients made from one address (a `redis://`, `rediss://` or `unix://` URL, or a fakeredis server).
+
+    Use as `async with RedisLink(address) as link`. Nothing is sent before the first command.
+    """
+
+    def __init__(
+        self,
+        address: str | FakeServer,
+        *,
+        command_timeout: float = COMMAND_TIMEOUT,
+        probe_every: float = PROBE_EVERY,
+    ) -> None:
+        self.commands = _client(address, timeout=command_timeout, connect_timeout=command_timeout)
+        self.subscriber = _client(address, timeout=None, connect_timeout=CONNECT_TIMEOUT)
+        self.present = asyncio.Event()  # cleared while the breaker is open
+        self.present.set()
+        self._probe_every = probe_every
+        self._next_probe = 0.0  # event loop time
+        self._reason = ""
+        self._probe: asyncio.Task[None] | None = None
+        self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
+        self._refused = False
+
+    async def __aenter__(self) -> RedisLink:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        if self._probe is not None:
+            self._probe.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._probe
+        await self.commands.aclose()
+        await self.subscriber.aclose()
+
+    @property
+    def away(self) -> bool:
+        """True while the breaker is open: commands fail at once."""
+        return not self.present.is_set()
+
+    async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
+        """Do `command` with the client for commands. Raises RedisAway, within about 0.3 s at worst."""
+        self._fail_while_away()
+        async with self._slots:
+            self._fail_while_away()  # it may have gone while this call stood in line
+            try:
+                outcome = await command(self.commands)
+            except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+                self._open_breaker(error)
+                raise RedisAway(self._reason, maybe_done=isinstance(error, RedisTimeoutError)) from error
+            except ResponseError as error:
+                if not _refusal(error):
+                    raise
+                self._note_refusal(error)
+                raise RedisAway(str(error)) from error
+        return outcome
+
+    async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
+        """Run a Lua script atomically. Its whole text is sent each time: small, and never missing after a restart."""
+        outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *keys, *map(str, args)))
+        self._refused = False  # every script of ours writes
+        return outcome
+
+    def _fail_while_away(self) -> None:
+        if self.away:
+            raise RedisAway(self._reason)
+
+    def _open_breaker(self, error: Exception) -> None:
+        self._reason = f"{type(error).__name__}: {error}"[:200]
+        self.present.clear()
+        if self._probe is None or self._probe.done():
+            log.debug("commands to Redis stop: %s", self._reason)
+            self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
+
+    async def _probe_until_back(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self.away:
+            await asyncio.sleep(max(0.0, self._next_probe - loop.time()))
+            self._next_probe = loop.time() + self._probe_every
+            try:
+                await self.commands.ping()
+            except (RedisError, OSError) as error:
+                self._reason = f"{type(error).__name__}: {error}"[:200]
+            else:
+                self.present.set()
+                log.debug("commands to Redis go on")
+
+    def _note_refusal(self, error: ResponseError) -> None:
+        # Reads and pub/sub still work on a full server, so the breaker stays closed; one line must be enough.
+        log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
+        self._refused = True

@@ -1,0 +1,131 @@
+"""Cooldowns and daily maxima, checked and taken in one step, so that turns side by side cannot pass a limit.
+
+While Redis is away the same rules are kept in this process's memory: it mirrors what was last seen, and what was taken
+meanwhile is added to the day's count when Redis is back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Literal
+
+from agent_protocol import keys
+from agent_protocol.connection import RedisAway, RedisLink
+
+Verdict = Literal["ok", "cooldown", "daily_limit"]
+COUNT_SECONDS = 48 * 3600
+
+# ARGV: cooldown in ms (0: none), daily maximum, lifetime of the count in s, turns taken while Redis was away
+TAKE = """
+local cooldown, most, owed = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
+local count = tonumber(redis.call('GET', KEYS[2]) or '0')
+if owed > 0 then
+  count = redis.call('INCRBY', KEYS[2], owed)
+  redis.call('EXPIRE', KEYS[2], ARGV[3])
+end
+if count >= most then return {'daily_limit', count} end
+if cooldown > 0 and not redis.call('SET', KEYS[1], '1', 'PX', cooldown, 'NX') then return {'cooldown', count} end
+count = redis.call('INCR', KEYS[2])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+return {'ok', count}
+"""
+
+log = logging.getLogger(__name__)
+
+
+class MemoryLimits:
+    """The same rules in one process. `clock` gives unix seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._cooldowns: dict[tuple[str, int], float] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def take(self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str) -> Verdict:
+        """`cooldown` in seconds, 0 for none."""
+        if self.count(agent, date) >= daily_max:
+            return "daily_limit"
+        if cooldown > 0 and self._cooldowns.get((agent, channel_id), 0.0) > self._clock():
+            return "cooldown"
+        self.note_taken(agent, channel_id, cooldown=cooldown, count=self.count(agent, date) + 1, date=date)
+        return "ok"
+
+    def note_taken(self, agent: str, channel_id: int, *, cooldown: float, count: int, date: str) -> None:
+        """Mirror a turn taken elsewhere; `count` is the day's count after it."""
+        now = self._clock()
+        if cooldown > 0:
+            self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
+            self._cooldowns[agent, channel_id] = now + cooldown
+        if (agent, date) not in self._counts:
+            self._counts = {key: n for key, n in self._counts.items() if key[0] != agent}
+        self._counts[agent, date] = count
+
+    def release_cooldown(self, agent: str, channel_id: int) -> None:
+        self._cooldowns.pop((agent, channel_id), None)
+
+    def count(self, agent: str, date: str) -> int:
+        return self._counts.get((agent, date), 0)
+
+
+class Limits:
+    """An agent's limits, shared by all processes. No method raises RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float]) -> None:
+        self._link = link
+        self._memory = MemoryLimits(clock)
+        self._owed: Counter[tuple[str, str]] = Counter()
+        self._away_said = False
+
+    async def take(
+        self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str, use_cooldown: bool
+    ) -> Verdict:
+        """Take one turn of the day's `daily_max`, and the channel's cooldown (seconds, 0 for none) if `use_cooldown`.
+
+        Only "ok" takes anything. `date` is the local date, YYYY-MM-DD.
+        """
+        cooldown = cooldown if use_cooldown else 0.0
+        owed = self._owed.pop((agent, date), 0)
+        redis_keys = [keys.cooldown(agent, channel_id), keys.daily_count(agent, date)]
+        try:
+            args = [round(cooldown * 1000), daily_max, COUNT_SECONDS, owed]
+            verdict, count = await self._link.script(TAKE, redis_keys, args)
+        except RedisAway as away:
+            self._owed[agent, date] += 0 if away.maybe_done else owed
+            return self._take_in_memory(agent, channel_id, cooldown, daily_max, date, away)
+        self._away_said = False
+        if verdict == "ok":
+            self._memory.note_taken(agent, channel_id, cooldown=cooldown, count=int(count), date=date)
+        return _verdict(verdict)
+
+    async def release_cooldown(self, agent: str, channel_id: int) -> None:
+        """End the channel's cooldown: the turn came to nothing."""
+        self._memory.release_cooldown(agent, channel_id)
+        try:
+            await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
+        except RedisAway as away:
+            log.debug("cooldown left to run out: %s", away)
+
+    async def count(self, agent: str, date: str) -> int:
+        """Turns taken on that day."""
+        try:
+            kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
+        except RedisAway:
+            return self._memory.count(agent, date)
+        return int(kept or 0) + self._owed[agent, date]
+
+    def _take_in_memory(
+        self, agent: str, channel_id: int, cooldown: float, daily_max: int, date: str, away: RedisAway
+    ) -> Verdict:
+        if not self._away_said:
+            log.warning("limits are kept in memory while Redis is away: %s", away)
+            self._away_said = True
+        verdict = self._memory.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date)
+        if verdict == "ok":
+            self._owed[agent, date] += 1
+        return verdict
+
+
+def _verdict(text: str) -> Verdict:
+    return "ok" if text == "ok" else "cooldown" if text == "cooldown" else "daily_limit"
