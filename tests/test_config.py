@@ -387,3 +387,8 @@ def test_the_example_file_holds_every_setting_and_no_other() -> None:
 
 def test_the_example_file_as_it_is_changes_nothing() -> None:
     assert load_settings({"TIMEZONE": "UTC"}, EXAMPLE) == load()
+
+
+def test_the_example_file_names_every_theme() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    assert [theme for theme in THEMES if theme not in text] == []
