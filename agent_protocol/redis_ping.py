@@ -1,0 +1,23 @@
+"""One question to an address: does a Redis answer there? Without a client, so that it can be asked anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+
+async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool:
+    """Whether a Redis answers PING on a socket's path or at (host, port): ready, and without asking a password."""
+    try:
+        async with asyncio.timeout(within):
+            if isinstance(place, Path):
+                reader, writer = await asyncio.open_unix_connection(str(place))
+            else:
+                reader, writer = await asyncio.open_connection(*place)
+            try:
+                writer.write(b"PING\r\n")
+                return await reader.readline() == b"+PONG\r\n"
+            finally:
+                writer.close()
+    except (OSError, ValueError):
+        return False
