@@ -1,0 +1,92 @@
+"""Google's: generateContent, Models."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agent_local.model_wire.values import Answer, ModelRequest
+
+_STOPS = {"stop": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+}
+
+
+def read_content(provider: str, model: str, body: Mapping[str, Any]) -> ModelRequest:
+    """POST /v1beta/models/{model}:generateContent."""
+    said = [(content.get("role", "user"), part) for content in body["contents"] for part in content["parts"]]
+    texts = [(role, part["text"]) for role, part in said if "text" in part]
+    config = body.get("generationConfig", {})
+    return ModelRequest(
+        provider=provider,
+        model=model,
+        kind="picture" if "IMAGE" in config.get("responseModalities", ()) else "text",
+        system="\n\n".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ())),
+        texts=tuple(text for _, text in texts),
+        roles=tuple("assistant" if role == "model" else role for role, _ in texts),
+        pictures=sum("inlineData" in part for _, part in said),
+        has_schema="responseJsonSchema" in config or "responseSchema" in config,
+        tools=tuple(name for tool in body.get("tools", ()) for name in tool),
+        raw=body,
+    )
+
+
+def write_content(request: ModelRequest, answer: Answer, number: int) -> dict[str, Any]:
+    """A GenerateContentResponse: thoughts, then the text or the picture."""
+    parts: list[dict[str, Any]] = [{"text": answer.thinking, "thought": True}] if answer.thinking else []
+    if answer.stop == "refusal":
+        parts = []
+    elif request.kind == "picture":
+        data = base64.b64encode(answer.picture).decode("ascii")
+        parts.append({"inlineData": {"mimeType": "image/png", "data": data}})
+    else:
+        parts.append({"text": answer.text})
+    candidate: dict[str, Any] = {
+        "content": {"role": "model", "parts": parts},
+        "finishReason": _STOPS[answer.stop],
+        "index": 0,
+    }
+    if answer.searches or answer.sources:
+        chunks = [{"web": {"title": title, "uri": url}} for title, url in answer.sources]
+        queries = [f"query {search}" for search in range(answer.searches)]
+        candidate["groundingMetadata"] = {"groundingChunks": chunks, "webSearchQueries": queries}
+    return {
+        "candidates": [candidate],
+        "usageMetadata": {
+            "promptTokenCount": answer.input_tokens,
+            "cachedContentTokenCount": answer.cached_tokens,
+            "candidatesTokenCount": answer.output_tokens - answer.reasoning_tokens,
+            "thoughtsTokenCount": answer.reasoning_tokens,
+            "totalTokenCount": answer.input_tokens + answer.output_tokens,
+        },
+        "modelVersion": request.model,
+        "responseId": f"google-{number}",
+    }
+
+
+def write_error(answer: Answer) -> dict[str, Any]:
+    details = [{"reason": answer.error_code}] if answer.error_code else []
+    return {
+        "error": {
+            "code": answer.status,
+            "message": answer.error_message,
+            "status": _STATUSES.get(answer.status, "UNKNOWN"),
+            "details": details,
+        }
+    }
+
+
+def write_model(model: str) -> dict[str, Any]:
+    return {"name": f"models/{model}", "displayName": model, "supportedGenerationMethods": ["generateContent"]}
+
+
+def write_models(models: Iterable[str]) -> dict[str, Any]:
+    return {"models": [write_model(model) for model in models]}
