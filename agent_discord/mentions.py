@@ -1,0 +1,109 @@
+"""Discord's markup for people, channels, roles and emoji ↔ names.
+
+Models read and write `@Name`; Discord sends and pings `<@id>`. Names are chosen by strangers: before one is shown to a
+model it loses everything that could pose as the form of a transcript (`[msg:1 …] Name: `), hide or turn text around.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+MAX_NAME = 32  # characters; Discord's own limit for user names and nicknames
+NOBODY = "someone"
+NO_NAMES: Mapping[int, str] = MappingProxyType({})
+
+_MARKUP = re.compile(
+    r"<(?:@!?(?P<user>\d{1,20})|#(?P<channel>\d{1,20})|@&(?P<role>\d{1,20})"
+    r"|a?:(?P<emoji>\w{2,32}):\d{1,20}|/(?P<command>[\w -]{1,100}):\d{1,20})>"
+)
+_CODE = re.compile(r"(```.*?(?:```|\Z)|``.+?``|`[^`\n]+`)", re.DOTALL)
+_STRUCTURE = frozenset(":：꞉˸∶︓﹕@`\\<>[]{}()＜＞［］｛｝（）【】「」")
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+_SPACES = frozenset({"Zs", "Zl", "Zp"})
+_MARKS_IN_A_ROW = 2  # more of them write over the neighbouring lines
+
+
+def to_names(
+    text: str,
+    names: Mapping[int, str] = NO_NAMES,
+    channels: Mapping[int, str] = NO_NAMES,
+    roles: Mapping[int, str] = NO_NAMES,
+) -> str:
+    """`<@1>` → `@Name`, `<#2>` → `#channel`, `<@&3>` → `@role`, `<:smile:4>` → `:smile:`, `</ask:5>` → `/ask`.
+
+    Unknown ids become `@someone`, `#channel`, `@role`. The names are cleaned here.
+    """
+
+    def shown(match: re.Match[str]) -> str:
+        kind, value = match.lastgroup, match[match.lastgroup or 0]
+        if kind == "user":
+            return "@" + clean_name(names.get(int(value), NOBODY))
+        if kind == "channel":
+            return "#" + clean_name(channels.get(int(value), "channel"))
+        if kind == "role":
+            return "@" + clean_name(roles.get(int(value), "role"))
+        return f":{value}:" if kind == "emoji" else f"/{value}"
+
+    return _MARKUP.sub(shown, text)
+
+
+def from_names(text: str, names: Mapping[int, str]) -> str:
+    """`@Name` → `<@id>` for those in `names`, in any case of letters, the longest name first, not inside of code.
+
+    A name that several have is a mention only where its letters' case tells who is meant.
+    """
+    cleaned = [(clean_name(name), user_id) for user_id, name in names.items()]
+    if not cleaned or "@" not in text:
+        return text
+    exact = _unique(cleaned)
+    in_any_case = _unique((name.lower(), user_id) for name, user_id in cleaned)
+    known = "|".join(re.escape(name) for name in sorted(exact, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w@<./:-])@({known})(?!\w)", re.IGNORECASE)
+
+    def mention(match: re.Match[str]) -> str:
+        user_id = exact.get(match[1]) or in_any_case.get(match[1].lower())
+        return f"<@{user_id}>" if user_id else match[0]
+
+    parts = _CODE.split(text)  # odd ones are code
+    parts[::2] = [pattern.sub(mention, part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
+    """Each name with its id; None where it is not clear whose it is."""
+    found: dict[str, int | None] = {}
+    for name, user_id in pairs:
+        found[name] = user_id if found.get(name, user_id) == user_id else None
+    return found
+
+
+@lru_cache(maxsize=4096)
+def clean_name(name: str) -> str:
+    """A name that is harmless in a transcript: one line of at most 32 characters, never empty.
+
+    Colons, brackets, `@`, backticks and backslashes become spaces; control, bidirectional and invisible characters go,
+    and so do piles of combining marks.
+    """
+    kept: list[str] = []
+    marks = 0
+    for char in name[: 8 * MAX_NAME]:
+        category = unicodedata.category(char)
+        marks = marks + 1 if category in ("Mn", "Me") else 0
+        if char in _STRUCTURE or char in _BLANK_LETTERS or category in _SPACES or char in "\n\r\t\v\f":
+            kept.append(" ")
+        elif category not in _INVISIBLE and marks <= _MARKS_IN_A_ROW:
+            kept.append(char)
+    return " ".join("".join(kept).split())[:MAX_NAME].strip() or NOBODY
+
+
+def strip_mention(text: str, user_id: int, role_id: int | None = None) -> str:
+    """The text without the mentions of this user (and this role), with no gap where they were."""
+    who = rf"@!?{user_id}" if role_id is None else rf"@!?{user_id}|@&{role_id}"
+    text = re.sub(rf"\A\s*(?:<(?:{who})>[ \t]*)+[,:]?(?=\s|\Z)", "", text)
+    text = re.sub(rf"[ \t]*<(?:{who})>(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
+    return re.sub(rf"<(?:{who})>[ \t]*", "", text).strip()
