@@ -1,0 +1,37 @@
+"""Slash commands and buttons, as far as local use needs them:
+
+one is raised by the control side, the bot answers it over REST.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+TOKEN_SECONDS = 15 * 60
+ANSWER_SECONDS = 3.0
+
+PONG, MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE_MESSAGE, AUTOCOMPLETE, MODAL = 1, 4, 5, 6, 7, 8, 9
+EPHEMERAL = 1 << 6
+
+
+@dataclass(slots=True)
+class Interaction:
+    """One that is under way.
+
+    answers holds the JSON of every message it led to, the hidden (ephemeral) ones too; an answer's message is in its
+    channel only when it is not hidden.
+    """
+
+    id: int
+    token: str
+    application_id: int
+    user_id: int
+    channel_id: int
+    created: float
+    callback: dict[str, Any] | None = None
+    original_id: int | None = None
+    hidden: dict[int, dict[str, Any]] = field(default_factory=dict)
+    answers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def deferred(self) -> bool:
+        return self.callback is not None and self.callback["type"] == DEFERRED_MESSAGE

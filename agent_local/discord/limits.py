@@ -1,0 +1,107 @@
+"""Rate limits as Discord keeps them:
+
+a window for each bucket that opens with its first request, and one over all routes.
+
+https://discord.com/developers/docs/topics/rate-limits
+"""
+
+import math
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Window = tuple[int, float]
+"""(requests, seconds)"""
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """One window for each kind of route, per bot and channel (or webhook, or guild).
+
+    None: unlimited. Discord's own numbers vary and are not documented; these are about what bots meet.
+    """
+
+    messages_per_channel: Window | None = (5, 5.0)
+    edits: Window | None = (5, 5.0)
+    deletes: Window | None = (5, 1.0)
+    reactions: Window | None = (1, 0.25)
+    typing: Window | None = (5, 5.0)
+    history: Window | None = (50, 5.0)
+    webhooks: Window | None = (5, 2.0)
+    other: Window | None = None
+    global_per_second: int | None = 50
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: int
+    ends: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """retry_after is None for a request that may pass, else seconds. headers go out with the answer either way."""
+
+    headers: dict[str, str]
+    retry_after: float | None = None
+    is_global: bool = False
+
+
+class Limiter:
+    """Counts requests against limits; with limits None all pass. clock gives seconds."""
+
+    def __init__(self, limits: RateLimits | None, clock: Callable[[], float]) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._buckets: dict[tuple[str, ...], _Bucket] = {}
+
+    def check(self, who: str, kind: str, major: str, *, counts_globally: bool) -> Verdict:
+        """who is the bot, kind a field of RateLimits, major the id that the bucket belongs to."""
+        now = self._clock()
+        limits = self.limits
+        if limits is not None and limits.global_per_second and counts_globally:
+            over_all = self._take(("global", who), (limits.global_per_second, 1.0), now)
+            if over_all.left < 0:
+                return _refused(
+                    {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"}, over_all.ends - now, True
+                )
+        window = None if limits is None else getattr(limits, kind)
+        if window is None:
+            return Verdict(_headers(kind, (1000, 1.0), 999, now + 1.0, now))
+        bucket = self._take((kind, who, major), window, now)
+        headers = _headers(kind, window, max(bucket.left, 0), bucket.ends, now)
+        if bucket.left < 0:
+            return _refused({**headers, "X-RateLimit-Scope": "user"}, bucket.ends - now, False)
+        return Verdict(headers)
+
+    def _take(self, key: tuple[str, ...], window: Window, now: float) -> _Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None or bucket.ends <= now:
+            bucket = self._buckets[key] = _Bucket(window[0], now + window[1])
+            self._drop_old(now)
+        bucket.left = max(bucket.left - 1, -1)
+        return bucket
+
+    def _drop_old(self, now: float) -> None:
+        if len(self._buckets) > 5000:
+            self._buckets = {key: b for key, b in self._buckets.items() if b.ends > now}
+
+
+def _headers(kind: str, window: Window, left: int, ends: float, now: float) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": str(window[0]),
+        "X-RateLimit-Remaining": str(left),
+        "X-RateLimit-Reset": f"{ends:.3f}",
+        "X-RateLimit-Reset-After": f"{_up(ends - now):.3f}",
+        "X-RateLimit-Bucket": f"{zlib.crc32(kind.encode()):08x}",
+    }
+
+
+def _refused(headers: dict[str, str], wait: float, is_global: bool) -> Verdict:
+    wait = _up(wait)
+    return Verdict({**headers, "Retry-After": str(math.ceil(wait))}, wait, is_global)
+
+
+def _up(seconds: float) -> float:
+    """To whole milliseconds, never less: who waits that long finds the window open."""
+    return math.ceil(max(seconds, 0.0) * 1000) / 1000

@@ -1,0 +1,343 @@
+"""The world's records in Discord's JSON: ids as strings, times in ISO 8601, permissions as strings.
+
+What REST and gateway send differs in few fields (a gateway message has guild_id and the author's member); both go
+through here.
+"""
+
+from typing import Any
+
+from agent_local.discord.snowflakes import created_at, iso
+from agent_local.discord.world import (
+    REPLY,
+    THREAD_STARTER,
+    Attachment,
+    BotApplication,
+    Channel,
+    Guild,
+    Member,
+    Message,
+    Role,
+    User,
+    Webhook,
+    World,
+)
+
+Json = dict[str, Any]
+
+FLAG_HAS_THREAD = 1 << 5
+_LIMITED_PRESENCES, _LIMITED_MEMBERS, _LIMITED_CONTENT = 1 << 13, 1 << 15, 1 << 19
+
+
+def user(u: User) -> Json:
+    return {
+        "id": str(u.id),
+        "username": u.username,
+        "discriminator": f"{u.id % 9999 + 1:04d}" if u.bot else "0",
+        "global_name": u.global_name,
+        "avatar": u.avatar,
+        "bot": u.bot,
+        "public_flags": 0,
+    }
+
+
+def own_user(u: User) -> Json:
+    """What /users/@me and READY say of a bot itself."""
+    return {**user(u), "verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
+
+
+def partial_member(m: Member) -> Json:
+    return {
+        "roles": [str(r) for r in m.roles],
+        "nick": m.nick,
+        "avatar": None,
+        "joined_at": iso(m.joined_at),
+        "premium_since": None,
+        "deaf": False,
+        "mute": False,
+        "pending": False,
+        "flags": 0,
+        "communication_disabled_until": None,
+    }
+
+
+def member(m: Member) -> Json:
+    return {**partial_member(m), "user": user(m.user)}
+
+
+def role(r: Role) -> Json:
+    body: Json = {
+        "id": str(r.id),
+        "name": r.name,
+        "permissions": str(r.permissions),
+        "position": r.position,
+        "color": r.color,
+        "colors": {"primary_color": r.color, "secondary_color": None, "tertiary_color": None},
+        "hoist": False,
+        "managed": r.bot_id is not None,
+        "mentionable": r.mentionable,
+        "icon": None,
+        "unicode_emoji": None,
+        "flags": 0,
+    }
+    if r.bot_id is not None:
+        body["tags"] = {"bot_id": str(r.bot_id)}
+    return body
+
+
+def channel(world: World, c: Channel) -> Json:
+    last = None if c.last_message_id is None else str(c.last_message_id)
+    if c.guild_id is None:
+        people = [user(world.users[u]) for u in c.recipients if not world.users[u].bot]
+        return {"id": str(c.id), "type": c.type, "recipients": people, "last_message_id": last, "flags": 0}
+    if c.is_thread:
+        return _thread(c, last)
+    return {
+        "id": str(c.id),
+        "type": c.type,
+        "guild_id": str(c.guild_id),
+        "name": c.name,
+        "topic": c.topic,
+        "position": c.position,
+        "permission_overwrites": [
+            {"id": str(o.id), "type": o.kind, "allow": str(o.allow), "deny": str(o.deny)} for o in c.overwrites.values()
+        ],
+        "nsfw": False,
+        "rate_limit_per_user": 0,
+        "last_message_id": last,
+        "parent_id": None,
+        "flags": 0,
+    }
+
+
+def _thread(c: Channel, last: str | None) -> Json:
+    born = iso(created_at(c.id))
+    return {
+        "id": str(c.id),
+        "type": c.type,
+        "guild_id": str(c.guild_id),
+        "parent_id": str(c.parent_id),
+        "owner_id": str(c.owner_id),
+        "name": c.name,
+        "last_message_id": last,
+        "message_count": len(c.messages),
+        "member_count": len(c.thread_members),
+        "total_message_sent": len(c.messages),
+        "rate_limit_per_user": 0,
+        "flags": 0,
+        "thread_metadata": {
+            "archived": c.archived,
+            "auto_archive_duration": 1440,
+            "archive_timestamp": born,
+            "create_timestamp": born,
+            "locked": c.locked,
+        },
+    }
+
+
+def guild(g: Guild) -> Json:
+    """What GET /guilds/{id} answers; gateway.py adds channels, threads and members for GUILD_CREATE."""
+    return {
+        "id": str(g.id),
+        "name": g.name,
+        "icon": None,
+        "splash": None,
+        "discovery_splash": None,
+        "banner": None,
+        "description": None,
+        "owner_id": str(g.owner_id),
+        "afk_channel_id": None,
+        "afk_timeout": 300,
+        "verification_level": 0,
+        "default_message_notifications": 1,
+        "explicit_content_filter": 0,
+        "mfa_level": 0,
+        "nsfw_level": 0,
+        "premium_tier": 0,
+        "premium_subscription_count": 0,
+        "premium_progress_bar_enabled": False,
+        "preferred_locale": "en-US",
+        "system_channel_id": None,
+        "system_channel_flags": 0,
+        "rules_channel_id": None,
+        "public_updates_channel_id": None,
+        "vanity_url_code": None,
+        "features": [],
+        "emojis": [emoji(e, n) | {"roles": [], "available": True} for e, n in g.emojis.items()],
+        "stickers": [],
+        "max_members": 500_000,
+        "approximate_member_count": len(g.members),
+        "approximate_presence_count": len(g.members),
+        "roles": [role(r) for r in g.roles.values()],
+    }
+
+
+def emoji(emoji_id: int | None, name: str) -> Json:
+    return {"id": None if emoji_id is None else str(emoji_id), "name": name, "animated": False}
+
+
+def attachment(world: World, a: Attachment) -> Json:
+    url = f"{world.cdn}/attachments/{a.channel_id}/{a.id}/{a.filename}"
+    body: Json = {
+        "id": str(a.id),
+        "filename": a.filename,
+        "size": len(a.content),
+        "url": url,
+        "proxy_url": url,
+        "content_type": a.media_type,
+        "flags": 0,
+    }
+    if a.description:
+        body["description"] = a.description
+    if a.width is not None:
+        body |= {"width": a.width, "height": a.height}
+    return body
+
+
+def reactions(m: Message, viewer_id: int | None) -> list[Json]:
+    return [
+        {
+            "emoji": emoji(emoji_id, name),
+            "count": len(who),
+            "count_details": {"burst": 0, "normal": len(who)},
+            "me": viewer_id in who,
+            "me_burst": False,
+            "burst": False,
+            "burst_colors": [],
+        }
+        for (emoji_id, name), who in m.reactions.items()
+    ]
+
+
+def message(world: World, m: Message, viewer_id: int | None = None, *, nested: bool = False) -> Json:
+    """A message as REST answers it. viewer_id decides "me" of reactions; nested leaves out the message replied to."""
+    body: Json = {
+        "id": str(m.id),
+        "type": m.type,
+        "channel_id": str(m.channel_id),
+        "author": _author(m),
+        "content": m.content,
+        "timestamp": iso(m.timestamp),
+        "edited_timestamp": None if m.edited is None else iso(m.edited),
+        "tts": m.tts,
+        "mention_everyone": m.mention_everyone,
+        "mentions": [user(world.users[u]) for u in m.mentions],
+        "mention_roles": [str(r) for r in m.mention_roles],
+        "attachments": [attachment(world, a) for a in m.attachments],
+        "embeds": m.embeds,
+        "components": m.components,
+        "pinned": m.pinned_at is not None,
+        "flags": m.flags,
+    }
+    if m.reactions:
+        body["reactions"] = reactions(m, viewer_id)
+    if m.nonce is not None:
+        body["nonce"] = m.nonce
+    if m.webhook_id is not None:
+        body["webhook_id"] = str(m.webhook_id)
+    if m.application_id is not None:
+        body["application_id"] = str(m.application_id)
+    if m.interaction is not None:
+        body["interaction_metadata"] = m.interaction
+    _add_relations(world, m, body, nested)
+    return body
+
+
+def _author(m: Message) -> Json:
+    body = user(m.author)
+    if m.webhook_id == m.author.id:
+        body["discriminator"] = "0000"
+    return body
+
+
+def _add_relations(world: World, m: Message, body: Json, nested: bool) -> None:
+    if m.thread_id is not None and (thread := world.find_channel(m.thread_id)) is not None:
+        body["thread"] = channel(world, thread)
+        body["flags"] = m.flags | FLAG_HAS_THREAD
+    if m.reference is None:
+        return
+    body["message_reference"] = m.reference
+    if nested or m.type not in (REPLY, THREAD_STARTER):
+        return
+    where = world.find_channel(int(m.reference["channel_id"]))
+    original = where.messages.get(int(m.reference["message_id"])) if where else None
+    body["referenced_message"] = message(world, original, nested=True) if original else None
+
+
+def gateway_message(world: World, m: Message, c: Channel) -> Json:
+    """A message as the gateway sends it: with guild_id, the author's member and those of the mentioned."""
+    body = message(world, m)
+    if c.guild_id is None:
+        return body
+    members = world.guilds[c.guild_id].members
+    body["guild_id"] = str(c.guild_id)
+    if m.webhook_id is None and m.author.id in members:
+        body["member"] = partial_member(members[m.author.id])
+    for mentioned in body["mentions"]:
+        if int(mentioned["id"]) in members:
+            mentioned["member"] = partial_member(members[int(mentioned["id"])])
+    return body
+
+
+def webhook(world: World, w: Webhook) -> Json:
+    body: Json = {
+        "id": str(w.id),
+        "type": 1,
+        "guild_id": str(w.guild_id),
+        "channel_id": str(w.channel_id),
+        "name": w.name,
+        "avatar": w.avatar,
+        "token": w.token,
+        "application_id": None if w.application_id is None else str(w.application_id),
+    }
+    if w.creator_id is not None:
+        body["user"] = user(world.users[w.creator_id])
+    return body
+
+
+def application_flags(app: BotApplication) -> int:
+    """The portal's intent switches as flags; "limited" is what an unverified bot has."""
+    return (
+        (_LIMITED_CONTENT if app.message_content else 0)
+        | (_LIMITED_MEMBERS if app.members_intent else 0)
+        | (_LIMITED_PRESENCES if app.presences_intent else 0)
+    )
+
+
+def application(world: World, app: BotApplication) -> Json:
+    owner = world.users[world.guild.owner_id]
+    return {
+        "id": str(app.id),
+        "name": app.user.username,
+        "icon": None,
+        "description": "",
+        "summary": "",
+        "bot_public": True,
+        "bot_require_code_grant": False,
+        "verify_key": "0" * 64,
+        "owner": user(owner),
+        "team": None,
+        "bot": user(app.user),
+        "flags": application_flags(app),
+        "approximate_guild_count": sum(app.user.id in g.members for g in world.guilds.values()),
+        "redirect_uris": [],
+        "tags": [],
+    }
+
+
+def without_content(body: Json, viewer_id: int) -> Json:
+    """A guild's message as a bot without the message content intent gets it:
+
+    its own and those that mention it stay whole.
+
+    https://discord.com/developers/docs/events/gateway#message-content-intent
+    """
+    if body.get("referenced_message"):
+        body = {**body, "referenced_message": _emptied(body["referenced_message"], viewer_id)}
+    return _emptied(body, viewer_id)
+
+
+def _emptied(body: Json, viewer_id: int) -> Json:
+    viewer = str(viewer_id)
+    if body["author"]["id"] == viewer or any(u["id"] == viewer for u in body["mentions"]):
+        return body
+    return {**body, "content": "", "embeds": [], "attachments": [], "components": []}

@@ -1,0 +1,183 @@
+"""The stand-in itself:
+
+one HTTP server for REST, gateway and files, and the hand that tests and the terminal move people with.
+
+async with DiscordStandIn(world) as server, ...:
+    message = await server.say("you", "debate", "hello")
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from aiohttp import web
+
+from agent_local.discord import payloads
+from agent_local.discord.backend import Backend, TypingEvent
+from agent_local.discord.control import People
+from agent_local.discord.events import Event
+from agent_local.discord.faults import Faults
+from agent_local.discord.gateway import Gateway
+from agent_local.discord.limits import Limiter, RateLimits
+from agent_local.discord.rest import RequestRecord, RestApi
+from agent_local.discord.waiting import wait_for
+from agent_local.discord.world import World
+
+T = TypeVar("T")
+Subscriber = Callable[[str, dict[str, Any]], None]
+
+LOOPBACK = "127.0.0.1"
+_MAX_REQUEST_BYTES = 64 * 1024 * 1024
+
+
+class DiscordStandIn(People):
+    """Serves a world on loopback while it is entered. port 0 takes any free one. limits None enforces none.
+
+    faults may be changed at any time. Everything that people do is in People (control.py): say, edit, delete, react
+    and so on.
+    """
+
+    def __init__(
+        self, world: World, *, port: int = 0, limits: RateLimits | None = None, history_limit: int = 2000
+    ) -> None:
+        super().__init__(Backend(world, history_limit=history_limit))
+        self.world = world
+        self.faults = Faults()
+        self.gateway = Gateway(self.backend, self.faults)
+        self.rest = RestApi(self.backend, Limiter(limits, world.clock), self.faults)
+        self._port = port
+        self._subscribers: list[Subscriber] = []
+        self._runner: web.AppRunner | None = None
+        self.backend.listeners.append(self._tell_subscribers)
+
+    async def __aenter__(self) -> Self:
+        listener = socket.create_server((LOOPBACK, self._port))
+        self._port = listener.getsockname()[1]
+        self.world.cdn = f"http://{LOOPBACK}:{self._port}"
+        self.gateway.url = self.rest.gateway_url = f"ws://{LOOPBACK}:{self._port}/gateway"
+        app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
+        self._add_routes(app)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener).start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.gateway.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def _add_routes(self, app: web.Application) -> None:
+        self.rest.add_to(app)
+        app.router.add_get("/gateway", self.gateway.serve)
+        app.router.add_get("/gateway/", self.gateway.serve)
+        app.router.add_get("/attachments/{channel_id}/{attachment_id}/{filename}", self._attachment)
+
+    async def _attachment(self, request: web.Request) -> web.Response:
+        number = request.match_info["attachment_id"]
+        found = self.backend.attachments.get(int(number)) if number.isdecimal() else None
+        if found is None:
+            raise web.HTTPNotFound
+        return web.Response(body=found.content, headers={"Content-Type": found.media_type})
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    @property
+    def api_base(self) -> str:
+        """What py-cord's Route.API_BASE_URL shall be, with its literal placeholder."""
+        return f"http://{LOOPBACK}:{self._port}/api/v{{API_VERSION}}"
+
+    @property
+    def requests(self) -> list[RequestRecord]:
+        """The newest requests, oldest first."""
+        return list(self.rest.requests)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """ "requests", each status ("429"), each "METHOD route": how often so far."""
+        return self.rest.counts
+
+    @property
+    def unknown_requests(self) -> list[tuple[str, str]]:
+        """(method, path) of what bots asked for and the stand-in does not know."""
+        return self.rest.unknown_requests
+
+    @property
+    def typing_events(self) -> list[TypingEvent]:
+        return list(self.backend.typing_events)
+
+    @property
+    def online(self) -> set[str]:
+        """Keys of the bots that are connected to the gateway."""
+        return self.gateway.online
+
+    @property
+    def limits(self) -> RateLimits | None:
+        return self.rest.limiter.limits
+
+    @limits.setter
+    def limits(self, limits: RateLimits | None) -> None:
+        self.rest.limiter.limits = limits
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Calls callback(event name, data) for each event, from the loop, soon after it happened.
+
+        Returns what ends it.
+        """
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def _tell_subscribers(self, event: Event) -> None:
+        loop = asyncio.get_running_loop() if self._subscribers else None
+        for callback in self._subscribers:
+            if loop is not None:
+                loop.call_soon(callback, event.name, event.data)
+
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10) -> T:  # noqa: ASYNC109
+        """Waits until the predicate is true and returns its value:
+
+        see waiting.py. Raises TimeoutError that says what was going on.
+        """
+        return await wait_for(self.backend, predicate, timeout, self._situation)
+
+    def _situation(self) -> str:
+        recent = "; ".join(f"{r.bot} {r.method} {r.path} {r.status}" for r in list(self.rest.requests)[-8:])
+        newest = [m for c in self.world.channels() for m in list(c.messages.values())[-3:]]
+        said = "; ".join(f"{m.author.display_name}: {m.content[:60]!r}" for m in newest[-8:])
+        return (
+            f"Online: {sorted(self.online) or 'nobody'}. Last requests: {recent or 'none'}. Said: {said or 'nothing'}"
+        )
+
+    def user_of(self, bot: str) -> dict[str, Any]:
+        """A bot's user as Discord shows it."""
+        return payloads.user(self.world.app(bot).user)
+
+    async def drop_gateway(self, bot: str, code: int | None = None) -> None:
+        """Cuts a bot's gateway connection, or closes it with a code. The bot may resume."""
+        await self.gateway.drop(self.world.app(bot), code)
+
+    async def reconnect_gateway(self, bot: str) -> None:
+        """Sends op 7: the bot shall reconnect and resume."""
+        self.gateway.ask_to_reconnect(self.world.app(bot))
+
+    async def invalidate_session(self, bot: str, resumable: bool = False) -> None:
+        """Sends op 9."""
+        self.gateway.invalidate(self.world.app(bot), resumable)
+
+
+@contextmanager
+def routed_to(server: DiscordStandIn) -> Iterator[None]:
+    """Points py-cord at the server, for the whole process, and back again afterwards."""
+    from discord.http import Route
+
+    before = Route.API_BASE_URL
+    Route.API_BASE_URL = server.api_base
+    try:
+        yield
+    finally:
+        Route.API_BASE_URL = before
