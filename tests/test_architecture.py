@@ -29,7 +29,9 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol"},
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
-    **dict.fromkeys(("agent_local", "agent_runtime", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING),
+    **dict.fromkeys(
+        ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
+    ),
 }
 """Package or module → what of ours it may import besides itself."""
 
