@@ -70,14 +70,17 @@ class AnthropicModel(ProviderModel):
         return request_of(prompt, history, self.access.model, self.profile)
 
     async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        spent = Usage()
+        """One call, and more while the turn pauses; what was said so far is one message of the assistant's."""
+        spent, asked = Usage(), request
+        said: list[Mapping[str, Any]] = []
         for left in range(MOST_CONTINUATIONS, -1, -1):
-            answer, request_id = await self._send(request, seconds)
+            answer, request_id = await self._send(asked, seconds)
             spent += _usage(answer)
-            if answer.get("stop_reason") != "pause_turn" or not left:
+            said += parts(answer, "content")
+            if answer.get("stop_reason") != "pause_turn" or not said or not left:
                 break
-            request = {**request, "messages": [*request["messages"], _as_said(answer)]}
-        return reply_of(answer, spent, request_id)
+            asked = {**request, "messages": [*request["messages"], {"role": "assistant", "content": said}]}
+        return reply_of({**answer, "content": said}, spent, request_id)
 
     async def _send(self, request: Mapping[str, Any], seconds: float) -> tuple[Mapping[str, Any], str | None]:
         answer = await self._client.messages.with_raw_response.create(**request, timeout=stainless.timeout(seconds))
@@ -119,15 +122,13 @@ def _block(piece: Part, marked: bool) -> dict[str, Any]:
     return block | {"cache_control": _EPHEMERAL} if marked else block
 
 
-def _as_said(answer: Mapping[str, Any]) -> dict[str, Any]:
-    return {"role": "assistant", "content": parts(answer, "content")}
-
-
 def reply_of(answer: Mapping[str, Any], usage: Usage, request_id: str | None) -> Reply:
     """The Reply in a message; `usage` is that of all calls it took."""
     blocks = parts(answer, "content")
     last_tool = max((at for at, block in enumerate(blocks) if "tool" in text(block, "type")), default=-1)
-    said = _texts(blocks[last_tool + 1 :]) or _texts(blocks)
+    said = _texts(blocks[last_tool + 1 :])
+    if not said and answer.get("stop_reason") != "pause_turn":
+        said = _texts(blocks)
     cited = (note for block in said for note in parts(block, "citations"))
     return Reply(
         text="".join(text(block, "text") for block in said),

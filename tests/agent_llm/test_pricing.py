@@ -1,0 +1,77 @@
+"""Costs in US dollars."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+
+import pytest
+
+from agent_llm.pricing import price
+from agent_llm.profiles import DEFAULTS
+from agent_llm.types import Usage
+
+MILLION = 1_000_000
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "usd"),
+    [
+        ("openai", "gpt-6.1-sol", 0.5 * 2 + 0.5 * 0.1 + 10),
+        ("anthropic", "claude-opus-5-5", 0.5 * 4 + 0.5 * 0.2 + 20),
+        ("google", "gemini-3.8-flash", 0.5 * 0.75 + 0.5 * 0.075 + 3.75),
+    ],
+)
+def test_tokens_cost_what_the_table_says_and_cached_ones_less(provider: str, model: str, usd: float) -> None:
+    # By thousands, below the prices of long prompts.
+    usage = Usage(input_tokens=MILLION // 1000, cached_tokens=MILLION // 2000, output_tokens=MILLION // 1000)
+    assert price(provider, model, usage, now=NOW).text_cost_usd * 1000 == pytest.approx(usd)
+
+
+def test_dated_prices_follow_the_date() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=1000)
+    later = price("google", "gemini-3.8-flash", usage, now=datetime(2027, 2, 1, tzinfo=UTC))
+    assert later.cost_usd > price("google", "gemini-3.8-flash", usage, now=NOW).cost_usd
+
+
+def test_every_default_model_has_a_price_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    for provider, models in DEFAULTS.items():
+        assert price(provider, models.model, Usage(input_tokens=100, output_tokens=100)).text_cost_usd > 0
+        if models.image_model:
+            assert price(provider, models.image_model, Usage(pictures=1)).picture_cost_usd > 0
+    assert not caplog.records
+
+
+def test_searches_cost_per_call() -> None:
+    assert price("openai", "gpt-6-luna", Usage(searches=3)).cost_usd == pytest.approx(0.03)
+    assert price("google", "gemini-3.8-flash", Usage(searches=3)).cost_usd == pytest.approx(0.042)
+
+
+def test_an_unknown_model_costs_as_the_dearest_and_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    usage = Usage(input_tokens=1000, output_tokens=1000)
+    unknown = [price("anthropic", "brand-new-1", usage).cost_usd for _ in range(3)]
+    assert unknown[0] > price("anthropic", "claude-opus-5-5", usage).cost_usd
+    assert price("openai", "brand-new-picture", Usage(pictures=1)).cost_usd > 0.1
+    assert len(caplog.records) == 2
+
+
+def test_an_unknown_provider_is_expensive_not_free() -> None:
+    assert price("somebody", "something", Usage(input_tokens=1000, output_tokens=1000)).cost_usd > 0.01
+
+
+def test_a_free_address_costs_nothing() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=1000, pictures=1)
+    assert price("openai", "gpt-6-luna", usage, free=True).cost_usd == 0
+
+
+def test_pictures_cost_by_tokens_where_they_are_counted_and_each_where_not() -> None:
+    counted = price("openai", "gpt-image-2.6-flare", Usage(pictures=1, input_tokens=1000, output_tokens=1000))
+    assert counted.picture_cost_usd == pytest.approx(0.035)
+    assert price("xai", "grok-imagine-image", Usage(pictures=2)).picture_cost_usd == pytest.approx(0.04)
+
+
+def test_odd_counts_do_not_break_a_price() -> None:
+    usage = Usage(input_tokens=10, cached_tokens=500, cache_write_tokens=500, output_tokens=1)
+    assert price("openai", "gpt-6-luna", usage).cost_usd > 0

@@ -1,0 +1,117 @@
+"""The retry ladder with a clock of its own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from agent_llm.errors import BadKey, ModelError, RateLimited, ServerFailed, TimedOut
+from agent_llm.failures import seconds_to_wait
+from agent_llm.retry import Retrier, RetryPolicy
+
+
+class Time:
+    """A clock that only sleeping and working move."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.sleeps: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.now += seconds
+
+
+class Work:
+    """Attempts that take `seconds` each and raise what they are given, then succeed."""
+
+    def __init__(self, time: Time, *errors: ModelError, seconds: float = 1.0) -> None:
+        self.time, self.errors, self.seconds = time, list(errors), seconds
+        self.left: list[float] = []
+        self.heard: list[tuple[ModelError, int]] = []
+
+    async def __call__(self, left: float) -> str:
+        self.left.append(left)
+        self.time.now += self.seconds
+        if self.errors:
+            raise self.errors.pop(0)
+        return "done"
+
+    def failed(self, error: ModelError, number: int) -> None:
+        self.heard.append((error, number))
+
+
+def retrier(time: Time, **policy: float) -> Retrier:
+    return Retrier(RetryPolicy(**policy), random.Random(1), time, time.sleep)  # type: ignore[arg-type]
+
+
+async def test_each_attempt_gets_what_is_left_of_the_budget() -> None:
+    time = Time()
+    work = Work(time, ServerFailed(), ServerFailed())
+    assert await retrier(time).run(work, seconds=30, failed=work.failed) == "done"
+    assert work.left[0] == 30
+    assert work.left[1] == pytest.approx(29 - time.sleeps[0])
+    assert [number for _, number in work.heard] == [1, 2]
+
+
+async def test_waits_grow_and_have_jitter() -> None:
+    policy, rng = RetryPolicy(first_wait=1, longest_wait=4), random.Random(1)
+    for failed, most in [(1, 1), (2, 2), (3, 4), (4, 4), (9, 4)]:
+        waits = {policy.wait(failed, ServerFailed(), rng) for _ in range(20)}
+        assert len(waits) > 1
+        assert all(most / 2 <= wait <= most for wait in waits)
+
+
+async def test_a_wait_that_would_pass_the_end_is_not_begun() -> None:
+    time = Time()
+    work = Work(time, ServerFailed(), seconds=9.9)
+    with pytest.raises(ServerFailed):
+        await retrier(time).run(work, seconds=10, failed=work.failed)
+    assert not time.sleeps
+
+
+async def test_final_errors_and_timeouts_are_not_tried_again() -> None:
+    for error in (BadKey(), TimedOut()):
+        time = Time()
+        work = Work(time, error)
+        with pytest.raises(type(error)):
+            await retrier(time).run(work, seconds=60, failed=work.failed)
+        assert len(work.left) == 1
+
+
+async def test_the_number_of_attempts_is_a_setting() -> None:
+    time = Time()
+    work = Work(time, *(RateLimited() for _ in range(9)))
+    with pytest.raises(RateLimited):
+        await retrier(time, attempts=5).run(work, seconds=600, failed=work.failed)
+    assert len(work.left) == 5
+
+
+async def test_no_time_at_all_is_timed_out_without_an_attempt() -> None:
+    time = Time()
+    work = Work(time)
+    with pytest.raises(TimedOut):
+        await retrier(time).run(work, seconds=0, failed=work.failed)
+    assert not work.left
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "12"}, 12.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 40.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:01 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert seconds_to_wait(headers, now=60.0) == seconds

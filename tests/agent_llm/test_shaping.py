@@ -1,0 +1,101 @@
+"""Pure shaping of turns and schemas, and what importing costs."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from agent_llm.profiles import Profile, profile_of
+from agent_llm.registry import build_model, preload
+from agent_llm.shaping import OPENING, cache_marks, schema_of, turns_of
+from agent_llm.types import Message, Picture, Prompt
+
+NESTED = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "title": "T"},
+        "kind": {"type": "string", "enum": ["a", "b"]},
+        "count": {"type": "integer", "minimum": 3},
+        "tags": {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "number"}}}},
+    },
+    "required": ["title"],
+}
+
+
+def test_a_strict_schema_is_closed_and_requires_all_at_every_depth() -> None:
+    schema = schema_of(NESTED, profile_of("openai", "gpt-6-luna"))
+    assert schema["required"] == ["title", "kind", "count", "tags"]
+    assert schema["properties"]["title"] == {"type": "string"}
+    assert schema["properties"]["kind"]["anyOf"] == [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]
+    assert schema["properties"]["count"]["type"] == ["integer", "null"]
+    inner = schema["properties"]["tags"]["items"]
+    assert (inner["additionalProperties"], inner["required"]) == (False, ["x"])
+
+
+def test_what_a_provider_refuses_in_a_schema_is_left_out() -> None:
+    schema = schema_of(NESTED, profile_of("anthropic", "claude-haiku-5-5"))
+    assert schema["properties"]["count"] == {"type": "integer"}
+    assert schema["required"] == ["title"]
+    assert NESTED["properties"]["count"] == {"type": "integer", "minimum": 3}  # type: ignore[index]
+
+
+def test_roles_alternate_and_the_user_begins_where_the_api_wants_it() -> None:
+    history = [Message("assistant", "a"), Message("assistant", "b"), Message("user", "c")]
+    turns = turns_of(Prompt(text="d"), history, Profile(alternate=True))
+    assert [(turn.role, [part.text for part in turn.parts]) for turn in turns] == [
+        ("user", [OPENING]),
+        ("assistant", ["a", "b"]),
+        ("user", ["c", "d"]),
+    ]
+
+
+def test_only_the_last_marks_are_kept_and_each_on_a_part_that_can_carry_it() -> None:
+    picture = Picture(b"x", "image/png")
+    history = [Message("user", str(number), cache=True) for number in range(5)]
+    history += [Message("user", "seen", (picture,), cache=True), Message("assistant", "mine", cache=True)]
+    turns = turns_of(Prompt(text="tail"), history, Profile())
+    marks = cache_marks(turns, 2, roles=("user",))
+    marked = [part for turn in turns for part in turn.parts if id(part) in marks]
+    assert [(part.text, part.picture) for part in marked] == [("4", None), ("", picture)]
+    assert not cache_marks(turns, 0)
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "marks"), [("gpt-4.1-mini", None, 0), ("gpt-5.4", "low", 0), ("gpt-6-luna", "low", 4)]
+)
+def test_older_models_are_not_asked_for_what_they_lack(model: str, effort: str | None, marks: int) -> None:
+    profile = profile_of("openai", model)
+    assert (profile.effort, profile.cache_marks) == (effort, marks)
+
+
+def test_importing_the_package_imports_no_sdk() -> None:
+    code = (
+        "import sys, agent_llm.registry, agent_llm.model, agent_llm.stainless\n"
+        "heavy = {'openai', 'anthropic', 'google.genai', 'httpx2', 'aiohttp', 'genai_prices', 'pydantic'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout.strip() == "[]"
+
+
+def test_building_one_model_imports_no_other_sdk() -> None:
+    code = (
+        "import sys\nfrom agent_llm.registry import build_model\n"
+        "build_model('openai', api_key='k')\n"
+        "print(sorted({'anthropic', 'google.genai', 'genai_prices'} & set(sys.modules)))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout.strip() == "[]"
+
+
+async def test_preloading_twice_at_once_is_harmless() -> None:
+    await asyncio.gather(preload(["openai", "xai"]), preload(["google", "openai"]))
+    assert "google.genai" in sys.modules
+
+
+def test_an_unknown_provider_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        build_model("nobody", api_key="k")
