@@ -1,0 +1,174 @@
+"""Pictures from addresses that come from outside.
+
+An address in a message is a stranger's wish to have this machine ask something somewhere. So only a few exact hosts are
+asked, over https, on their usual port; a redirect must lead to one of them again; nothing is believed of what the other
+side claims: bytes are counted as they come, the first ones tell what kind of picture it is, a compressed answer (which
+could unfold without bound) is refused, and so is a picture of more pixels than any model takes.
+
+Several bots look at the same message, so what was fetched is kept for a while, and one address is fetched once at a
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
+
+import aiohttp
+from yarl import URL
+
+from agent_net.pictures import media_type_of, size_of
+
+DISCORD_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
+MAX_BYTES = 8_000_000
+MAX_SIDE = 8000  # pixels; Anthropic's limit, the lowest of the providers'
+MAX_REDIRECTS = 3
+MAX_AT_ONCE = 8
+CACHE_BYTES = 24_000_000
+TIMEOUT = 10.0  # seconds for one picture, redirects included
+
+_READ_SIZE = 65_536
+_HEADERS = {"Accept-Encoding": "identity", "Accept": "image/png,image/jpeg,image/gif,image/webp"}
+
+
+class FetchRefused(Exception):
+    """A picture that is not fetched. `reason` is one short line without the address."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedPicture:
+    """`media_type` is one of image/png, image/jpeg, image/gif, image/webp, told by the bytes."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+
+class PictureFetcher:
+    """Fetches pictures by a session that it does not own.
+
+    `extra_origins` such as "http://127.0.0.1:8080" are trusted like the hosts, http included: for a stand-in on
+    loopback. `timeout` in seconds, for a whole fetch.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        allowed_hosts: Collection[str] = DISCORD_HOSTS,
+        extra_origins: Collection[str] = (),
+        max_bytes: int = MAX_BYTES,
+        timeout: float = TIMEOUT,
+        cache_bytes: int = CACHE_BYTES,
+    ) -> None:
+        self._session = session
+        self._hosts = frozenset(allowed_hosts)
+        self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
+        self._max_bytes = max_bytes
+        self._timeout = timeout
+        self._cache = _Cache(cache_bytes)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
+
+    async def fetch(self, url: str) -> FetchedPicture:
+        """The picture at this address. Raises FetchRefused, also when nobody answers or not in time."""
+        address = self._allowed(url)
+        lock = self._locks.setdefault(url, asyncio.Lock())
+        async with lock:
+            cached = self._cache.get(url)
+            if cached is not None:
+                return cached
+            picture = _as_picture(await self._bytes_in_time(address))
+            self._cache.put(url, picture)
+            return picture
+
+    async def _bytes_in_time(self, address: URL) -> bytes:
+        try:
+            async with self._at_once, asyncio.timeout(self._timeout):
+                return await self._bytes(address)
+        except TimeoutError:
+            raise FetchRefused("it took too long") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise FetchRefused(f"no connection ({type(error).__name__})") from error
+
+    async def _bytes(self, address: URL) -> bytes:
+        for _ in range(MAX_REDIRECTS + 1):
+            async with self._session.get(address, headers=_HEADERS, allow_redirects=False) as response:
+                if response.status not in (301, 302, 303, 307, 308):
+                    return await self._body(response)
+                address = self._redirected(address, response.headers.get("Location", ""))
+        raise FetchRefused("too many redirects")
+
+    def _redirected(self, address: URL, location: str) -> URL:
+        try:
+            return self._allowed(str(address.join(URL(location))))
+        except ValueError:
+            raise FetchRefused("a redirect to nowhere") from None
+
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
+        if response.status != 200:
+            raise FetchRefused(f"HTTP {response.status}")
+        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise FetchRefused("a compressed answer")
+        if (response.content_length or 0) > self._max_bytes:
+            raise FetchRefused("too large")
+        data = bytearray()
+        async for chunk in response.content.iter_chunked(_READ_SIZE):
+            data += chunk
+            if len(data) > self._max_bytes:
+                raise FetchRefused("too large")
+        return bytes(data)
+
+    def _allowed(self, url: str) -> URL:
+        try:
+            address = URL(url)
+            origin = address.origin() if address.absolute and address.scheme else None
+        except ValueError:
+            raise FetchRefused("not an address") from None
+        if origin is None or "\\" in url or any(char.isspace() for char in url):
+            raise FetchRefused("not an address")
+        if address.user is not None or address.password is not None:
+            raise FetchRefused("an address with a user name")
+        if origin in self._origins:
+            return address
+        if address.scheme != "https" or address.port != 443:
+            raise FetchRefused("not https")
+        if address.raw_host not in self._hosts:
+            raise FetchRefused("a host that is not asked for pictures")
+        return address
+
+
+def _as_picture(data: bytes) -> FetchedPicture:
+    media_type = media_type_of(data)
+    if media_type is None:
+        raise FetchRefused("not a picture")
+    if max(size_of(data, media_type) or (0, 0)) > MAX_SIDE:
+        raise FetchRefused("too many pixels")
+    return FetchedPicture(data, media_type)
+
+
+class _Cache:
+    """The pictures used last, up to a number of bytes."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._pictures: OrderedDict[str, FetchedPicture] = OrderedDict()
+
+    def get(self, url: str) -> FetchedPicture | None:
+        if url in self._pictures:
+            self._pictures.move_to_end(url)
+        return self._pictures.get(url)
+
+    def put(self, url: str, picture: FetchedPicture) -> None:
+        self._pictures[url] = picture
+        self._bytes += len(picture.data)
+        while self._bytes > self._max_bytes:
+            _, oldest = self._pictures.popitem(last=False)
+            self._bytes -= len(oldest.data)
