@@ -1,0 +1,74 @@
+"""One turn, seen from the coordinator: the instruction goes out, a result comes back or does not.
+
+An agent that is absent or silent is an outcome, not an error. While Redis is away the same instruction, by its id, is
+sent again until it is back: an agent that had it already answers with the result it kept, so nothing is posted twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+
+from agent_coordinator.backoff import TimeoutWatch
+from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, REDIS_RETRY_SECONDS
+from agent_coordinator.ports import Bus, Clock, Sleep
+from agent_coordinator.state import ConversationState, Missed
+from agent_protocol.bus import AgentAbsent, AgentTimedOut
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import Instruction, MentionNotice, Result
+
+log = logging.getLogger(__name__)
+
+
+class Asker:
+    def __init__(self, bus: Bus, watch: TimeoutWatch, *, clock: Clock, sleep: Sleep) -> None:
+        self._bus = bus
+        self._watch = watch
+        self._clock = clock
+        self._sleep = sleep
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next turn, since too many had no answer."""
+        return self._watch.pause
+
+    async def ask(
+        self, state: ConversationState, agent: str, answering: MentionNotice | None = None
+    ) -> Result | Missed:
+        """Gives the agent its turn and waits for the outcome."""
+        instruction = instruction_for(state, answering)
+        while True:
+            timed = instruction.model_copy(update={"deadline": self._clock() + AGENT_RESPONSE_TIMEOUT})
+            try:
+                result = await self._bus.ask(agent, timed)
+            except AgentAbsent:
+                log.debug("%s is absent and passed over", agent)
+                return "absent"
+            except (AgentTimedOut, RedisAway) as error:
+                if isinstance(error, AgentTimedOut) and self._bus.ready.is_set():
+                    return self._silent(agent)
+                await self._sleep(REDIS_RETRY_SECONDS)  # the agent may never have heard of it
+            else:
+                self._watch.answered()
+                return result
+
+    def _silent(self, agent: str) -> Missed:
+        log.warning("%s gave no result within %.0f s", agent, AGENT_RESPONSE_TIMEOUT)
+        self._watch.timed_out(agent)
+        return "timed_out"
+
+
+def instruction_for(state: ConversationState, answering: MentionNotice | None) -> Instruction:
+    """The turn's instruction, its deadline still to be set. `answering`: the mention that a reactive turn joins."""
+    trigger = (answering.trigger_message_id or answering.message_id) if answering else None
+    return Instruction(
+        instruction_id=str(uuid.uuid4()),
+        channel_id=state.channel_id,
+        channel_theme=state.theme,
+        round_number=state.round_number,
+        conversation_id=state.conversation_id,
+        conversation_history=state.wire_history(),
+        is_conversation_starter=answering is None and not state.opened,
+        topic=state.topic,
+        trigger_message_id=trigger,
+    )

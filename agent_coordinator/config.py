@@ -1,0 +1,88 @@
+"""Scheduling parameters and probabilities of the coordinator.
+
+What owners set comes from `agent_config.Settings`; the constants are decisions of this program. The themes are named
+again here, since this is where people look for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import TYPE_CHECKING
+
+from agent_themes import DEFAULT_THEME, THEMES, Theme, theme_named
+
+if TYPE_CHECKING:
+    from agent_config import Settings
+
+__all__ = [
+    "AGENT_RESPONSE_TIMEOUT",
+    "CONTINUATION_BASE_PROBABILITY",
+    "CONTINUATION_DECAY",
+    "DEFAULT_THEME",
+    "REACTIVE_COOLDOWN_SECONDS",
+    "THEMES",
+    "CoordinatorConfig",
+    "Theme",
+    "from_settings",
+    "theme_named",
+]
+
+AGENT_RESPONSE_TIMEOUT = 90.0  # seconds for the model call, the picture and the post together
+CONTINUATION_BASE_PROBABILITY = 0.85  # that a second round follows the first
+CONTINUATION_DECAY = 0.03  # less for each further round
+REACTIVE_COOLDOWN_SECONDS = 300.0  # per channel
+MISSED_SLOT_SECONDS = 900.0  # a slot later than this (the program was down) is passed over
+BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further one
+BACKOFF_MAX_SECONDS = 600.0
+REDIS_RETRY_SECONDS = 1.0  # between two tries while Redis is away
+HOLD_ROOM_SECONDS = 30.0  # how much longer than a turn a channel's hold lives
+STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversation at start
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """What the coordinator needs to know.
+
+    `channels` maps channel ids to theme names. `active_start` and `active_end` are hours of local time (0 to 24); an
+    end at or before the start means the next day. Delays in seconds.
+    """
+
+    agents: tuple[str, ...]
+    channels: Mapping[int, str]
+    priority_channels: tuple[int, ...] = ()
+    schedule_min: int = 3
+    schedule_max: int = 6
+    active_start: int = 7
+    active_end: int = 23
+    timezone: tzinfo = UTC
+    max_rounds: int = 30
+    reactive_probability: float = 0.15
+    turn_delay_min: float = 15.0
+    turn_delay_max: float = 45.0
+    fire_on_startup: bool = False
+    timeout_threshold: int = 8
+
+    def theme_of(self, channel_id: int) -> str:
+        return self.channels.get(channel_id, DEFAULT_THEME)
+
+
+def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfig:
+    """The coordinator's part of the settings, for these agents (those that exist on this server, by key)."""
+    return CoordinatorConfig(
+        agents=tuple(agents),
+        channels=dict(settings.channels),
+        priority_channels=tuple(settings.priority_channels),
+        schedule_min=settings.schedule_min,
+        schedule_max=settings.schedule_max,
+        active_start=settings.active_start,
+        active_end=settings.active_end,
+        timezone=settings.timezone,
+        max_rounds=settings.max_rounds,
+        reactive_probability=settings.reactive_probability,
+        turn_delay_min=settings.turn_delay_min,
+        turn_delay_max=settings.turn_delay_max,
+        fire_on_startup=settings.fire_on_startup,
+        timeout_threshold=settings.timeout_threshold,
+    )

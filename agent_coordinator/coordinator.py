@@ -1,0 +1,190 @@
+"""The coordinator as a whole: schedule, commands and mentions in, conversations out.
+
+It owns every task that it starts. With a lease only one coordinator per Redis acts: the others stand by, and one of
+them takes over when the holder is gone. Whoever loses the lease gives up its conversations at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+
+from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig, theme_named
+from agent_coordinator.days import plan_date
+from agent_coordinator.engine import Engine
+from agent_coordinator.events import ConversationReport
+from agent_coordinator.holds import ChannelBusy
+from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, until_back
+from agent_coordinator.reactive import Reactive
+from agent_coordinator.rotation import pick_channel
+from agent_coordinator.scheduler import Scheduler
+from agent_coordinator.tasks import TaskSet
+from agent_protocol import keys
+from agent_protocol.messages import MentionNotice, read_command
+
+log = logging.getLogger(__name__)
+
+ONLINE_POLL_SECONDS = 0.25
+DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
+
+
+class Coordinator:
+    """`lease`: the right to act; without one this coordinator takes itself for the only one."""
+
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        bus: Bus,
+        ledger: Ledger,
+        *,
+        lease: Lease | None = None,
+        clock: Clock = time.time,
+        rng: random.Random | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        rng = rng or random.Random()
+        self.engine = Engine(config, bus, ledger, clock=clock, rng=rng, sleep=sleep)
+        self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep)
+        self.reactive = Reactive(config, self.engine, ledger.agenda, clock=clock, rng=rng)
+        self._config = config
+        self._bus = bus
+        self._ledger = ledger
+        self._lease = lease
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._tasks = TaskSet()
+        self._acting = False
+        self._fire_at_start = config.fire_on_startup
+
+    @property
+    def acting(self) -> bool:
+        """False while standing by."""
+        return self._acting
+
+    async def run(self) -> None:
+        """Listens and acts until cancelled; to be called once. Ends its conversations before it returns."""
+        for agent in self._config.agents:
+            self._bus.listen_to(agent)
+        self._bus.on_notice(self._on_notice)
+        self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
+        if self._lease is None:
+            await self._act()
+        else:
+            await self._lead_and_stand_by(self._lease)
+
+    async def fire(self, channel_id: int | None = None, theme: str | None = None) -> ConversationReport | None:
+        """One conversation now, whatever the hour; returns when it is over.
+
+        Without a channel the rotation picks one (of that theme, where a theme is asked for and a channel has it). None
+        when there was nothing to do: channel not known or busy, or none free.
+        """
+        if not self._config.agents:
+            log.warning("no conversation: there are no agents")
+            return None
+        theme = theme_named(theme).name if theme else None
+        if channel_id is None:
+            return await self._fire_somewhere(theme)
+        if channel_id not in self._config.channels:
+            log.warning("no conversation: channel %d is not one of ours", channel_id)
+            return None
+        return await self._fire_in(channel_id, theme)
+
+    # Choosing the channel
+
+    async def _fire_in(self, channel_id: int, theme: str | None) -> ConversationReport | None:
+        try:
+            return await self.engine.converse(channel_id, theme or self._config.theme_of(channel_id))
+        except ChannelBusy as busy:
+            log.info("no conversation: %s", busy)
+            return None
+
+    async def _fire_somewhere(self, theme: str | None) -> ConversationReport | None:
+        tried: set[int] = set()
+        while (channel_id := await self._free_channel(theme, tried)) is not None:
+            tried.add(channel_id)
+            if (report := await self._fire_in(channel_id, theme)) is not None:
+                return report
+        log.info("no conversation: no channel is free")
+        return None
+
+    async def _free_channel(self, theme: str | None, tried: set[int]) -> int | None:
+        busy = self.engine.holds.busy | tried
+        if fitting := [channel for channel, own in self._config.channels.items() if theme and own == theme]:
+            return self._rng.choice([channel for channel in fitting if channel not in busy] or [None])
+        hours = (self._config.active_start, self._config.active_end)
+        date = plan_date(self._clock(), *hours, self._config.timezone).isoformat()
+        return await until_back(
+            lambda: pick_channel(self._config, self._ledger.agenda, date, busy, self._rng), self._sleep
+        )
+
+    # What makes it act
+
+    async def _act(self) -> None:
+        self._acting = True
+        try:
+            if self._fire_at_start:
+                self._fire_at_start = False
+                self._tasks.start(self._fire_when_two_are_online(), "the conversation at start")
+            await self.scheduler.run(self._fire_scheduled)
+        finally:
+            self._acting = False
+            await self._tasks.cancel()
+
+    async def _fire_scheduled(self) -> None:
+        self._tasks.start(self.fire(), "a scheduled conversation")
+
+    async def _fire_when_two_are_online(self) -> None:
+        needed = min(2, len(self._config.agents))
+        for _ in range(round(STARTUP_WAIT_SECONDS / ONLINE_POLL_SECONDS)):
+            online = await until_back(lambda: self._ledger.presence.online(self._config.agents), self._sleep)
+            if len(online) >= needed:
+                break
+            await self._sleep(ONLINE_POLL_SECONDS)
+        await self.fire()
+
+    def _on_command(self, raw: str) -> None:
+        command = read_command(raw)
+        if command is None or not self._acting:
+            return
+        if command.command == "start":
+            self._tasks.start(self.fire(command.channel_id, command.theme), "a conversation on command")
+        else:
+            log.warning("command %.40r is not known here", command.command)
+
+    def _on_notice(self, notice: MentionNotice) -> None:
+        if self._acting:
+            self._tasks.start(self.reactive.join(notice), "a reactive round")
+
+    # Leading and standing by
+
+    async def _lead_and_stand_by(self, lease: Lease) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:  # a lease that is not renewed any more must end the acting too
+                tasks.create_task(lease.run(), name="coordinator's lease")
+                tasks.create_task(self._act_while_leading(lease), name="coordinator")
+        finally:
+            await lease.release()
+
+    async def _act_while_leading(self, lease: Lease) -> None:
+        if not await until_back(lambda: lease.acquire(DEAD_HOLDER_SECONDS), self._sleep):
+            log.info("another coordinator is at work: this one stands by")
+            self._fire_at_start = False  # who takes over later is not starting up any more
+        while True:
+            await lease.taken.wait()
+            await self._act_until(lease.lost)
+            log.warning("another coordinator took over: this one stands by")
+
+    async def _act_until(self, lost: asyncio.Event) -> None:
+        acting = asyncio.create_task(self._act(), name="acting coordinator")
+        losing = asyncio.create_task(lost.wait(), name="coordinator's lease lost")
+        try:
+            await asyncio.wait((acting, losing), return_when=asyncio.FIRST_COMPLETED)
+            if acting.done():
+                acting.result()
+        finally:
+            acting.cancel()
+            losing.cancel()
+            await asyncio.gather(acting, losing, return_exceptions=True)

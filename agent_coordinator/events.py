@@ -1,0 +1,100 @@
+"""What the coordinator tells its observers (a summary, a console) as it happens: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from agent_coordinator.policy import EndReason
+from agent_coordinator.state import ConversationState, Missed, Tally
+from agent_protocol.messages import Result
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationReport:
+    """How a conversation went. Times in unix seconds, money in US dollars; `per_agent` by the agents' keys."""
+
+    conversation_id: str
+    channel_id: int
+    theme: str
+    topic: str | None
+    rounds: int
+    messages: int
+    skips: int
+    timeouts: int
+    absences: int
+    reactions: int
+    pictures: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float
+    ended_because: EndReason
+    started_at: float
+    ended_at: float
+    per_agent: Mapping[str, Tally]
+
+
+def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
+    """Raises ValueError for a conversation that has not ended."""
+    if state.ended_because is None:
+        raise ValueError(f"conversation {state.conversation_id} has not ended")
+    total = state.total
+    return ConversationReport(
+        conversation_id=state.conversation_id,
+        channel_id=state.channel_id,
+        theme=state.theme,
+        topic=state.topic,
+        rounds=state.round_number,
+        messages=total.messages,
+        skips=total.skips,
+        timeouts=total.timeouts,
+        absences=total.absences,
+        reactions=total.reactions,
+        pictures=total.pictures,
+        calls=total.calls,
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        cost_usd=total.cost_usd,
+        ended_because=state.ended_because,
+        started_at=state.started_at,
+        ended_at=ended_at,
+        per_agent=dict(state.tallies),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationStarted:
+    conversation_id: str
+    channel_id: int
+    theme: str
+    starter: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTaken:
+    """An agent answered its instruction, be it by a skip."""
+
+    conversation_id: str
+    channel_id: int
+    round_number: int
+    agent: str
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMissed:
+    conversation_id: str
+    channel_id: int
+    round_number: int
+    agent: str
+    why: Missed
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationEnded:
+    report: ConversationReport
+
+
+Event = ConversationStarted | TurnTaken | TurnMissed | ConversationEnded
+Observer = Callable[[Event], None]

@@ -1,0 +1,73 @@
+"""Who speaks next, and whether the talk goes on. Pure: values and a random generator in, a decision out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
+
+END_REQUESTS_NEEDED = 2  # consecutive turns that were not skips
+
+EndReason = Literal[
+    "agreed", "round_limit", "too_few_spoke", "most_skipped", "chance", "nobody_opened", "channel_taken"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether another round follows; `because` says why not."""
+
+    go_on: bool
+    because: EndReason | None = None
+
+
+def speaking_order(agents: Sequence[str], last_speaker: str | None, rng: random.Random) -> tuple[str, ...]:
+    """All agents, shuffled; whoever spoke last is not the first, unless alone."""
+    order = rng.sample(list(agents), len(agents))
+    if len(order) > 1 and order[0] == last_speaker:
+        other = rng.randrange(1, len(order))
+        order[0], order[other] = order[other], order[0]
+    return tuple(order)
+
+
+def opening_order(agents: Sequence[str], starter: str, rng: random.Random) -> tuple[str, ...]:
+    """The starter, then the others shuffled: they take the start over when it passes."""
+    others = [agent for agent in agents if agent != starter]
+    return (starter, *rng.sample(others, len(others)))
+
+
+def continuation_probability(round_number: int) -> float:
+    """That a round follows this one (1, 2, ...); between 0 and 1."""
+    return max(0.0, CONTINUATION_BASE_PROBABILITY - CONTINUATION_DECAY * (round_number - 1))
+
+
+def wraps_up(end_streak: int) -> bool:
+    """Whether enough agents in a row asked for the end, skips between them not counted."""
+    return end_streak >= END_REQUESTS_NEEDED
+
+
+def should_continue(
+    round_number: int,
+    speakers: int,
+    skippers: int,
+    present: int,
+    max_rounds: int,
+    rng: random.Random,
+    *,
+    end_streak: int = 0,
+) -> Verdict:
+    """Judges a finished round: how many spoke, how many skipped, of how many that were there (absent ones left out)."""
+    if wraps_up(end_streak):
+        return Verdict(False, "agreed")
+    if skippers * 2 > present:
+        return Verdict(False, "most_skipped")
+    if speakers < max(1, min(2, present)):
+        return Verdict(False, "too_few_spoke")
+    if round_number >= max_rounds:
+        return Verdict(False, "round_limit")
+    if rng.random() >= continuation_probability(round_number):
+        return Verdict(False, "chance")
+    return Verdict(True)

@@ -1,0 +1,87 @@
+"""What the coordinator needs of the other side: the bus and its part of the ledger, as it sees them.
+
+`agent_protocol` has the real ones. Every call may raise `agent_protocol.connection.RedisAway`; `until_back` is how the
+coordinator lives with that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol, TypeVar
+
+from agent_coordinator.config import REDIS_RETRY_SECONDS
+from agent_protocol.agenda import Slot
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import Instruction, MentionNotice, Result
+
+Clock = Callable[[], float]  # unix seconds
+Sleep = Callable[[float], Awaitable[object]]
+
+T = TypeVar("T")
+
+
+class Bus(Protocol):
+    ready: asyncio.Event  # set while Redis is there and every subscription confirmed
+
+    async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result: ...
+
+    def on_notice(self, callback: Callable[[MentionNotice], None], /) -> object: ...
+
+    def subscribe(self, channel: str, handler: Callable[[str], Awaitable[None] | None], /) -> object: ...
+
+    def listen_to(self, agent: str) -> object: ...
+
+
+class Agenda(Protocol):
+    """Plan and queues. Dates are ISO texts of local days."""
+
+    async def load_schedule(self, date: str) -> list[Slot] | None: ...
+
+    async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None: ...
+
+    async def claim_slot(self, date: str, index: int) -> bool: ...
+
+    async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None: ...
+
+    async def next_starter(self, channel_id: int, fresh: Sequence[str]) -> str: ...
+
+    async def take_reactive(self, channel_id: int, cooldown: float) -> bool: ...
+
+    async def hold_channel(self, channel_id: int, holder: str, ttl: float) -> bool: ...
+
+    async def release_channel(self, channel_id: int, holder: str) -> None: ...
+
+
+class Presence(Protocol):
+    async def online(self, agents: Collection[str]) -> set[str]: ...
+
+
+class Ledger(Protocol):
+    @property
+    def agenda(self) -> Agenda: ...
+
+    @property
+    def presence(self) -> Presence: ...
+
+
+class Lease(Protocol):
+    """The right to act as the coordinator, see `agent_protocol.leases`. `run` renews it or takes it when it is free."""
+
+    taken: asyncio.Event
+    lost: asyncio.Event
+
+    async def acquire(self, wait: float = 0.0) -> bool: ...
+
+    async def run(self) -> None: ...
+
+    async def release(self) -> None: ...
+
+
+async def until_back(call: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
+    """The call's outcome, tried again until Redis is there. The bus says in the log that it is away."""
+    while True:
+        try:
+            return await call()
+        except RedisAway:
+            await sleep(REDIS_RETRY_SECONDS)

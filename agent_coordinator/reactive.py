@@ -1,0 +1,67 @@
+"""After a person was answered, one or two other agents may join in.
+
+Seldom: with a probability, once per channel in five minutes, and never beside a conversation, which hears the person
+anyway. What the agents do with the instruction is theirs to decide; a skip costs nothing to anybody.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import uuid
+
+from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS, CoordinatorConfig
+from agent_coordinator.engine import Engine
+from agent_coordinator.holds import ChannelBusy
+from agent_coordinator.ports import Agenda, Clock
+from agent_coordinator.state import ConversationState
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import MentionNotice
+
+log = logging.getLogger(__name__)
+
+MOST_JOINERS = 2
+
+
+class Reactive:
+    def __init__(
+        self, config: CoordinatorConfig, engine: Engine, agenda: Agenda, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self._config = config
+        self._engine = engine
+        self._agenda = agenda
+        self._clock = clock
+        self._rng = rng
+
+    def joiners(self, answered_by: str) -> tuple[str, ...]:
+        """Who is brought in this time: mostly nobody, else one or two of the others."""
+        others = [agent for agent in self._config.agents if agent != answered_by]
+        if not others or self._rng.random() >= self._config.reactive_probability:
+            return ()
+        return tuple(self._rng.sample(others, min(len(others), self._rng.randint(1, MOST_JOINERS))))
+
+    async def join(self, notice: MentionNotice) -> ConversationState | None:
+        """Brings others in, one after the other; None when it did not come to that."""
+        if notice.channel_id in self._engine.holds.busy:
+            return None
+        joiners = self.joiners(notice.agent_name)
+        if not joiners:
+            return None
+        exchange = str(uuid.uuid4())
+        try:
+            async with self._engine.holds.hold(notice.channel_id, exchange):
+                if not await self._agenda.take_reactive(notice.channel_id, REACTIVE_COOLDOWN_SECONDS):
+                    return None
+                return await self._turns(exchange, joiners, notice)
+        except ChannelBusy:
+            return None
+        except RedisAway:
+            log.info("nobody joins in channel %d while Redis is away", notice.channel_id)
+            return None
+
+    async def _turns(self, exchange: str, joiners: tuple[str, ...], notice: MentionNotice) -> ConversationState:
+        theme = self._config.theme_of(notice.channel_id)
+        state = ConversationState(exchange, notice.channel_id, theme, started_at=self._clock()).begin_round(joiners)
+        while state.pending:
+            state = await self._engine.give_turn(state, state.pending[0], notice)
+        return state

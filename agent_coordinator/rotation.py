@@ -1,0 +1,45 @@
+"""Which channel, and who starts there. The queues are in Redis, so fairness outlives the process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+
+from agent_coordinator.config import CoordinatorConfig
+from agent_coordinator.ports import Agenda
+
+
+def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]:
+    """Every channel once: the priority ones as the owner listed them, then the others shuffled."""
+    first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
+    others = [channel for channel in config.channels if channel not in first]
+    return (*first, *rng.sample(others, len(others)))
+
+
+async def pick_channel(
+    config: CoordinatorConfig, agenda: Agenda, date: str, busy: Collection[int], rng: random.Random
+) -> int | None:
+    """The day's next channel; one at random when each had its turn; None when all are busy or there is none.
+
+    A queued channel that is busy has its conversation right now and is passed over; so is one no longer configured.
+    Raises RedisAway.
+    """
+    fresh = days_order(config, rng)
+    free = [channel for channel in fresh if channel not in busy]
+    if not free:
+        return None
+    for _ in fresh:
+        channel = await agenda.next_channel(date, fresh)
+        if channel is None:
+            break
+        if channel in free:
+            return channel
+    return rng.choice(free)
+
+
+async def pick_starter(config: CoordinatorConfig, agenda: Agenda, channel_id: int, rng: random.Random) -> str:
+    """Whose turn it is to start in the channel: each agent once, in an order shuffled anew each time round.
+
+    Raises RedisAway.
+    """
+    return await agenda.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))

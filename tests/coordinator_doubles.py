@@ -1,0 +1,279 @@
+"""What the coordinator's tests put in place of Redis and of time: the same methods, in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from agent_coordinator.config import CoordinatorConfig
+from agent_protocol import keys
+from agent_protocol.agenda import Slot
+from agent_protocol.bus import AgentAbsent
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import Command, Instruction, MentionNotice, Result, Usage
+
+AGENTS = ("chatgpt", "claude", "gemini", "grok")
+BERLIN = ZoneInfo("Europe/Berlin")
+NOON = datetime(2026, 6, 10, 12, 0, tzinfo=BERLIN).timestamp()
+CHANNEL = 100
+OTHER_CHANNEL = 200
+
+Voice = Callable[[Instruction], Result | Exception | Awaitable[Result | Exception | None] | None]
+
+
+def config(**changes: Any) -> CoordinatorConfig:
+    """Four agents, two channels, no delays, no chance encounters."""
+    plain = CoordinatorConfig(
+        agents=AGENTS,
+        channels={CHANNEL: "debate", OTHER_CHANNEL: "memes"},
+        timezone=BERLIN,
+        turn_delay_min=0.0,
+        turn_delay_max=0.0,
+        max_rounds=3,
+    )
+    return replace(plain, **changes)
+
+
+class Luck(random.Random):
+    """Shuffles like any other; `random()` gives what the test wants, so that chance never ends a conversation."""
+
+    def __init__(self, value: float = 0.0, seed: int = 1) -> None:
+        super().__init__(seed)
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+    def getrandbits(self, k: int) -> int:  # a subclass with its own random() would otherwise shuffle by it
+        return super().getrandbits(k)
+
+
+class Time:
+    """A clock that moves only when somebody sleeps."""
+
+    def __init__(self, now: float = NOON) -> None:
+        self.now = now
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+class MemoryAgenda:
+    """`away` counts how many of the next calls find no Redis."""
+
+    def __init__(self) -> None:
+        self.away = 0
+        self.schedules: dict[str, list[Slot]] = {}
+        self.channel_queues: dict[str, list[int]] = {}
+        self.starters: dict[int, list[str]] = defaultdict(list)
+        self.holders: dict[int, str] = {}
+        self.reactive_until: set[int] = set()
+        self.reactive_asked = 0
+
+    def _here(self) -> None:
+        if self.away > 0:
+            self.away -= 1
+            raise RedisAway("the double is away")
+
+    async def load_schedule(self, date: str) -> list[Slot] | None:
+        self._here()
+        plan = self.schedules.get(date)
+        return None if plan is None else list(plan)
+
+    async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
+        self._here()
+        self.schedules[date] = list(slots)
+
+    async def claim_slot(self, date: str, index: int) -> bool:
+        self._here()
+        slot = self.schedules[date][index]
+        self.schedules[date][index] = replace(slot, done=True)
+        return not slot.done
+
+    async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
+        self._here()
+        queue = self.channel_queues.setdefault(date, list(fresh))
+        return queue.pop(0) if queue else None
+
+    async def next_starter(self, channel_id: int, fresh: Sequence[str]) -> str:
+        self._here()
+        if not self.starters[channel_id]:
+            self.starters[channel_id] = list(fresh)
+        return self.starters[channel_id].pop(0)
+
+    async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
+        self._here()
+        self.reactive_asked += 1
+        if channel_id in self.reactive_until:
+            return False
+        self.reactive_until.add(channel_id)
+        return True
+
+    async def hold_channel(self, channel_id: int, holder: str, ttl: float) -> bool:
+        self._here()
+        return self.holders.setdefault(channel_id, holder) == holder
+
+    async def release_channel(self, channel_id: int, holder: str) -> None:
+        self._here()
+        if self.holders.get(channel_id) == holder:
+            del self.holders[channel_id]
+
+
+class MemoryPresence:
+    """Everybody of `arriving` is online once `polls` polls were made."""
+
+    def __init__(self, arriving: Collection[str] = AGENTS, polls: int = 0) -> None:
+        self.arriving = set(arriving)
+        self.polls = polls
+        self.polled = 0
+
+    async def online(self, agents: Collection[str]) -> set[str]:
+        self.polled += 1
+        return self.arriving & set(agents) if self.polled > self.polls else set()
+
+
+class MemoryLedger:
+    def __init__(self) -> None:
+        self.agenda = MemoryAgenda()
+        self.presence = MemoryPresence()
+
+
+class MemoryBus:
+    """Agents are functions from an instruction to a result; None or a missing one is an absent agent."""
+
+    def __init__(self, **voices: Voice) -> None:
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.voices: dict[str, Voice] = dict(voices)
+        self.asked: list[tuple[str, Instruction]] = []
+        self.listened_to: set[str] = set()
+        self.notices: list[Callable[[MentionNotice], Any]] = []
+        self.handlers: dict[str, list[Callable[[str], Any]]] = defaultdict(list)
+
+    async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result:
+        self.asked.append((agent, instruction))
+        await asyncio.sleep(0)
+        voice = self.voices.get(agent)
+        outcome = voice(instruction) if voice else None
+        if isinstance(outcome, Awaitable):
+            outcome = await outcome
+        if outcome is None:
+            raise AgentAbsent(f"nobody listens for {agent}")
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def on_notice(self, callback: Callable[[MentionNotice], Any]) -> None:
+        self.notices.append(callback)
+
+    def subscribe(self, channel: str, handler: Callable[[str], Any]) -> None:
+        self.handlers[channel].append(handler)
+
+    def listen_to(self, agent: str) -> None:
+        self.listened_to.add(agent)
+
+    # the test's side
+
+    def speakers(self) -> list[str]:
+        return [agent for agent, _ in self.asked]
+
+    def notify(self, notice: MentionNotice) -> None:
+        for callback in self.notices:
+            callback(notice)
+
+    def command(self, command: Command) -> None:
+        self.say(command.to_wire())
+
+    def say(self, raw: str) -> None:
+        for handler in self.handlers[keys.COORDINATOR_COMMANDS]:
+            handler(raw)
+
+
+class Ids:
+    """Message ids in order."""
+
+    def __init__(self) -> None:
+        self.last = 1000
+
+    def __call__(self) -> int:
+        self.last += 1
+        return self.last
+
+
+def talker(agent: str, ids: Ids | None = None, **fields: Any) -> Voice:
+    """Always says something."""
+    ids = ids or Ids()
+
+    def voice(instruction: Instruction) -> Result:
+        usage = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.01)
+        answer = {"text": f"{agent} speaks", "message_id": ids(), "usage": usage, **fields}
+        return Result(instruction_id=instruction.instruction_id, agent_name=agent, **answer)
+
+    return voice
+
+
+def skipper(agent: str, reason: str = "skipped") -> Voice:
+    def voice(instruction: Instruction) -> Result:
+        return Result(instruction_id=instruction.instruction_id, agent_name=agent, skipped=True, reason=reason)
+
+    return voice
+
+
+def room(*talking: str, skipping: Collection[str] = (), ids: Ids | None = None, **fields: Any) -> MemoryBus:
+    """A bus with these agents there; all others are absent."""
+    ids = ids or Ids()
+    voices: dict[str, Voice] = {agent: talker(agent, ids, **fields) for agent in talking}
+    voices.update({agent: skipper(agent) for agent in skipping})
+    return MemoryBus(**voices)
+
+
+class MemoryLease:
+    """Handed over by the test: `give` and `take_away`."""
+
+    def __init__(self, *, free: bool = True) -> None:
+        self.free = free
+        self.taken = asyncio.Event()
+        self.lost = asyncio.Event()
+        self.tried = 0
+
+    def give(self) -> None:
+        self.lost.clear()
+        self.taken.set()
+
+    def take_away(self) -> None:
+        self.taken.clear()
+        self.lost.set()
+
+    async def acquire(self, wait: float = 0.0) -> bool:
+        self.tried += 1
+        await asyncio.sleep(0)
+        if self.free:
+            self.give()
+        return self.free
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def release(self) -> None:
+        self.taken.clear()
+
+
+async def until(condition: Callable[[], object], turns: int = 2000) -> None:
+    """Lets the event loop run until the condition holds; fails when it does not within so many rounds."""
+    for _ in range(turns):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the condition never came true")
