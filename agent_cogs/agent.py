@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Protocol
 
-from agent_protocol.costs import Costs
-
 from agent_cogs.limits import Limits
 from agent_context.build import Identity
 from agent_context.entries import Entry
@@ -21,6 +19,7 @@ from agent_context.window import WindowMemory
 from agent_discord.outlet import Post, Posted
 from agent_discord.transcript import Transcript
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
+from agent_protocol.costs import Costs
 
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
 Draw = Callable[[str], Awaitable[Drawing]]

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 
 import discord
 
-from agent_cogs.actions import Done
 from agent_cogs.agent import Agent
 from agent_cogs.book import TurnBook
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
@@ -26,7 +25,7 @@ from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
 from agent_cogs.listening import Listener, heard, parent_of
 from agent_cogs.triggers import Call, called
-from agent_cogs.turn import result_of, take_turn
+from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
@@ -162,6 +161,7 @@ class BaseAgentCog(discord.Cog):
             transcripts=house.transcripts,
             fetcher=house.fetcher,
             pictures=house.pictures,
+            names=house.names,
         )
 
     # -- what Discord says --------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class BaseAgentCog(discord.Cog):
             await self._refuse(event.id, "busy")
 
     async def _refuse(self, turn_id: str, reason: str) -> None:
-        await self._publish(result_of(self.name, turn_id, Done(reason=reason)))
+        await self._publish(refused(self.name, turn_id, reason))
 
     async def _publish(self, message: WireMessage) -> None:
         try:
@@ -288,7 +288,7 @@ class BaseAgentCog(discord.Cog):
         if isinstance(standing, Result):
             result = standing
         elif standing == "running":
-            result = result_of(self.name, event.id, Done(reason="interrupted"))
+            result = refused(self.name, event.id, "interrupted")
         else:
             result = await self._turn(event)
             await self._book.finish(event, result)
@@ -300,7 +300,7 @@ class BaseAgentCog(discord.Cog):
     async def _turn(self, event: TurnEvent) -> Result:
         channel = await self._find(event.channel_id)
         if channel is None:
-            return result_of(self.name, event.id, Done(reason="unknown_channel"))
+            return refused(self.name, event.id, "unknown_channel")
         return await take_turn(self.agent, self._outlet(channel), event)
 
     async def _find(self, channel_id: int) -> Channel | None:

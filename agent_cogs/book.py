@@ -10,11 +10,10 @@ import logging
 from collections import OrderedDict
 from typing import Literal
 
-from agent_protocol.turns import Turns
-
 from agent_cogs.events import TurnEvent
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Result, read_result
+from agent_protocol.turns import Turns
 
 REMEMBERED = 1000  # turns in this process's memory
 

@@ -17,5 +17,6 @@ One JSON object and nothing around it:
 """
 
 REPAIR = (
-    "Your last answer could not be read ({reason}). Answer once more, with nothing but the JSON object that was asked for."
+    "Your last answer could not be read ({reason}). "
+    "Answer once more, with nothing but the JSON object that was asked for."
 )

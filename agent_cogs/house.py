@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_protocol.ledger import Ledger
-
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
@@ -15,6 +13,7 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.transcript import Transcripts
 from agent_protocol.bus import Bus
+from agent_protocol.ledger import Ledger
 
 
 @dataclass(frozen=True, kw_only=True)

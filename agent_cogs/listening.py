@@ -6,10 +6,10 @@ All bots of a process feed the same transcripts, each event up to four times; th
 from __future__ import annotations
 
 import discord
-from agent_discord.mentions import clean_name
 
 from agent_cogs.triggers import Heard, Scope
 from agent_discord.convert import shown_text, to_entry
+from agent_discord.mentions import clean_name
 from agent_discord.transcript import Transcripts
 
 

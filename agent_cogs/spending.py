@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from agent_protocol.costs import Costs
-
 from agent_llm.types import Usage
 from agent_protocol.connection import RedisAway
+from agent_protocol.costs import Costs
 
 log = logging.getLogger(__name__)
 

@@ -139,9 +139,10 @@ class _Turn:
         await self.outlet.settle()
         agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
         trigger, window = trigger_of(event), self._window(theme.window_share)
-        topic, round_number = None, 1
+        topic, round_number, started_with = None, 1, None
         if isinstance(event, InstructionEvent):
             topic, round_number = event.instruction.topic, event.instruction.round_number
+            started_with = min(history_ids(event), default=None)
         return TurnContext(
             me=agent.identity,
             theme=theme,
@@ -153,6 +154,7 @@ class _Turn:
             contract=CONTRACT,
             target=self._target(window),
             topic=topic,
+            started_with=started_with,
             round_number=round_number,
             can_draw=agent.can_draw,
             searches=theme.search or trigger == "starter",
@@ -167,7 +169,7 @@ class _Turn:
         if isinstance(event, InstructionEvent) and not event.cools_down:
             history = event.instruction.conversation_history
             entries = merge_history(entries, history, agent.names, transcript.deleted)
-            seen = conversation_entries(entries, [entry.message_id for entry in history if entry.message_id])
+            seen = conversation_entries(entries, history_ids(event))
             kind = "conversation"
         else:
             seen = recent_entries(entries, agent.context_size, share)
@@ -225,6 +227,11 @@ class _Turn:
             cache_key=f"{self.agent.key}:{self.event.channel_id}",
             labels=labels(context),
         )
+
+
+def history_ids(event: InstructionEvent) -> list[int]:
+    """The messages of the conversation so far that have an id."""
+    return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]
 
 
 def trigger_of(event: TurnEvent) -> Trigger:
@@ -291,6 +298,11 @@ def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = 
             cost_usd=round(total.cost_usd, 6),
         ),
     )
+
+
+def refused(agent: str, turn_id: str, reason: str) -> Result:
+    """The result of a turn that was not even begun, for one of REASONS."""
+    return result_of(agent, turn_id, Done(reason=reason))
 
 
 def _log_turn(agent: Agent, event: TurnEvent, done: Done, spending: Spending, seconds: float) -> None:

@@ -33,6 +33,3 @@ class Directory:
 
     def id_of(self, agent: str) -> int | None:
         return self._ids.get(agent)
-
-    def ids(self) -> tuple[int, ...]:
-        return tuple(self._agents)

@@ -1,7 +1,8 @@
 """Reads a channel's past once, so that turns need not.
 
-One shared fetch a channel, a few at a time over all bots, channels that somebody waits for first. Every read is bounded:
-py-cord lets a history read and a post in one channel wait for each other, and cancelling the read frees the post.
+One shared fetch a channel; those that somebody waits for at once, the others one after another at a gentle pace. Every
+read is bounded: py-cord lets a history read and a post in one channel wait for each other, and cancelling the read
+frees the post.
 """
 
 from __future__ import annotations

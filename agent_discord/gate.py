@@ -108,7 +108,7 @@ class Gate:
         return await channel.history(limit=limit, before=until).flatten()
 
     async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
-        """Shows typing, unless it was shown within eight seconds or the window is half full. Never raises for Discord."""
+        """Shows typing, unless it was shown eight seconds ago or less, or the window is half full."""
         now = asyncio.get_running_loop().time()
         if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
             return

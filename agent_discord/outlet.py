@@ -66,9 +66,11 @@ class DiscordOutlet:
         transcripts: Transcripts,
         fetcher: Fetcher,
         pictures: PictureReader,
+        names: Mapping[str, str],
     ) -> None:
         self._channel, self._gate = channel, gate
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
+        self._names = names  # of the agents, by key
 
     @property
     def channel_id(self) -> int:
@@ -155,14 +157,11 @@ class DiscordOutlet:
         if "@" not in text:
             return text
         names = {entry.speaker.id: entry.speaker.name for entry in self.transcript.entries() if entry.speaker.id}
-        for agent_id, name in self._agents().items():
-            names[agent_id] = name
+        for agent, name in self._names.items():
+            user_id = self._transcripts.directory.id_of(agent)
+            if user_id is not None:
+                names.setdefault(user_id, name)
         return from_names(text, names)
-
-    def _agents(self) -> dict[int, str]:
-        guild = self._channel.guild
-        members = (guild.get_member(user_id) for user_id in self._transcripts.directory.ids())
-        return {member.id: clean_name(member.display_name) for member in members if member is not None}
 
     def _record(self, message: discord.Message) -> None:
         """Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event."""

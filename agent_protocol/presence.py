@@ -25,8 +25,12 @@ class Presence:
 
     async def online(self, agents: Iterable[str]) -> set[str]:
         """Those of `agents` that are online."""
+        return set(await self.read(agents))
+
+    async def read(self, agents: Iterable[str]) -> dict[str, str]:
+        """What each of `agents` that is online says of itself."""
         names = list(agents)
         if not names:
-            return set()
+            return {}
         found = await self._link.call(lambda redis: redis.mget([keys.ready(name) for name in names]))
-        return {name for name, text in zip(names, found, strict=True) if text is not None}
+        return {name: text for name, text in zip(names, found, strict=True) if text is not None}

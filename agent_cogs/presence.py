@@ -1,0 +1,53 @@
+"""Tells the other processes that an agent is online, and learns from them which Discord user each agent is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from agent_discord.directory import Directory
+from agent_protocol.connection import RedisAway
+from agent_protocol.presence import Presence
+
+RENEW_EVERY = 5.0  # seconds; the key lives for fifteen
+
+log = logging.getLogger(__name__)
+
+
+async def keep_present(
+    agent: str, store: Presence, directory: Directory, everyone: Iterable[str], online: Callable[[], bool]
+) -> None:
+    """Renews `agent:{name}:ready` while `online()`, and reads the others', until cancelled. The text is the user id."""
+    names = tuple(everyone)
+    try:
+        while True:
+            try:
+                await _renew(agent, store, directory, online)
+                _learn(directory, await store.read(names))
+            except RedisAway:
+                log.debug("%s: presence waits for Redis", agent)
+            await asyncio.sleep(RENEW_EVERY)
+    finally:
+        await _leave(agent, store)
+
+
+async def _renew(agent: str, store: Presence, directory: Directory, online: Callable[[], bool]) -> None:
+    user_id = directory.id_of(agent)
+    if online() and user_id is not None:
+        await store.renew(agent, str(user_id))
+    else:
+        await store.clear(agent)
+
+
+def _learn(directory: Directory, present: dict[str, str]) -> None:
+    for agent, text in present.items():
+        if text.isdecimal() and directory.id_of(agent) is None:
+            directory.learn(agent, int(text))
+
+
+async def _leave(agent: str, store: Presence) -> None:
+    try:
+        await store.clear(agent)
+    except RedisAway:
+        log.debug("%s: the ready key runs out by itself, Redis is away", agent)

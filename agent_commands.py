@@ -1,0 +1,122 @@
+"""What can be typed: the options of run_all.py and run_bot.py, and how a start that cannot work ends.
+
+Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the set-up is wrong (a restart
+would not help).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+
+from agent_config import (
+    AGENTS,
+    Settings,
+    SettingsError,
+    load_settings,
+    missing_key_message,
+    missing_tokens_message,
+    process_environment,
+)
+
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai")  # their INFO is not ours
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """run_all.py: the exit code of what the arguments ask for."""
+    options = _parser().parse_args(arguments)
+    settings = _settings()
+    if settings is None:
+        return 2
+    if options.local:
+        from agent_local.mode import run_local  # the stand-ins are no part of a live start
+
+        return run_local(settings, once=options.once, scripted=options.scripted)
+    set_up_logging(settings)
+    if not any(agent.token for agent in settings.agents.values()):
+        print(missing_tokens_message(settings), file=sys.stderr)
+        return 2
+    if options.check:
+        from agent_check import run_check
+
+        return asyncio.run(run_check(settings))
+    return _serve(settings, only=options.only, without=options.without)
+
+
+def main_one_bot() -> int:
+    """run_bot.py: the bot that AGENT_NAME names, without the coordinator."""
+    settings = _settings()
+    if settings is None:
+        return 2
+    set_up_logging(settings)
+    if settings.agent_name is None:
+        names = ", ".join(settings.agents)
+        print(f"AGENT_NAME is not set. Use: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr)
+        return 2
+    agent = settings.agents[settings.agent_name]
+    if agent.token is None:
+        print(f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set", file=sys.stderr)
+        return 2
+    if agent.api_key is None:
+        print(missing_key_message(agent), file=sys.stderr)
+        return 2
+    return _serve(settings, only=(agent.name,), coordinator=False)
+
+
+def _serve(
+    settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
+) -> int:
+    from agent_runtime import Setup, runnable, serve  # not before the settings are known to be right
+
+    agents = runnable(settings, only, without)
+    if not agents:
+        log.error("no bot could log in: none has both a token and a key")
+        return 1
+    return asyncio.run(serve(Setup(settings=settings, agents=agents, coordinator=coordinator)))
+
+
+def _settings() -> Settings | None:
+    try:
+        settings = load_settings(process_environment())
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return None
+    for warning in settings.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return settings
+
+
+def set_up_logging(settings: Settings, handler: logging.Handler | None = None) -> None:
+    """One line an event, on standard error unless another handler is given."""
+    handler = handler or logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in AGENTS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: agents are {', '.join(AGENTS)}")
+    return names
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="run_all.py", description="Four LLM bots and their coordinator in Discord.")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", type=_names, default=(), metavar="a,b", help="run these bots only")
+    which.add_argument("--without", type=_names, default=(), metavar="a", help="run all bots but these")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--local", action="store_true", help="try it on this machine, with no token and no key")
+    what.add_argument("--check", action="store_true", help="verify a real set-up without posting")
+    parser.add_argument("--once", action="store_true", help="with --local: one conversation, a summary, and the end")
+    parser.add_argument("--scripted", action="store_true", help="with --local: use no key, even where one is set")
+    return parser

@@ -1,0 +1,345 @@
+"""The composition root: opens every resource, builds the bots and the coordinator, owns start and shutdown.
+
+    settings → Redis → bus, ledger → house → one bot for each agent with a token → coordinator
+
+Everything is opened with `async with` and handed down; nothing below opens its own. A bot's failure is its own; when
+the bus or the coordinator fails, the whole stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import aiohttp
+import discord
+
+from agent_cogs.base import BaseAgentCog
+from agent_cogs.house import House
+from agent_cogs.presence import keep_present
+from agent_cogs.triggers import Scope
+from agent_config import AgentSettings, Settings, missing_key_message
+from agent_coordinator.config import CoordinatorConfig, from_settings
+from agent_coordinator.coordinator import Coordinator
+from agent_discord.attachments import PictureReader
+from agent_discord.directory import Directory
+from agent_discord.fetching import Fetcher
+from agent_discord.transcript import Transcripts
+from agent_llm.lazy import LazyModel
+from agent_llm.model import Model
+from agent_llm.registry import build_model
+from agent_net.fetch import PictureFetcher
+from agent_protocol import keys
+from agent_protocol.bus import Bus
+from agent_protocol.connection import RedisLink
+from agent_protocol.embedded import locate_redis
+from agent_protocol.leases import Lease
+from agent_protocol.ledger import Ledger
+
+GUILD_READY_SECONDS = (
+    0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
+)
+DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
+CLOSE_SECONDS = 5.0  # for each bot's goodbye
+
+log = logging.getLogger(__name__)
+
+
+def provider_model(agent: AgentSettings) -> Model:
+    """The agent's real model; its SDK is imported when it is needed."""
+    key = agent.api_key.get_secret_value() if agent.api_key else ""
+
+    def build() -> Model:
+        return build_model(
+            agent.spec.provider,
+            api_key=key,
+            model=agent.model,
+            image_model=agent.image_model or "",
+            base_url=agent.base_url,
+        )
+
+    return LazyModel(f"{agent.spec.provider}/{agent.model}", build, can_draw=bool(agent.image_model))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What one process is to run. Local mode, tests and benchmarks differ from production in these values alone."""
+
+    settings: Settings
+    agents: tuple[str, ...]  # the bots of this process
+    coordinator: bool = True
+    make_model: Callable[[AgentSettings], Model] = provider_model
+    coordinator_config: CoordinatorConfig | None = None
+    use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
+    picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
+    rng: random.Random = field(default_factory=random.Random)
+    clock: Callable[[], float] = time.time
+
+
+def intents() -> discord.Intents:
+    """What the bots need to hear. `message_content` must be switched on in the developer portal."""
+    return discord.Intents(guilds=True, guild_messages=True, guild_reactions=True, message_content=True)
+
+
+def cog_class(path: str) -> type[BaseAgentCog]:
+    """The class that a row of the table of agents names as "module:Class"."""
+    module, _, name = path.partition(":")
+    found = getattr(import_module(module), name)
+    if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
+        raise TypeError(f"{path} is no BaseAgentCog")
+    return found
+
+
+class BotProcess:
+    """One bot: its client, its cog, its lease, and how its login ended."""
+
+    def __init__(self, agent: AgentSettings, house: House, lease: Lease, model: Model) -> None:
+        self.agent, self.lease, self.model = agent, lease, model
+        self.client = discord.Bot(
+            intents=intents(),
+            max_messages=None,  # the transcript is the memory
+            guild_ready_timeout=GUILD_READY_SECONDS,
+            auto_sync_commands=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        self.cog = cog_class(agent.spec.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
+        self.client.add_cog(self.cog)
+        self.failure: str | None = None
+        self._house = house
+
+    @property
+    def online(self) -> bool:
+        return self.client.is_ready() and not self.client.is_closed() and self.lease.held
+
+    async def run(self) -> None:
+        """Logs in and stays online until cancelled; a refused token or intent ends this bot alone, in one line."""
+        assert self.agent.token is not None
+        side = [asyncio.create_task(self.lease.run()), asyncio.create_task(self._stay_present())]
+        try:
+            await self.client.start(self.agent.token.get_secret_value())
+        except discord.LoginFailure:
+            self.failure = f"Discord refuses its token: check {self.agent.spec.token_setting}"
+        except discord.PrivilegedIntentsRequired:
+            self.failure = "its Message Content Intent is off: switch it on in the Discord developer portal, under Bot"
+        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+            self.failure = f"it could not stay online ({type(error).__name__})"
+        finally:
+            await cancel(side)
+        if self.failure:
+            log.error("%s is offline: %s", self.agent.spec.name, self.failure)
+
+    async def _stay_present(self) -> None:
+        await self.cog.ready.wait()
+        house = self._house
+        await keep_present(
+            self.agent.spec.name, house.ledger.presence, house.directory, house.names, lambda: self.online
+        )
+
+    async def aclose(self) -> None:
+        await self.cog.aclose()
+        try:
+            await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning("%s did not leave Discord within %.0f s", self.agent.spec.name, CLOSE_SECONDS)
+        await self.model.aclose()
+        await self.lease.release()
+
+
+class Runtime:
+    """A running process. `stop` ends it; `failed` says that something essential ended by itself."""
+
+    def __init__(self, setup: Setup, house: House, link: RedisLink) -> None:
+        self.setup, self.house = setup, house
+        self.bots: dict[str, BotProcess] = {}
+        self.coordinator: Coordinator | None = None
+        self.stop = asyncio.Event()
+        self.failed = False
+        self._link = link
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
+        """Owns a task. An essential one that ends by itself ends the process."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks[name] = task
+        task.add_done_callback(self._ended if essential else self._reported)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._reported(task)
+        if not task.cancelled() and not self.stop.is_set():
+            self.failed = True
+            self.stop.set()
+
+    def _reported(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)
+
+    # -- bots ---------------------------------------------------------------------------------------------------------
+
+    async def start_bots(self) -> None:
+        """Starts every bot of the set-up that nobody else runs on this Redis."""
+        chosen = [self.setup.settings.agents[name] for name in self.setup.agents]
+        await asyncio.gather(*(self._start_bot(agent) for agent in chosen))
+
+    async def _start_bot(self, agent: AgentSettings) -> None:
+        lease = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder)
+        if not await lease.acquire(wait=DEAD_HOLDER_SECONDS):
+            holder = await lease.current_holder()
+            log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
+            return
+        bot = BotProcess(agent, self.house, lease, self.setup.make_model(agent))
+        self.bots[agent.spec.name] = bot
+        self.start(bot.run(), agent.spec.name, essential=False)
+
+    async def wait_online(self) -> set[str]:
+        """Waits until every bot is online and subscribed, or has failed; the names of those online."""
+        waits = [asyncio.create_task(self._settled(bot)) for bot in self.bots.values()]
+        await asyncio.gather(*waits)
+        await self.house.bus.ready.wait()
+        self._check_bot_ids()
+        return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
+
+    async def _settled(self, bot: BotProcess) -> None:
+        ready = asyncio.create_task(bot.cog.ready.wait())
+        try:
+            await asyncio.wait((ready, self._tasks[bot.agent.spec.name]), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+
+    def _check_bot_ids(self) -> None:
+        expected = set(self.setup.settings.bot_ids)
+        for name in self.bots:
+            user_id = self.house.directory.id_of(name)
+            if expected and user_id is not None and user_id not in expected:
+                log.warning("BOT_IDS does not list %s, whose user id is %d", name, user_id)
+
+    # -- coordinator --------------------------------------------------------------------------------------------------
+
+    def start_coordinator(self) -> None:
+        config = self.setup.coordinator_config or from_settings(self.setup.settings, tuple(self.setup.settings.agents))
+        self.coordinator = Coordinator(
+            config,
+            self.house.bus,
+            self.house.ledger,
+            lease=Lease(self._link, keys.COORDINATOR_OWNER, holder=self._holder),
+            clock=self.setup.clock,
+            rng=self.setup.rng,
+        )
+        self.start(self.coordinator.run(), "coordinator")
+
+    async def aclose(self) -> None:
+        """Coordinator first, then the bots, side by side."""
+        self.stop.set()
+        coordinator = self._tasks.pop("coordinator", None)
+        if coordinator is not None:
+            await cancel([coordinator])
+        await asyncio.gather(*(bot.aclose() for bot in self.bots.values()), return_exceptions=True)
+        await cancel(list(self._tasks.values()))
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Ends tasks and waits for their ends."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def running(setup: Setup) -> AsyncIterator[Runtime]:
+    """Opens everything and starts the bots and the coordinator; closes all of it in order."""
+    settings = setup.settings
+    async with AsyncExitStack() as stack:
+        place = await stack.enter_async_context(
+            locate_redis(settings.redis_url, settings.data_dir, use_default_port=setup.use_default_redis)
+        )
+        log.info("Redis: %s", place.description)
+        link = await stack.enter_async_context(RedisLink(place.address))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        house = _house(setup, link, session)
+        stack.push_async_callback(house.fetcher.aclose)
+        runtime = Runtime(setup, house, link)
+        bus = asyncio.create_task(house.bus.run(), name="bus")
+        stack.push_async_callback(cancel, [bus])
+        stack.push_async_callback(runtime.aclose)
+        bus.add_done_callback(runtime._ended)
+        await runtime.start_bots()
+        if setup.coordinator:
+            runtime.start_coordinator()
+        yield runtime
+
+
+def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> House:
+    settings = setup.settings
+    directory = Directory()
+    transcripts = Transcripts(directory)
+    return House(
+        settings=settings,
+        scope=Scope(settings.channels, frozenset(settings.guild_ids)),
+        names={name: agent.spec.display_name for name, agent in settings.agents.items()},
+        bus=Bus(link, clock=setup.clock, rng=setup.rng),
+        ledger=Ledger(link, setup.clock),
+        directory=directory,
+        transcripts=transcripts,
+        fetcher=Fetcher(transcripts),
+        pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
+        clock=setup.clock,
+        rng=setup.rng,
+    )
+
+
+def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
+    """The agents to run here: those with a token and a key among the chosen ones; the others are named in the log."""
+    chosen = [agent for name, agent in settings.agents.items() if (not only or name in only) and name not in without]
+    for agent in chosen:
+        if agent.token is not None and agent.api_key is None:
+            log.warning("%s", missing_key_message(agent))
+    return tuple(agent.spec.name for agent in chosen if agent.token is not None and agent.api_key is not None)
+
+
+async def serve(setup: Setup) -> int:
+    """Runs until a signal or a failure; the process's exit code."""
+    async with running(setup) as runtime:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, runtime.stop.set)
+        online = await _first(runtime.wait_online(), runtime.stop)
+        if online is not None and not online:
+            log.error("no bot could log in")
+            return 1
+        runtime.start(_settle_down(runtime), "warm-up", essential=False)
+        await runtime.stop.wait()
+        log.info("stopping")
+        return 1 if runtime.failed else 0
+
+
+async def _first(work: Coroutine[Any, Any, set[str]], stop: asyncio.Event) -> set[str] | None:
+    """The outcome of `work`, or None when it is told to stop before."""
+    task, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        await cancel([task, stopped])
+
+
+async def _settle_down(runtime: Runtime) -> None:
+    """After the start: the SDKs that will be needed, then no more garbage collection of what stays."""
+    for bot in runtime.bots.values():
+        if isinstance(bot.model, LazyModel):
+            await bot.model.get_ready()
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,10 @@
+"""Every bot that has a token and the coordinator, in one process: `python run_all.py`. `--help` lists the options."""
+
+from __future__ import annotations
+
+import sys
+
+from agent_commands import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

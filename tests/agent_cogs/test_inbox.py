@@ -1,0 +1,121 @@
+import asyncio
+from dataclasses import dataclass
+
+from agent_cogs.inbox import Inbox
+
+
+@dataclass(frozen=True)
+class Event:
+    channel_id: int
+    name: str
+
+
+class Turns:
+    """Turns that end when they are told to."""
+
+    def __init__(self):
+        self.begun, self.ended = [], []
+        self._gates = {}
+
+    async def __call__(self, event):
+        self.begun.append(event.name)
+        await self._gates.setdefault(event.name, asyncio.Event()).wait()
+        self.ended.append(event.name)
+
+    async def end(self, name):
+        self._gates.setdefault(name, asyncio.Event()).set()
+        await settle()
+
+
+async def settle():
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def inbox(turns, max_running=5, max_depth=100):
+    return Inbox(turns, max_running=max_running, max_depth=max_depth)
+
+
+async def test_events_of_a_channel_are_handled_one_after_another_in_order():
+    turns = Turns()
+    box = inbox(turns)
+    for name in ("a", "b", "c"):
+        box.put(Event(1, name))
+    await settle()
+    assert turns.begun == ["a"]
+    await turns.end("a")
+    assert turns.begun == ["a", "b"]
+    await turns.end("b")
+    await turns.end("c")
+    assert turns.ended == ["a", "b", "c"]
+
+
+async def test_a_slow_turn_in_one_channel_does_not_hold_another():
+    turns = Turns()
+    box = inbox(turns)
+    box.put(Event(1, "slow"))
+    box.put(Event(2, "quick"))
+    await turns.end("quick")
+    assert turns.ended == ["quick"]
+    await box.aclose()
+
+
+async def test_no_more_than_the_limit_run_at_once():
+    turns = Turns()
+    box = inbox(turns, max_running=2)
+    for channel in (1, 2, 3):
+        box.put(Event(channel, str(channel)))
+    await settle()
+    assert turns.begun == ["1", "2"]
+    await turns.end("1")
+    assert turns.begun == ["1", "2", "3"]
+    await box.aclose()
+
+
+async def test_what_does_not_fit_is_refused_and_what_waits_is_counted():
+    turns = Turns()
+    box = inbox(turns, max_running=1, max_depth=2)
+    box.put(Event(1, "running"))
+    await settle()
+    assert [box.put(Event(1, str(n))) for n in range(3)] == [True, True, False]
+    assert box.size() == 2
+    await box.aclose()
+
+
+async def test_an_event_that_fails_does_not_end_its_lane(caplog):
+    handled = []
+
+    async def handle(event):
+        if event.name == "bad":
+            raise RuntimeError("boom")
+        handled.append(event.name)
+
+    box = inbox(handle)
+    box.put(Event(1, "bad"))
+    box.put(Event(1, "good"))
+    await box.drain()
+    assert handled == ["good"]
+    assert "boom" in caplog.text
+
+
+async def test_draining_takes_nothing_new_and_returns_when_all_is_done():
+    turns = Turns()
+    box = inbox(turns)
+    box.put(Event(1, "a"))
+    draining = asyncio.create_task(box.drain())
+    await settle()
+    assert not draining.done()
+    assert box.put(Event(1, "late")) is False
+    await turns.end("a")
+    await draining
+    assert turns.begun == ["a"]
+
+
+async def test_closing_ends_what_runs_and_drops_what_waits():
+    turns = Turns()
+    box = inbox(turns)
+    box.put(Event(1, "a"))
+    box.put(Event(1, "b"))
+    await settle()
+    await box.aclose()
+    assert (turns.begun, turns.ended, box.size()) == (["a"], [], 0)

@@ -1,0 +1,56 @@
+import pytest
+
+from agent_cogs.triggers import Call, Heard, Scope, called
+
+ME, OTHER, PERSON, MY_ROLE, BOTS_ROLE = 10, 11, 20, 30, 31
+
+
+def heard(**more):
+    fields = {"author_id": PERSON, "by_person": True, "guild_id": 1, "channel_id": 100, **more}
+    return Heard(**fields)
+
+
+@pytest.mark.parametrize(
+    ("facts", "call"),
+    [
+        ({}, None),
+        ({"mentioned_users": frozenset({ME})}, Call.MENTION),
+        ({"mentioned_users": frozenset({OTHER})}, None),
+        ({"mentioned_users": frozenset({ME, OTHER})}, Call.MENTION),
+        ({"mentioned_roles": frozenset({BOTS_ROLE})}, Call.ROLE),
+        ({"mentioned_roles": frozenset({MY_ROLE})}, Call.MENTION),
+        ({"mentioned_roles": frozenset({99})}, None),
+        ({"replied_to": ME}, Call.REPLY),
+        ({"replied_to": OTHER}, None),
+        ({"replied_to": ME, "mentioned_users": frozenset({ME})}, Call.REPLY),
+        ({"mentioned_users": frozenset({ME}), "by_person": False}, None),
+        ({"replied_to": ME, "by_person": False}, None),
+    ],
+)
+def test_who_is_called_by_what(facts, call):
+    assert called(heard(**facts), me=ME, my_role=MY_ROLE, bots_role=BOTS_ROLE) is call
+
+
+def test_without_a_bots_role_no_role_calls():
+    assert called(heard(mentioned_roles=frozenset({BOTS_ROLE})), me=ME, my_role=None, bots_role=None) is None
+
+
+@pytest.mark.parametrize(
+    ("channel", "parent", "guild", "theme"),
+    [
+        (100, None, 1, "debate"),
+        (999, None, 1, None),
+        (500, 100, 1, "debate"),  # a thread has its parent's theme
+        (500, 999, 1, None),
+        (100, None, 2, None),  # another guild
+        (100, None, None, None),  # a direct message
+        (101, 100, 1, "memes"),  # a channel of its own, though it hangs on another
+    ],
+)
+def test_the_program_speaks_in_its_channels_their_threads_and_its_guilds_only(channel, parent, guild, theme):
+    scope = Scope({100: "debate", 101: "memes"}, frozenset({1}))
+    assert scope.theme(channel, parent, guild) == theme
+
+
+def test_without_named_guilds_any_guild_counts():
+    assert Scope({100: "debate"}).theme(100, None, 77) == "debate"

@@ -1,0 +1,52 @@
+from agent_context.entries import Entry, Speaker
+from agent_context.window import WindowMemory, conversation_entries, recent_entries
+
+ALICE = Speaker(1, "Alice", "person")
+
+
+def entries(*ids):
+    return tuple(Entry(i, ALICE, f"text {i}", float(i)) for i in ids)
+
+
+def ids(found):
+    return [entry.id for entry in found]
+
+
+def test_a_conversation_that_begins_now_sees_the_last_fifteen():
+    assert ids(conversation_entries(entries(*range(1, 31)), [])) == list(range(16, 31))
+
+
+def test_every_round_sees_from_fifteen_before_the_start_to_now():
+    said = entries(*range(1, 61))
+    assert ids(conversation_entries(said, [20, 25, 40])) == list(range(5, 61))
+
+
+def test_a_conversation_in_a_young_channel_sees_all_of_it():
+    assert ids(conversation_entries(entries(1, 2, 3), [2])) == [1, 2, 3]
+
+
+def test_other_turns_see_the_share_of_the_window_that_the_theme_needs():
+    said = entries(*range(1, 101))
+    assert len(recent_entries(said, 40, 1.0)) == 40
+    assert ids(recent_entries(said, 40, 0.25)) == list(range(91, 101))
+    assert len(recent_entries(said, 1, 0.01)) == 1
+
+
+def test_a_window_keeps_its_cut_while_its_first_entry_stays():
+    memory = WindowMemory()
+    first = memory.lay(7, "conversation", entries(1, 2), 100.0)
+    later = memory.lay(7, "conversation", entries(1, 2, 3), 200.0)
+    assert (first.cut_at, later.cut_at) == (100.0, 100.0)
+
+
+def test_a_window_with_another_beginning_is_cut_anew():
+    memory = WindowMemory()
+    memory.lay(7, "recent", entries(1, 2), 100.0)
+    assert memory.lay(7, "recent", entries(2, 3), 200.0).cut_at == 200.0
+
+
+def test_windows_of_one_channel_do_not_disturb_each_other():
+    memory = WindowMemory()
+    memory.lay(7, "conversation", entries(1, 2), 100.0)
+    memory.lay(7, "recent", entries(2), 150.0)
+    assert memory.lay(7, "conversation", entries(1, 2, 3), 200.0).cut_at == 100.0
