@@ -23,13 +23,13 @@ from agent_cogs.excuses import excuse
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
-from agent_cogs.listening import Listener, heard, parent_of
 from agent_cogs.triggers import Call, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_discord.gate import Gate
+from agent_discord.listening import Listener, heard, parent_of
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
@@ -69,7 +69,7 @@ class BaseAgentCog(discord.Cog):
         self.gate = Gate()
         self.agent = self._agent()
         self._may_act = may_act
-        self._listener = Listener(bot, house.transcripts, house.scope)
+        self._listener = Listener(bot, house.transcripts)
         self._book = TurnBook(self.name, house.ledger.turns)
         self._guild_came = asyncio.Event()
         shared = house.settings
@@ -168,7 +168,7 @@ class BaseAgentCog(discord.Cog):
 
     @discord.Cog.listener()
     async def on_message(self, message: discord.Message) -> None:
-        theme = self._listener.theme(message)
+        theme = self._theme(message)
         if theme is None:
             return
         self._listener.message(message)
@@ -177,6 +177,10 @@ class BaseAgentCog(discord.Cog):
         call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
         if call is not None:
             await self._called(message, theme, call)
+
+    def _theme(self, message: discord.Message) -> str | None:
+        guild_id = message.guild.id if message.guild else None
+        return self.house.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
 
     async def _called(self, message: discord.Message, theme: str, call: Call) -> None:
         asked = self.house.transcripts.of(message.channel.id).get(message.id)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from agent_discord.heard import Heard
+
 
 class Call(Enum):
     """How a person called."""
@@ -17,20 +19,6 @@ class Call(Enum):
     MENTION = "mention"
     ROLE = "role"
     REPLY = "reply"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A message, as far as it matters here."""
-
-    author_id: int
-    by_person: bool
-    guild_id: int | None
-    channel_id: int
-    parent_id: int | None = None  # of a thread
-    mentioned_users: frozenset[int] = frozenset()
-    mentioned_roles: frozenset[int] = frozenset()
-    replied_to: int | None = None  # the author of the message that it replies to
 
 
 @dataclass(frozen=True, slots=True)

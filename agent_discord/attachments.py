@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from agent_net.fetch import FetchRefused, PictureFetcher
-
 from agent_context.entries import Attachment, Entry
 from agent_llm.types import Picture
+from agent_net.fetch import FetchRefused, PictureFetcher
 
 MAX_PICTURES = 4  # newest first
 READ_TIMEOUT = 4.0  # seconds for all pictures of a turn together

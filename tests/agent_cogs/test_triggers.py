@@ -1,6 +1,7 @@
 import pytest
 
-from agent_cogs.triggers import Call, Heard, Scope, called
+from agent_cogs.triggers import Call, Scope, called
+from agent_discord.heard import Heard
 
 ME, OTHER, PERSON, MY_ROLE, BOTS_ROLE = 10, 11, 20, 30, 31
 

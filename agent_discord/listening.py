@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import discord
 
-from agent_cogs.triggers import Heard, Scope
 from agent_discord.convert import shown_text, to_entry
+from agent_discord.heard import Heard
 from agent_discord.mentions import clean_name
 from agent_discord.transcript import Transcripts
 
 
 class Listener:
-    """Enters what one bot hears into the shared transcripts, for the channels in scope."""
+    """Enters what one bot hears into the shared transcripts. Which channels matter is for the caller to say."""
 
-    def __init__(self, bot: discord.Client, transcripts: Transcripts, scope: Scope) -> None:
-        self._bot, self._transcripts, self._scope = bot, transcripts, scope
-
-    def theme(self, message: discord.Message) -> str | None:
-        """The theme of the message's channel; None where the program is silent."""
-        guild_id = message.guild.id if message.guild else None
-        return self._scope.theme(message.channel.id, parent_of(message.channel), guild_id)
+    def __init__(self, bot: discord.Client, transcripts: Transcripts) -> None:
+        self._bot, self._transcripts = bot, transcripts
 
     def message(self, message: discord.Message) -> None:
         transcript = self._transcripts.of(message.channel.id)
@@ -69,7 +64,7 @@ def parent_of(channel: object) -> int | None:
 
 
 def heard(message: discord.Message) -> Heard:
-    """The facts by which triggers.py decides."""
+    """The facts by which it is decided whether a message calls an agent."""
     reference = message.reference
     replied = reference.resolved if reference else None
     return Heard(
