@@ -37,9 +37,9 @@ _STOPS: Mapping[str, StopReason] = {
 
 def load() -> None:
     """Import the SDK and what its first call would import; takes about a second."""
-    import anthropic.resources.messages  # noqa: F401
+    import anthropic  # noqa: F401
 
-    stainless.ssl_context()
+    stainless.load()
 
 
 class AnthropicModel(ProviderModel):
@@ -83,8 +83,7 @@ class AnthropicModel(ProviderModel):
         return reply_of({**answer, "content": said}, spent, request_id)
 
     async def _send(self, request: Mapping[str, Any], seconds: float) -> tuple[Mapping[str, Any], str | None]:
-        answer = await self._client.messages.with_raw_response.create(**request, timeout=stainless.timeout(seconds))
-        response = answer.http_response
+        response = await stainless.post(self._client, "/v1/messages", request, seconds)
         return json_object(response.content), response.headers.get("request-id")
 
     def _explain(self, error: Exception) -> ModelError:

@@ -49,7 +49,7 @@ def load() -> None:
     """Import the SDK; takes a third of a second."""
     from google.genai import types  # noqa: F401
 
-    stainless.ssl_context()
+    stainless.load()
 
 
 class GeminiModel(ProviderModel):

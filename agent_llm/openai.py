@@ -1,7 +1,7 @@
 """OpenAI by its Responses API: https://platform.openai.com/docs/api-reference/responses
 
 The answer is a list of output items (reasoning, web searches, messages); only messages that are not commentary are the
-answer. Answers are read as plain JSON, which costs less than the SDK's models and stands odd shapes.
+answer. Requests and answers are plain JSON, see `stainless.post`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,9 @@ _STOPS: Mapping[str, StopReason] = {"max_output_tokens": "length", "content_filt
 
 def load() -> None:
     """Import the SDK and what its first call would import; takes a third of a second."""
-    import openai.resources.images
-    import openai.resources.responses  # noqa: F401
+    import openai  # noqa: F401
 
-    stainless.ssl_context()
+    stainless.load()
 
 
 class OpenAIModel(ProviderModel):
@@ -62,14 +61,13 @@ class OpenAIModel(ProviderModel):
         return request_of(prompt, history, self.access.model, self.profile)
 
     async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        answer = await self._client.responses.with_raw_response.create(**request, timeout=stainless.timeout(seconds))
-        response = answer.http_response
+        response = await stainless.post(self._client, "/responses", request, seconds)
         return reply_of(json_object(response.content), response.headers.get("x-request-id"))
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         wanted: dict[str, Any] = {"model": self.access.image_model, "prompt": prompt, "n": 1, **self.profile.image}
-        answer = await self._client.images.with_raw_response.generate(**wanted, timeout=stainless.timeout(seconds))
-        return drawing_of(json_object(answer.http_response.content))
+        response = await stainless.post(self._client, "/images/generations", wanted, seconds)
+        return drawing_of(json_object(response.content))
 
     def _explain(self, error: Exception) -> ModelError:
         return stainless.explain(error, "x-request-id")
