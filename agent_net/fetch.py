@@ -79,23 +79,23 @@ class PictureFetcher:
     async def fetch(self, url: str) -> FetchedPicture:
         """The picture at this address. Raises FetchRefused, also when nobody answers or not in time."""
         address = self._allowed(url)
-        lock = self._locks.setdefault(url, asyncio.Lock())
-        async with lock:
-            cached = self._cache.get(url)
-            if cached is not None:
-                return cached
-            picture = _as_picture(await self._bytes_in_time(address))
-            self._cache.put(url, picture)
-            return picture
-
-    async def _bytes_in_time(self, address: URL) -> bytes:
         try:
-            async with self._at_once, asyncio.timeout(self._timeout):
-                return await self._bytes(address)
+            async with asyncio.timeout(self._timeout):
+                return await self._fetch_once(url, address)
         except TimeoutError:
             raise FetchRefused("it took too long") from None
         except (aiohttp.ClientError, OSError) as error:
             raise FetchRefused(f"no connection ({type(error).__name__})") from error
+
+    async def _fetch_once(self, url: str, address: URL) -> FetchedPicture:
+        async with self._locks.setdefault(url, asyncio.Lock()):
+            cached = self._cache.get(url)
+            if cached is not None:
+                return cached
+            async with self._at_once:
+                picture = _as_picture(await self._bytes(address))
+            self._cache.put(url, picture)
+            return picture
 
     async def _bytes(self, address: URL) -> bytes:
         for _ in range(MAX_REDIRECTS + 1):
