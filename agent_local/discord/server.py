@@ -47,6 +47,7 @@ class DiscordStandIn(People):
         self.faults = Faults()
         self.gateway = Gateway(self.backend, self.faults)
         self.rest = RestApi(self.backend, Limiter(limits, world.clock), self.faults)
+        self.extra_routes: list[web.RouteDef] = []  # taken in when the server starts
         self._port = port
         self._subscribers: list[Subscriber] = []
         self._runner: web.AppRunner | None = None
@@ -72,6 +73,7 @@ class DiscordStandIn(People):
 
     def _add_routes(self, app: web.Application) -> None:
         self.rest.add_to(app)
+        app.router.add_routes(self.extra_routes)
         app.router.add_get("/gateway", self.gateway.serve)
         app.router.add_get("/gateway/", self.gateway.serve)
         app.router.add_get("/attachments/{channel_id}/{attachment_id}/{filename}", self._attachment)
