@@ -1,0 +1,226 @@
+"""Building what a voice says in a turn, from its lines, what it has said and what the others said.
+
+Fields of lines: {last} who spoke before, {quote} some of their words, {topic}, {other} another agent, {human} the
+person who wrote meanwhile, {asker} who is answered, {x} what was asked about, {pick} the chosen option,
+{expr} and {value} of a sum, {me} the voice's own name.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from agent_discord.mentions import clean_name
+from agent_local.voices.asking import SMALL_TALK, Asked, understand
+from agent_local.voices.lines import ThemeLines, persona, persona_key, theme_lines
+from agent_local.voices.memory import Memory
+from agent_local.voices.phrases import capital, gist, phrase, plain, quotable
+
+PAIR = 0.25  # of the turns: two points as a list, by who likes lists
+ECHO = 0.25  # take up words of the last speaker
+BODY = 0.3  # speak of the topic in general
+ASK = 0.3  # end with a question to another agent
+MAX_TOPIC = 60  # characters
+MAX_CAPTION = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a voice knows of its turn: the labels of a Prompt, made safe."""
+
+    me: str
+    others: tuple[str, ...]
+    theme: str
+    trigger: str
+    topic: str
+    round: int
+    asked: str
+    asker: str
+    last: str | None  # None when nobody spoke yet, or the voice itself did
+    last_text: str
+    last_message_id: str | None
+    human: str | None
+    human_said: str
+
+    @classmethod
+    def of(cls, labels: Mapping[str, str], *, me: str) -> Scene:
+        """Reads a prompt's labels; whatever is missing is taken as not there."""
+
+        def said(key: str) -> str:
+            return labels.get(key, "").strip()
+
+        me = said("display_name") or me
+        last = clean_name(said("last_speaker")) if said("last_speaker") else None
+        message_id = said("last_message_id")
+        return cls(
+            me=me,
+            others=tuple(clean_name(name) for name in said("others").split(",") if name.strip()),
+            theme=said("theme"),
+            trigger=said("trigger") or "mention",
+            topic=phrase(plain(said("topic")), MAX_TOPIC),
+            round=int(said("round")) if said("round").isdecimal() else 1,
+            asked=said("asked"),
+            asker=clean_name(said("asker")) if said("asker") else "friend",
+            last=None if last == me else last,
+            last_text=said("last_text"),
+            last_message_id=message_id if message_id.isdecimal() and last != me else None,
+            human=clean_name(said("human_name")) if said("human_said") else None,
+            human_said=said("human_said"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What to say; `picture` describes one that was asked for."""
+
+    text: str
+    topic: str | None = None
+    picture: str | None = None
+
+
+class Composer:
+    """One agent's way with words. Takes chance from `rng` alone and never says a line again while it has others."""
+
+    def __init__(self, agent: str, rng: random.Random) -> None:
+        self._key, self._rng, self._memory = persona_key(agent), rng, Memory(rng)
+        self._persona = persona(agent)
+
+    def opening(self, scene: Scene) -> Words:
+        """Starts a conversation and names its topic."""
+        theme = theme_lines(scene.theme)
+        opening = self._memory.pick([line for topic in theme.topics for line in topic.of("open")])
+        topic = next(topic.name for topic in theme.topics if opening in topic.of("open"))
+        intro = "" if theme.any.of("lead") else self._memory.pick(self._persona["open"])
+        return Words(f"{intro} {opening}".strip(), topic)
+
+    def answer(self, scene: Scene) -> Words:
+        """Answers the person who asked."""
+        return self._answer(scene, scene.asked, scene.asker)
+
+    def join(self, scene: Scene) -> Words:
+        """Adds to the answer that another agent gave to a person."""
+        asked = self._understood(scene, scene.asked)
+        words = self._reply(scene, asked, scene.asker)
+        if scene.last in (None, scene.asker) or asked.kind in SMALL_TALK:
+            return words
+        lead = self._memory.pick(self._persona["join"]).format_map(_fields(scene))
+        return Words(f"{lead} {words.text}", picture=words.picture)
+
+    def turn(self, scene: Scene) -> Words:
+        """A turn of a round: to the person who wrote meanwhile, else to who spoke last."""
+        if scene.human:
+            lead = self._memory.pick(self._persona["human"]).format_map(_fields(scene))
+            words = self._answer(scene, scene.human_said, scene.human)
+            return Words(f"{lead} {words.text}", picture=words.picture)
+        return Words(self._contribution(scene))
+
+    def farewell(self, scene: Scene) -> str:
+        """One sentence that lets the topic rest."""
+        return self._fill(self._memory.pick(self._persona["end"]), scene)
+
+    def emoji(self) -> str:
+        return self._rng.choice(self._persona["emoji"])
+
+    def _answer(self, scene: Scene, text: str, asker: str) -> Words:
+        return self._reply(scene, self._understood(scene, text), asker)
+
+    def _understood(self, scene: Scene, text: str) -> Asked:
+        return understand(text, (scene.me, *scene.others, "bots"))
+
+    def _reply(self, scene: Scene, asked: Asked, asker: str) -> Words:
+        section = self._rng.choice(("yes", "no")) if asked.kind == "yesno" else asked.kind
+        fields = _fields(scene) | {
+            "asker": asker,
+            "x": asked.x,
+            "pick": self._rng.choice(asked.options) if asked.options else "",
+            "expr": asked.expr,
+            "value": asked.value,
+        }
+        text = capital(self._memory.pick(self._persona[section]).format_map(fields))
+        return Words(text, picture=asked.x if asked.kind == "draw" else None)
+
+    def _contribution(self, scene: Scene) -> str:
+        theme = theme_lines(scene.theme)
+        points = self._points(scene, theme)
+        if self._chance(PAIR) and scene.last and len(points) > 1 and "pair" in self._persona and not _own_tone(theme):
+            return self._pair(scene, points)
+        point = self._memory.pick(points or self._everything(scene, theme))
+        if "{last}" in point:
+            text = self._fill(point, scene)
+        else:
+            text = f"{self._lead(scene, theme)} {self._fill(point, scene)}".strip()
+        if self._chance(ASK) and scene.others and not _own_tone(theme):
+            text += " " + self._fill(self._memory.pick(self._persona["ask"]), scene)
+        return text
+
+    def _points(self, scene: Scene, theme: ThemeLines) -> list[str]:
+        """What has not been said yet: about this topic, in this theme, or in general."""
+        topic = theme.topic(scene.topic)
+        special = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
+        special = self._memory.fresh(_sayable(special, scene))
+        general = self._memory.fresh(self._persona["body"])
+        if not special or (general and not _own_tone(theme) and self._chance(BODY)):
+            return general
+        return special
+
+    def _everything(self, scene: Scene, theme: ThemeLines) -> Sequence[str]:
+        topic = theme.topic(scene.topic)
+        about = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
+        return [*_sayable(about, scene), *self._persona["body"]]
+
+    def _lead(self, scene: Scene, theme: ThemeLines) -> str:
+        """Takes the floor from who spoke last, by name."""
+        if scene.last is None:
+            return "" if _own_tone(theme) else self._memory.pick(self._persona["solo"])
+        quote = quotable(scene.last_text)
+        if own := theme.any.of("lead"):
+            lead = self._memory.pick(own)
+        elif quote and self._chance(ECHO):
+            lead = self._memory.pick(self._persona["echo"])
+        else:
+            lead = self._memory.pick(self._persona["lead"])
+        return self._fill(lead, scene, quote or "")
+
+    def _pair(self, scene: Scene, points: list[str]) -> str:
+        plain_points = [point for point in points if "{last}" not in point]
+        if len(plain_points) < 2:
+            plain_points = points
+        first = self._memory.pick(plain_points)
+        second = self._memory.pick([point for point in plain_points if point != first])
+        intro = self._fill(self._memory.pick(self._persona["pair"]), scene)
+        return f"{intro}\n- {self._fill(first, scene)}\n- {self._fill(second, scene)}"
+
+    def _fill(self, line: str, scene: Scene, quote: str = "") -> str:
+        others = [name for name in scene.others if name != scene.last] or list(scene.others)
+        other = self._rng.choice(others) if others and "{other}" in line else ""
+        return capital(line.format_map(_fields(scene) | {"other": other, "quote": quote}))
+
+    def _chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+
+def caption_picture(scene: Scene, text: str) -> str:
+    """What the picture of a post shows that nobody described."""
+    scene_of = phrase(plain(gist(text)), MAX_CAPTION)
+    return f"{scene.topic}: {scene_of}" if scene.topic else scene_of
+
+
+def _fields(scene: Scene) -> dict[str, str]:
+    return {
+        "me": scene.me,
+        "last": scene.last or "",
+        "topic": scene.topic or "this",
+        "human": scene.human or "",
+        "asker": scene.asker,
+    }
+
+
+def _own_tone(theme: ThemeLines) -> bool:
+    """A theme whose tone the personas' general remarks would break."""
+    return bool(theme.any.of("lead"))
+
+
+def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:
+    """Without the lines that name a last speaker, where there is none."""
+    return [line for line in lines if scene.last or "{last}" not in line]

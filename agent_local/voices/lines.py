@@ -1,0 +1,101 @@
+"""The lines that voices speak from, read from the text files under lines/.
+
+A persona file has sections, `[lead]` and one line each below. A theme file has topics, `== silence`, with `open:` lines
+that anybody may start with and lines of each agent, `claude: …`; its `== any` holds lines that fit each topic, and
+`lead:` lines that replace the personas' own ways of taking the floor where those would jar (a story, a kind word).
+In lines, {last} is who spoke before, {topic} the conversation's topic; the other fields are in composing.py.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from agent_themes import DEFAULT_THEME
+
+Lines = Mapping[str, tuple[str, ...]]
+
+FOLDER = Path(__file__).parent / "lines"
+PERSONAS = ("chatgpt", "claude", "gemini", "grok")
+ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What there is to say about one topic: `lines` by "open", "lead" or an agent's key."""
+
+    name: str
+    lines: Lines
+
+    def of(self, key: str) -> tuple[str, ...]:
+        return self.lines.get(key, ())
+
+
+@dataclass(frozen=True, slots=True)
+class ThemeLines:
+    """A theme's topics, and the lines that fit each of them."""
+
+    topics: tuple[Topic, ...]
+    any: Topic
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic of that name; None for one that somebody else thought of."""
+        wanted = name.strip().casefold()
+        return next((topic for topic in self.topics if topic.name.casefold() == wanted), None)
+
+
+def persona_key(agent: str) -> str:
+    """The persona that an agent speaks with: its own, else always the same borrowed one."""
+    return agent if agent in PERSONAS else PERSONAS[zlib.crc32(agent.encode()) % len(PERSONAS)]
+
+
+@cache
+def persona(agent: str) -> Lines:
+    """The sections of an agent's persona file."""
+    sections: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in _content(FOLDER / "personas" / f"{persona_key(agent)}.txt"):
+        if line.startswith("[") and line.endswith("]"):
+            current = sections.setdefault(line[1:-1], [])
+        else:
+            current.append(line)
+    return {name: tuple(lines) for name, lines in sections.items()}
+
+
+@cache
+def theme_lines(theme: str) -> ThemeLines:
+    """What there is to say in a theme; an unknown one is casual."""
+    path = FOLDER / "themes" / f"{theme}.txt"
+    if theme not in known_themes():
+        path = path.with_name(f"{DEFAULT_THEME}.txt")
+    topics = _topics(path)
+    return ThemeLines(tuple(topic for topic in topics if topic.name != ANY), _named(ANY, topics))
+
+
+@cache
+def known_themes() -> frozenset[str]:
+    return frozenset(path.stem for path in (FOLDER / "themes").glob("*.txt"))
+
+
+def _topics(path: Path) -> list[Topic]:
+    topics: list[tuple[str, dict[str, list[str]]]] = []
+    for line in _content(path):
+        if line.startswith("== "):
+            topics.append((line[3:], {}))
+        else:
+            key, _, text = line.partition(": ")
+            topics[-1][1].setdefault(key, []).append(text)
+    return [Topic(name, {key: tuple(texts) for key, texts in lines.items()}) for name, lines in topics]
+
+
+def _named(name: str, topics: list[Topic]) -> Topic:
+    return next((topic for topic in topics if topic.name == name), Topic(name, {}))
+
+
+def _content(path: Path) -> list[str]:
+    """The lines that are neither empty nor a comment (%)."""
+    stripped = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in stripped if line and not line.startswith("%")]

@@ -1,0 +1,30 @@
+"""What a voice has said already, so that it says something else next."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+
+
+class Memory:
+    """Chooses lines: one that was never said as long as there is one, then the one said longest ago.
+
+    It cannot grow beyond the lines that there are.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._said: dict[str, int] = {}
+
+    def fresh(self, lines: Iterable[str]) -> list[str]:
+        return [line for line in lines if line not in self._said]
+
+    def pick(self, lines: Sequence[str]) -> str:
+        """Chooses and remembers; ValueError without lines."""
+        if not lines:
+            raise ValueError("no lines to choose from")
+        unsaid = self.fresh(lines)
+        line = self._rng.choice(unsaid) if unsaid else min(lines, key=self._said.__getitem__)
+        self._said.pop(line, None)
+        self._said[line] = max(self._said.values(), default=0) + 1
+        return line

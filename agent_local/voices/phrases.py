@@ -1,0 +1,59 @@
+"""Taking other people's words up: pure functions over text that came from a chat."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MAX_PHRASE = 80  # characters
+QUOTE_WORDS = range(3, 9)
+
+_MARKUP = re.compile(r"<[@#:][^>\n]*>|https?://\S+|[*_~|`]+")
+_QUOTES = re.compile(r"[\"“”„«»]")
+_CLAUSES = re.compile(r"[.!?;:,\n…()]+")
+_JOINTS = frozenset({"and", "but", "or", "so", "which", "since", "because", "that"})
+_TURNED = {
+    "i": "you", "i'm": "you're", "i've": "you've", "i'll": "you'll", "me": "you", "my": "your", "mine": "yours",
+    "myself": "yourself", "am": "are", "you": "I", "you're": "I'm", "your": "my", "yours": "mine", "yourself": "myself",
+}  # fmt: skip
+
+
+def plain(text: str, names: Iterable[str] = ()) -> str:
+    """One line without markup, links, quotation marks or the mentions of `names`; other @names lose their @."""
+    text = _QUOTES.sub("", _MARKUP.sub(" ", text))
+    for name in sorted(filter(None, names), key=len, reverse=True):
+        text = re.sub(rf"@{re.escape(name)}\b[,:]?", " ", text, flags=re.IGNORECASE)
+    return " ".join(text.replace("@", "").split())
+
+
+def phrase(text: str, limit: int = MAX_PHRASE) -> str:
+    """The words without closing punctuation, cut between words at `limit` characters."""
+    text = text.strip().rstrip("?!.,;: ")
+    if len(text) <= limit:
+        return text
+    return text[:limit].rpartition(" ")[0] or text[:limit]
+
+
+def turned(text: str) -> str:
+    """ "my garden" → "your garden": the words from the listener's side."""
+    return " ".join(_TURNED.get(word.lower(), word) for word in text.split())
+
+
+def quotable(text: str) -> str | None:
+    """The first clause that is short enough to be quoted."""
+    if "[posted image" in text:
+        return None
+    for clause in _CLAUSES.split(plain(gist(text))):
+        words = clause.split()
+        if len(words) in QUOTE_WORDS and len(clause) <= MAX_PHRASE and words[0].lower() not in _JOINTS:
+            return clause.strip()
+    return None
+
+
+def gist(text: str) -> str:
+    """What was said without how it was introduced: the words behind the last colon."""
+    return text.rpartition(": ")[2].strip()
+
+
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

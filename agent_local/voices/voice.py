@@ -1,0 +1,130 @@
+"""A model that needs no key: the Model interface over prepared lines.
+
+It reads only a prompt's labels, never its text, so nothing that stands in a channel can steer it, and answers with the
+decision JSON of agent_cogs.decision. Its tokens are estimated, its cost is 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
+from agent_local.voices.composing import Composer, Scene, Words, caption_picture
+from agent_local.voices.drawing import draw_png
+from agent_themes import theme_named
+
+CHARACTERS_PER_TOKEN = 4
+SKIP = 0.12
+REACT = 0.2
+ONLY_REACT = 0.04
+DRAW = 0.06  # in themes where a picture is welcome
+FIRST_ENDING_ROUND = 4
+ENDING_STEP = 0.12  # added to the wish to end in each round from then on
+MOST_ENDING = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decision:
+    skip: bool = False
+    text: str | None = None
+    generate_image: bool = False
+    image_prompt: str | None = None
+    react_emoji: str | None = None
+    react_to_message_id: str | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+class ScriptedVoice:
+    """`agent`'s scripted part. `delay` gives the seconds that an answer takes; None answers at once."""
+
+    can_draw = True
+
+    def __init__(self, agent: str, *, rng: random.Random, delay: Callable[[], float] | None = None) -> None:
+        self._agent, self._rng, self._delay = agent, rng, delay
+        self._composer = Composer(agent, rng)
+
+    @property
+    def name(self) -> str:
+        return f"scripted/{self._agent}"
+
+    async def complete(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        """A decision as JSON. Without labels the prompt's own text is taken for a question."""
+        prompt = Prompt.of(prompt)
+        await self._think(prompt.timeout)
+        labels = prompt.labels or {"asked": prompt.text}
+        text = self._decide(Scene.of(labels, me=self._agent.capitalize())).to_json()
+        read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
+        usage = Usage(model=self.name, calls=1, input_tokens=_tokens(read), output_tokens=_tokens(len(text)))
+        return Reply(text=text, usage=usage, model=self.name)
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        """A picture that depends on the words alone."""
+        await self._think(timeout)
+        picture = Picture(draw_png(prompt, self._agent), "image/png")
+        return Drawing(picture=picture, usage=Usage(model=self.name, calls=1, pictures=1), model=self.name)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    async def _think(self, seconds: float) -> None:
+        if self._delay is not None:
+            await asyncio.sleep(min(self._delay(), seconds))
+
+    def _decide(self, scene: Scene) -> _Decision:
+        if scene.trigger == "starter":
+            return self._say(scene, self._composer.opening(scene))
+        if scene.trigger == "mention":
+            return self._say(scene, self._composer.answer(scene))
+        if not scene.human and self._chance(SKIP):
+            return _Decision(skip=True)
+        if scene.trigger == "reactive":
+            return self._react(scene, self._say(scene, self._composer.join(scene)))
+        return self._round(scene)
+
+    def _round(self, scene: Scene) -> _Decision:
+        if scene.last_message_id and not scene.human and scene.round > 1 and self._chance(ONLY_REACT):
+            return _Decision(react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
+        words = self._composer.turn(scene)
+        ending = not scene.human and self._chance(wish_to_end(scene.round))
+        if ending:
+            words = Words(f"{words.text} {self._composer.farewell(scene)}", picture=words.picture)
+        return self._react(scene, self._say(scene, words, ending=ending))
+
+    def _say(self, scene: Scene, words: Words, *, ending: bool = False) -> _Decision:
+        theme = theme_named(scene.theme)
+        picture = words.picture
+        if picture is None and (theme.always_draw or (theme.maybe_draw and self._chance(DRAW))):
+            picture = caption_picture(scene, words.text)
+        return _Decision(
+            text=words.text,
+            generate_image=picture is not None,
+            image_prompt=picture,
+            end_conversation=ending,
+            topic=words.topic,
+        )
+
+    def _react(self, scene: Scene, decision: _Decision) -> _Decision:
+        """The same, now and then with an emoji at what was said last."""
+        if scene.last_message_id is None or not self._chance(REACT):
+            return decision
+        return replace(decision, react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
+
+    def _chance(self, probability: float) -> bool:
+        return self._rng.random() < probability
+
+
+def wish_to_end(round_number: int) -> float:
+    """The probability (0 to 1) that a voice wants to stop in this round."""
+    return min(MOST_ENDING, ENDING_STEP * max(0, round_number - FIRST_ENDING_ROUND + 1))
+
+
+def _tokens(characters: int) -> int:
+    return -(-characters // CHARACTERS_PER_TOKEN)

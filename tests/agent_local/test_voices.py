@@ -1,0 +1,300 @@
+"""The scripted voices, asked through the Model interface."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import struct
+import zlib
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from agent_cogs.decision import parse_decision
+from agent_llm.types import Message, Prompt
+from agent_local.voices import ScriptedVoice
+from agent_local.voices.asking import understand
+from agent_local.voices.lines import PERSONAS, known_themes, persona, theme_lines
+from agent_local.voices.sums import find_sum
+from agent_local.voices.voice import wish_to_end
+from agent_themes import THEMES
+
+NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
+
+
+def voice(agent: str = "claude", seed: int = 1) -> ScriptedVoice:
+    return ScriptedVoice(agent, rng=random.Random(seed), delay=None)
+
+
+async def decision(speaker: ScriptedVoice, **labels: str) -> dict[str, Any]:
+    agent = speaker.name.partition("/")[2]
+    known = {
+        "agent": agent,
+        "display_name": NAMES.get(agent, agent),
+        "others": ", ".join(name for key, name in NAMES.items() if key != agent),
+        "theme": "debate",
+        "round": "2",
+    }
+    reply = await speaker.complete(Prompt(text="decide", labels=known | labels))
+    answer: dict[str, Any] = json.loads(reply.text)
+    return answer
+
+
+async def ask(text: str, agent: str = "claude", seed: int = 1) -> str:
+    answer = await decision(voice(agent, seed), trigger="mention", asked=text, asker="Ada")
+    assert not answer["skip"]
+    return str(answer["text"])
+
+
+async def converse(theme: str, seed: int, rounds: int, topic: str = "") -> list[tuple[str, str, dict[str, Any]]]:
+    """(agent, name of who spoke before, decision) of each turn."""
+    rng = random.Random(seed)
+    voices = {agent: voice(agent, rng.randrange(1 << 30)) for agent in NAMES}
+    turns: list[tuple[str, str, dict[str, Any]]] = []
+    last, last_text = "", ""
+    for number in range(1, rounds + 1):
+        for agent in sorted(NAMES, key=lambda _: rng.random()):
+            trigger = "round" if turns else "starter"
+            answer = await decision(
+                voices[agent],
+                theme=theme,
+                trigger=trigger,
+                topic=topic,
+                round=str(number),
+                last_speaker=last,
+                last_text=last_text,
+                last_message_id="77" if last else "",
+            )
+            turns.append((agent, last, answer))
+            topic = topic or answer["topic"] or ""
+            if answer["text"]:
+                last, last_text = NAMES[agent], answer["text"]
+    return turns
+
+
+def sentences(text: str) -> list[str]:
+    return [part.strip(" -") for part in re.split(r"(?<=[.!?])\s+|\n", text) if part.strip(" -")]
+
+
+@pytest.mark.parametrize("theme", sorted(THEMES))
+async def test_a_conversation_of_eight_rounds_repeats_no_sentence(theme: str) -> None:
+    for seed in range(4):
+        turns = await converse(theme, seed, rounds=8)
+        said = Counter(sentence for _, _, turn in turns if turn["text"] for sentence in sentences(turn["text"]))
+        assert [sentence for sentence, times in said.items() if times > 1] == []
+
+
+async def test_a_topic_that_no_script_knows_repeats_no_sentence_either() -> None:
+    turns = await converse("casual", 3, rounds=8, topic="the price of tea")
+    texts = [turn["text"] for _, _, turn in turns if turn["text"]]
+    said = Counter(sentence for text in texts for sentence in sentences(text))
+    assert max(said.values()) == 1
+    assert sum("the price of tea" in text.lower() for text in texts) > len(texts) / 3
+
+
+@pytest.mark.parametrize("theme", sorted(THEMES))
+async def test_every_decision_is_valid_and_later_turns_name_who_spoke_last(theme: str) -> None:
+    for agent, last, turn in await converse(theme, 5, rounds=6):
+        parsed = parse_decision(json.dumps(turn))
+        assert parsed.skip == turn["skip"]
+        assert set(turn) == {
+            "skip", "text", "generate_image", "image_prompt", "react_emoji", "react_to_message_id",
+            "end_conversation", "topic",
+        }  # fmt: skip
+        assert "{" not in (turn["text"] or "")
+        if turn["text"] and last and last != NAMES[agent]:
+            assert last in turn["text"]
+
+
+async def test_a_starter_opens_with_a_topic_of_its_theme() -> None:
+    answer = await decision(voice("gemini"), trigger="starter", theme="science")
+    assert theme_lines("science").topic(answer["topic"]) is not None
+    assert answer["text"]
+    assert not answer["skip"]
+
+
+async def test_the_same_seed_says_the_same() -> None:
+    assert await converse("trivia", 9, 4) == await converse("trivia", 9, 4)
+
+
+async def test_skips_are_a_part_of_the_rounds_and_hold_nothing_else() -> None:
+    speaker = voice("grok", 4)
+    turns = [await decision(speaker, trigger="round", last_speaker="Claude", last_text="x") for _ in range(400)]
+    skipped = [turn for turn in turns if turn["skip"]]
+    assert 0.06 < len(skipped) / len(turns) < 0.18
+    assert not any(value for turn in skipped for key, value in turn.items() if key != "skip")
+
+
+async def test_nobody_skips_when_asked_when_starting_or_when_a_person_wrote() -> None:
+    speaker = voice("chatgpt", 2)
+    for _ in range(80):
+        assert (await decision(speaker, trigger="mention", asked="hello", asker="Ada"))["text"]
+        assert (await decision(speaker, trigger="starter"))["text"]
+        assert (await decision(speaker, trigger="round", human_said="I disagree", human_name="Ada"))["text"]
+
+
+async def test_a_person_who_wrote_meanwhile_is_turned_to_by_name_and_taken_up() -> None:
+    answer = await decision(
+        voice("claude"),
+        trigger="round",
+        last_speaker="Grok",
+        last_text="Nonsense.",
+        human_said="what do you think about my garden?",
+        human_name="Ada",
+    )
+    assert "Ada" in answer["text"]
+    assert "your garden" in answer["text"]
+
+
+@pytest.mark.parametrize("agent", PERSONAS)
+async def test_each_voice_answers_what_it_is_asked(agent: str) -> None:
+    assert "tide pools" in (await ask(f"@{NAMES[agent]} what do you think about tide pools?", agent)).lower()
+    assert "42" in await ask("what is 17 + 25?", agent)
+    assert all(["script" in (await ask("Who are you?", agent, seed)).lower() for seed in range(9)])
+    assert re.search("tea|coffee", (await ask("tea or coffee?", agent)).lower())
+    assert "your bicycle is blue" in await ask("my bicycle is blue", agent)
+
+
+async def test_a_drawing_that_is_asked_for_is_drawn() -> None:
+    answer = await decision(voice("gemini"), trigger="mention", asked="draw me a sleepy fox", asker="Ada")
+    assert answer["generate_image"]
+    assert answer["image_prompt"] == "a sleepy fox"
+
+
+async def test_memes_always_come_with_a_picture() -> None:
+    for _, _, turn in await converse("memes", 1, rounds=3):
+        assert turn["generate_image"] == (turn["text"] is not None)
+
+
+async def test_a_reaction_goes_to_the_message_before_and_never_to_the_voices_own() -> None:
+    speaker = voice("gemini", 6)
+    others = [
+        await decision(speaker, trigger="round", last_speaker="Grok", last_text="x", last_message_id="41")
+        for _ in range(60)
+    ]
+    own = [await decision(speaker, trigger="round", last_speaker="Gemini", last_message_id="42") for _ in range(60)]
+    assert {turn["react_to_message_id"] for turn in others if turn["react_emoji"]} == {"41"}
+    assert not any(turn["react_emoji"] for turn in own)
+
+
+async def test_the_wish_to_end_begins_in_the_fourth_round_and_grows() -> None:
+    wishes = [wish_to_end(number) for number in range(1, 40)]
+    assert wishes[:3] == [0, 0, 0]
+    assert wishes[3] > 0
+    assert wishes == sorted(wishes)
+    assert max(wishes) < 1
+
+
+async def test_no_label_at_all_is_still_an_answer() -> None:
+    reply = await voice("grok").complete("hello")
+    assert json.loads(reply.text)["text"]
+
+
+async def test_usage_is_estimated_and_costs_nothing() -> None:
+    reply = await voice().complete(Prompt(text="a" * 40, system="b" * 40), [Message("user", "c" * 40)])
+    assert reply.usage.input_tokens == 30
+    assert reply.usage.output_tokens == -(-len(reply.text) // 4)
+    assert reply.usage.calls == 1
+    assert reply.usage.cost_usd == 0
+    assert reply.model == "scripted/claude"
+
+
+async def test_what_people_write_never_becomes_a_template_or_a_mention() -> None:
+    text = await ask("what do you think about {last} and @everyone <@123>?")
+    assert "{last}" in text
+    assert "@" not in text
+
+
+async def test_an_unknown_agent_borrows_a_persona() -> None:
+    answer = await decision(voice("mistral"), trigger="mention", asked="hello", asker="Ada")
+    assert answer["text"]
+
+
+def test_every_theme_has_lines_of_every_agent() -> None:
+    assert known_themes() == set(THEMES)
+    for theme in known_themes():
+        lines = theme_lines(theme)
+        assert len(lines.topics) >= 3
+        for topic in lines.topics:
+            assert topic.of("open")
+            assert all(len(topic.of(agent)) >= 3 for agent in PERSONAS)
+
+
+def test_no_line_stands_twice_and_all_personas_have_the_same_sections() -> None:
+    lines = Counter(line for agent in PERSONAS for section in persona(agent).values() for line in section)
+    for theme in known_themes():
+        for topic in (*theme_lines(theme).topics, theme_lines(theme).any):
+            lines.update(line for said in topic.lines.values() for line in said)
+    assert [line for line, times in lines.items() if times > 1] == []
+    assert len({frozenset(persona(agent)) - {"pair"} for agent in PERSONAS}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "x"),
+    [
+        ("", "greet", ""),
+        ("@Claude", "greet", ""),
+        ("Good morning @Claude!", "greet", ""),
+        ("hey, how are you?", "how", ""),
+        ("are you a bot?", "who", ""),
+        ("can you help me?", "help", ""),
+        ("thanks, that was great", "thanks", ""),
+        ("tell me a joke", "joke", ""),
+        ("Hello, what's your opinion on my boat?", "opinion", "your boat"),
+        ("do you like rain? I do.", "opinion", "rain"),
+        ("draw a cat in a hat!", "draw", "a cat in a hat"),
+        ("why is the sky blue?", "why", "why is the sky blue"),
+        ("is this the best of worlds?", "yesno", "is this the best of worlds"),
+        ("I never said that", "reflect", "you never said that"),
+    ],
+)
+def test_a_message_is_understood(text: str, kind: str, x: str) -> None:
+    asked = understand(text, ["Claude"])
+    assert (asked.kind, asked.x) == (kind, x)
+
+
+def test_a_choice_has_its_two_options() -> None:
+    assert understand("would you rather fly or swim?").options == ("fly", "swim")
+    assert understand("which is better, cats or dogs?").options == ("cats", "dogs")
+    assert understand("I never know whether it is good or bad").kind == "reflect"
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("what is 2+2?", "4"),
+        ("12 times 7", "84"),
+        ("how much is 15% of 80?", "12"),
+        ("10 / 4 =", "2.5"),
+        ("2^10", "1024"),
+        ("(1 + 2) * -3", "-9"),
+        ("1,000 + 1", "1001"),
+        ("1 / 0", None),
+        ("9**9**9**9", None),
+        ("what is 42?", None),
+        ("what is love?", None),
+        ("2 + __import__('os')", None),
+    ],
+)
+def test_a_sum_is_computed_or_left_alone(question: str, value: str | None) -> None:
+    found = find_sum(question)
+    assert (found[1] if found else None) == value
+
+
+async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:
+    first, again, other = [(await voice().draw(words)).picture for words in ("a fox", "a fox", "a hen")]
+    assert first.data == again.data != other.data
+    assert first.data.startswith(b"\x89PNG\r\n\x1a\n")
+    assert first.media_type == "image/png"
+    kinds, at, pixels = [], 8, b""
+    while at < len(first.data):
+        length, kind = struct.unpack(">I4s", first.data[at : at + 8])
+        body = first.data[at + 8 : at + 8 + length]
+        assert struct.unpack(">I", first.data[at + 8 + length : at + 12 + length])[0] == zlib.crc32(kind + body)
+        kinds.append(kind)
+        pixels += body if kind == b"IDAT" else b""
+        at += 12 + length
+    assert kinds == [b"IHDR", b"IDAT", b"IEND"]
+    assert len(zlib.decompress(pixels)) == 256 * (1 + 256 * 3)
