@@ -78,7 +78,7 @@ class Scheduler:
         key = day.isoformat()
         plan = await self._agenda.load_schedule(key)
         if plan is None:
-            plan = self._known.get(key) or self._new_plan(day)
+            plan = self._known[key] if key in self._known else self._new_plan(day)
             await self._agenda.save_schedule(key, plan)
         self._known = {known: slots for known, slots in self._known.items() if known >= _day_before(day)}
         self._known[key] = plan

@@ -450,6 +450,14 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(self.fired, [])
         self.assertEqual(self.ledger.agenda.schedules["2026-06-11"], [])
 
+    async def test_a_day_without_any_stays_so_when_redis_is_emptied(self) -> None:
+        scheduler = self.scheduler(schedule_min=1, schedule_max=1)
+        self.ledger.agenda.schedules["2026-06-10"] = []
+        await self.run_until(_berlin(10, 1), scheduler)
+        del self.ledger.agenda.schedules["2026-06-10"]
+        await scheduler.next_due()
+        self.assertEqual(self.ledger.agenda.schedules["2026-06-10"], [])
+
     async def test_a_window_over_midnight_belongs_to_the_day_on_which_it_began(self) -> None:
         night = {"active_start": 20, "active_end": 4}
         await self.run_until(_berlin(11, 12), self.scheduler(**night))
