@@ -107,11 +107,12 @@ class BotProcess:
 
     def __init__(self, agent: AgentSettings, house: House, lease: Lease, model: Model) -> None:
         self.agent, self.lease, self.model = agent, lease, model
-        self.client = discord.Bot(
+        self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
             intents=intents(),
             max_messages=None,  # the transcript is the memory
             guild_ready_timeout=GUILD_READY_SECONDS,
             auto_sync_commands=False,
+            cache_default_sounds=False,
             member_cache_flags=discord.MemberCacheFlags.none(),
             allowed_mentions=discord.AllowedMentions.none(),
         )
@@ -148,8 +149,10 @@ class BotProcess:
             self.agent.spec.name, house.ledger.presence, house.directory, house.names, lambda: self.online
         )
 
-    async def aclose(self) -> None:
+    async def aclose(self, task: asyncio.Task[None]) -> None:
+        """Ends the turns, then `task` (the one that runs this bot), then the connection."""
         await self.cog.aclose()
+        await cancel([task])
         try:
             await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
         except TimeoutError:
@@ -247,7 +250,10 @@ class Runtime:
         coordinator = self._tasks.pop("coordinator", None)
         if coordinator is not None:
             await cancel([coordinator])
-        await asyncio.gather(*(bot.aclose() for bot in self.bots.values()), return_exceptions=True)
+        goodbyes = [bot.aclose(self._tasks.pop(name)) for name, bot in self.bots.items()]
+        for outcome in await asyncio.gather(*goodbyes, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("a bot could not be closed in order", exc_info=outcome)
         await cancel(list(self._tasks.values()))
 
 

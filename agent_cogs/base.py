@@ -134,7 +134,7 @@ class BaseAgentCog(discord.Cog):
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
-        self.house.bus.unsubscribe(keys.instructions(self.name), self.on_instruction)
+        self.house.bus.unsubscribe(keys.instructions(self.name))
         await self._inbox.aclose()
         for task in self._excuses:
             task.cancel()
@@ -146,9 +146,10 @@ class BaseAgentCog(discord.Cog):
     def _catch_up(self, channel: Channel) -> None:
         """Marks the channel's record as whole where nothing is missing, else has the past read."""
         transcript = self.house.transcripts.of(channel.id)
-        if (channel.last_message_id or 0) <= transcript.newest:
-            transcript.whole = transcript.whole or channel.last_message_id is None or transcript.was_whole
-        elif channel.last_message_id not in transcript.deleted:
+        last = channel.last_message_id
+        if last is None or (last <= transcript.newest and transcript.was_whole):
+            transcript.whole = True
+        elif last > transcript.newest and last not in transcript.deleted:
             transcript.note_gap()
         if not transcript.whole:
             self.house.fetcher.want(channel.id, self._outlet(channel).read_page)

@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import discord
 
@@ -31,7 +32,7 @@ def nonce(turn_id: str, chunk: int) -> str:
 
 def pings(user_id: int | None) -> discord.AllowedMentions:
     """Nobody is pinged but the one person whom the turn answers."""
-    users = [discord.Object(user_id)] if user_id is not None else False
+    users: bool | list[discord.abc.Snowflake] = [discord.Object(user_id)] if user_id is not None else False
     return discord.AllowedMentions(everyone=False, roles=False, users=users, replied_user=False)
 
 
@@ -86,18 +87,14 @@ class Gate:
     ) -> discord.Message:
         """Posts one message. Raises discord.HTTPException (Forbidden, NotFound among it)."""
         await self._window.enter()
-        return await channel.send(
-            text,
-            nonce=nonce,
-            enforce_nonce=True,
-            allowed_mentions=pings(ping),
-            files=list(files) or None,
-            embed=embed,
-        )
+        extras: dict[str, Any] = {"files": list(files)} if files else {}
+        if embed is not None:
+            extras["embed"] = embed
+        return await channel.send(text, nonce=nonce, enforce_nonce=True, allowed_mentions=pings(ping), **extras)
 
     async def react(self, message: discord.PartialMessage, emoji: str) -> None:
         await self._window.enter()
-        await message.add_reaction(emoji)
+        await message.add_reaction(emoji)  # type: ignore[misc]  # py-cord declares it for Message alone
 
     async def history(
         self, channel: discord.abc.Messageable, limit: int, before: int | None

@@ -34,8 +34,9 @@ class Listener:
 
     def delete(self, channel_id: int, message_ids: set[int]) -> None:
         transcript = self._transcripts.known(channel_id)
-        for message_id in message_ids if transcript is not None else ():
-            transcript.delete(message_id)
+        if transcript is not None:
+            for message_id in message_ids:
+                transcript.delete(message_id)
 
     def react(self, event: discord.RawReactionActionEvent) -> None:
         transcript = self._transcripts.known(event.channel_id)

@@ -20,10 +20,10 @@ class LazyModel:
 
     async def get_ready(self) -> Model:
         """The real model. Whoever comes while it is built waits for the same one."""
-        if self._model is None:
-            async with self._building:
-                self._model = self._model or await asyncio.to_thread(self._build)
-        return self._model
+        async with self._building:
+            if self._model is None:
+                self._model = await asyncio.to_thread(self._build)
+            return self._model
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
         return await (self._model or await self.get_ready()).complete(prompt, history)
