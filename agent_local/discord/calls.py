@@ -82,6 +82,8 @@ class Call:
         """The body as an object; an empty body is an empty object."""
         if self.request.content_type.startswith("multipart/"):
             return (await self.form())[0]
+        if self.request.content_type == "application/x-www-form-urlencoded":  # a form that has no files
+            return self._object(str((await self.request.post()).get("payload_json", "{}")).encode())
         raw = await self.request.read()
         return self._object(raw) if raw else {}
 
