@@ -70,9 +70,10 @@ async def locate_redis(
 
 
 def without_password(url: str) -> str:
-    """The URL without its user and query, which may hold secrets."""
+    """The URL without its user and query, which may hold secrets, nor a path with a password gone astray."""
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    path = "" if "@" in parts.path else parts.path
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
 
 
 @asynccontextmanager

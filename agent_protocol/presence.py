@@ -33,4 +33,4 @@ class Presence:
         if not names:
             return {}
         found = await self._link.call(lambda redis: redis.mget([keys.ready(name) for name in names]))
-        return {name: text for name, text in zip(names, found, strict=True) if text is not None}
+        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from agent_protocol import keys
+from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.ledger import Claim, Ledger, Slot
+from tests.redis_server import RedisServer, until
+
+DAY = "2027-01-15"
+RULES = {"cooldown": 0.0, "daily_max": 3, "date": DAY, "use_cooldown": True}
+
+
+@pytest.fixture
+def ledger(link, clock) -> Ledger:
+    return Ledger(link, clock, holder="here")
+
+
+async def back(link: RedisLink, server: RedisServer) -> None:
+    server.start()
+    await asyncio.wait_for(link.present.wait(), 10)
+
+
+async def take_away(link: RedisLink, server: RedisServer) -> None:
+    server.kill()
+    with pytest.raises(RedisAway):
+        await link.call(lambda redis: redis.ping())
+
+
+# Turns
+
+
+async def test_a_turn_is_new_for_one_of_many_and_open_for_the_rest(link, clock):
+    processes = [Ledger(link, clock, holder=f"p{n}") for n in range(8)]
+    claims = await asyncio.gather(*(p.turns.claim("claude", "t1", clock() + 90) for p in processes))
+    assert sorted(claim.state for claim in claims) == ["new"] + ["open"] * 7
+    winner = next(claim.holder for claim in claims if claim.state == "new")
+    assert {claim.holder for claim in claims} == {winner}
+
+
+async def test_a_finished_turn_answers_with_its_result_in_every_process(link, ledger, clock):
+    await ledger.turns.claim("claude", "t1", clock() + 90)
+    await ledger.turns.finish("claude", "t1", '{"text": "hi"}', clock() + 90)
+    for process in (ledger, Ledger(link, clock)):
+        assert await process.turns.claim("claude", "t1", clock() + 90) == Claim("done", '{"text": "hi"}', "here")
+
+
+@pytest.mark.parametrize(("deadline", "seconds"), [(90.0, 990), (-1e6, 900), (1e300, 87_300)])
+async def test_a_turn_is_kept_until_15_minutes_after_its_deadline_but_no_nonsense(
+    link, ledger, clock, deadline, seconds
+):
+    await ledger.turns.claim("claude", "t1", clock() + deadline)
+    assert seconds - 5 <= await link.call(lambda redis: redis.ttl(keys.turn("claude", "t1"))) <= seconds
+    await ledger.turns.finish("claude", "t1", "{}", clock() + deadline)
+    assert seconds - 5 <= await link.call(lambda redis: redis.ttl(keys.turn("claude", "t1"))) <= seconds
+
+
+async def test_a_turn_done_is_not_new_again_when_redis_came_back_empty(link, ledger, clock):
+    await ledger.turns.claim("claude", "open", clock() + 90)
+    await ledger.turns.claim("claude", "done", clock() + 90)
+    await ledger.turns.finish("claude", "done", "{}", clock() + 90)
+    await link.call(lambda redis: redis.flushall())
+    assert (await ledger.turns.claim("claude", "open", clock() + 90)).state == "open"
+    assert (await ledger.turns.claim("claude", "done", clock() + 90)).result == "{}"
+    assert (await Ledger(link, clock).turns.claim("claude", "done", clock() + 90)).result == "{}"
+
+
+async def test_turns_go_on_in_memory_while_redis_is_away(server: RedisServer, clock):
+    async with RedisLink(server.url) as link:
+        ledger = Ledger(link, clock)
+        await take_away(link, server)
+        assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "new"
+        assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "open"
+        await ledger.turns.finish("claude", "t1", "{}", clock() + 90)
+        assert (await ledger.turns.claim("claude", "t1", clock() + 90)).result == "{}"
+        await back(link, server)
+        assert (await ledger.turns.claim("claude", "t1", clock() + 90)).result == "{}"
+        assert (await Ledger(link, clock).turns.claim("claude", "t1", clock() + 90)).state == "done"
+
+
+async def test_what_is_remembered_of_turns_stays_small(link, clock):
+    turns = Ledger(link, clock).turns
+    for n in range(100):
+        await turns.claim("claude", f"t{n}", clock() + 90)
+        clock.now += 100
+    assert len(turns._ours) < 15
+
+
+# Limits
+
+
+async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock):
+    processes = [Ledger(link, clock) for _ in range(8)]
+    verdicts = await asyncio.gather(*(p.limits.take("claude", n, **RULES) for n, p in enumerate(processes)))
+    assert sorted(verdicts) == ["daily_limit"] * 5 + ["ok"] * 3
+    assert await processes[0].limits.count("claude", DAY) == 3
+
+
+async def test_a_cooldown_holds_its_channel_only_and_a_refused_take_counts_nothing(ledger):
+    rules = {**RULES, "cooldown": 30.0}
+    verdicts = await asyncio.gather(*(ledger.limits.take("claude", 1, **rules) for _ in range(8)))
+    assert sorted(verdicts) == ["cooldown"] * 7 + ["ok"]
+    assert await ledger.limits.take("claude", 2, **rules) == "ok"
+    assert await ledger.limits.take("grok", 1, **rules) == "ok"
+    assert await ledger.limits.count("claude", DAY) == 2
+
+
+async def test_a_take_without_cooldown_neither_heeds_nor_starts_one(ledger):
+    rules = {**RULES, "cooldown": 30.0}
+    assert await ledger.limits.take("claude", 1, **{**rules, "use_cooldown": False}) == "ok"
+    assert await ledger.limits.take("claude", 1, **rules) == "ok"
+    assert await ledger.limits.take("claude", 1, **{**rules, "use_cooldown": False}) == "ok"
+
+
+async def test_a_released_cooldown_is_over(ledger):
+    rules = {**RULES, "cooldown": 30.0}
+    await ledger.limits.take("claude", 1, **rules)
+    await ledger.limits.release_cooldown("claude", 1)
+    assert await ledger.limits.take("claude", 1, **rules) == "ok"
+
+
+async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwards(server: RedisServer, clock, caplog):
+    async with RedisLink(server.url) as link:
+        limits = Ledger(link, clock).limits
+        rules = {**RULES, "cooldown": 30.0}
+        assert await limits.take("claude", 1, **rules) == "ok"
+        await take_away(link, server)
+        assert await limits.take("claude", 1, **rules) == "cooldown"
+        assert await limits.take("claude", 2, **rules) == "ok"
+        clock.now += 31
+        assert await limits.take("claude", 2, **rules) == "ok"
+        assert await limits.take("claude", 3, **rules) == "daily_limit"
+        assert await limits.count("claude", DAY) == 3
+        await back(link, server)
+        assert await limits.count("claude", DAY) == 3
+        assert await limits.take("claude", 4, **rules) == "daily_limit"
+        assert await Ledger(link, clock).limits.count("claude", DAY) == 3
+        assert sum("limits are kept in memory" in record.getMessage() for record in caplog.records) == 1
+
+
+# Costs and presence
+
+
+async def test_costs_add_up_per_agent_and_day(ledger, link):
+    await asyncio.gather(
+        *(ledger.costs.add("claude", DAY, {"total_cost": 0.25, "ai_calls": 1, "input_tokens": 10}) for _ in range(4))
+    )
+    await ledger.costs.add("grok", DAY, {"total_cost": 9.0})
+    assert await ledger.costs.read("claude", DAY) == {"total_cost": 1.0, "ai_calls": 4.0, "input_tokens": 40.0}
+    assert await ledger.costs.read("claude", "2027-01-16") == {}
+    with pytest.raises(ValueError, match="finite"):
+        await ledger.costs.add("claude", DAY, {"total_cost": float("nan")})
+    assert await link.call(lambda redis: redis.hget(keys.cost("claude", DAY), "ai_calls")) == "4"
+
+
+async def test_costs_of_a_time_without_redis_are_written_afterwards_and_once(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        costs = Ledger(link).costs
+        await take_away(link, server)
+        await costs.add("claude", DAY, {"total_cost": 0.5, "ai_calls": 1})
+        await costs.add("claude", DAY, {"total_cost": 0.5, "ai_calls": 1})
+        await back(link, server)
+        await costs.add("grok", DAY, {"ai_calls": 1})
+        await costs.add("grok", DAY, {"ai_calls": 1})
+        assert await costs.read("claude", DAY) == {"total_cost": 1.0, "ai_calls": 2.0}
+        assert await costs.read("grok", DAY) == {"ai_calls": 2.0}
+
+
+async def test_an_agent_is_online_until_it_says_otherwise(ledger):
+    await ledger.presence.renew("claude", "since noon")
+    await ledger.presence.renew("grok", "since noon")
+    await ledger.presence.clear("grok")
+    assert await ledger.presence.online(["claude", "grok", "gemini"]) == {"claude"}
+    assert await ledger.presence.online([]) == set()
+
+
+# Agenda
+
+
+async def test_a_schedule_outlives_its_writer(link, ledger):
+    assert await ledger.agenda.load_schedule(DAY) is None
+    await ledger.agenda.save_schedule(DAY, [Slot(1_800_000_000.123456), Slot(1_800_000_100.0)])
+    await ledger.agenda.claim_slot(DAY, 1)
+    slots = [Slot(1_800_000_000.123456), Slot(1_800_000_100.0, done=True)]
+    assert await Ledger(link).agenda.load_schedule(DAY) == slots
+    kept = json.loads(await link.call(lambda redis: redis.get(keys.schedule(DAY))))
+    assert kept[1] == {"at": 1_800_000_100.0, "done": True}
+
+
+async def test_a_slot_is_claimed_by_exactly_one(link):
+    coordinators = [Ledger(link).agenda for _ in range(4)]
+    await coordinators[0].save_schedule(DAY, [Slot(1.0), Slot(2.0)])
+    claims = [(one, index) for one in coordinators for index in (0, 1)]
+    won = await asyncio.gather(*(one.claim_slot(DAY, index) for one, index in claims))
+    assert sum(won) == 2
+    assert {index for (_, index), mine in zip(claims, won, strict=True) if mine} == {0, 1}
+
+
+@pytest.mark.parametrize("index", [-1, 1])
+async def test_a_slot_that_is_not_there_cannot_be_claimed(ledger, index):
+    await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
+    assert not await ledger.agenda.claim_slot(DAY, index)
+    assert not await ledger.agenda.claim_slot("2027-01-16", 0)
+
+
+async def test_a_schedule_that_cannot_be_read_is_none(link, ledger):
+    await link.call(lambda redis: redis.set(keys.schedule(DAY), '[{"when": 1}]'))
+    assert await ledger.agenda.load_schedule(DAY) is None
+
+
+async def test_each_channel_comes_once_a_day_and_removed_ones_do_not(ledger):
+    agenda = ledger.agenda
+    assert await agenda.next_channel(DAY, []) is None
+    assert await agenda.next_channel(DAY, [3, 1, 2]) == 3
+    assert await agenda.next_channel(DAY, [3, 2]) == 2
+    assert await agenda.next_channel(DAY, [3, 1, 2]) is None
+    assert await agenda.next_channel("2027-01-16", [1]) == 1
+
+
+async def test_starters_take_fair_turns_across_restarts(link):
+    names = ["chatgpt", "claude", "gemini", "grok"]
+    started = [await Ledger(link).agenda.next_starter(7, names) for _ in range(8)]
+    assert started == names * 2
+    assert await Ledger(link).agenda.next_starter(8, ["grok"]) == "grok"
+
+
+async def test_a_starter_put_back_is_next_and_one_that_left_is_passed_over(ledger):
+    agenda = ledger.agenda
+    assert await agenda.next_starter(7, ["claude", "grok", "gemini"]) == "claude"
+    await agenda.put_back_starter(7, "claude")
+    assert await agenda.next_starter(7, ["claude", "gemini"]) == "claude"
+    assert await agenda.next_starter(7, ["claude", "gemini"]) == "gemini"
+    assert await agenda.next_starter(7, ["chatgpt"]) == "chatgpt"
+    with pytest.raises(ValueError, match="no agent"):
+        await agenda.next_starter(7, [])
+
+
+async def test_a_reactive_round_has_its_cooldown_per_channel(ledger):
+    taken = await asyncio.gather(*(ledger.agenda.take_reactive(7, 300.0) for _ in range(5)))
+    assert sum(taken) == 1
+    assert await ledger.agenda.take_reactive(8, 300.0)
+    assert await ledger.agenda.take_reactive(8, 0.0)
+
+
+async def test_a_channel_is_held_by_one_conversation_at_a_time(ledger):
+    agenda = ledger.agenda
+    assert await agenda.hold_channel(7, "first", 60.0)
+    assert await agenda.hold_channel(7, "first", 60.0)
+    assert not await agenda.hold_channel(7, "second", 60.0)
+    await agenda.release_channel(7, "second")
+    assert not await agenda.hold_channel(7, "second", 60.0)
+    await agenda.release_channel(7, "first")
+    assert await agenda.hold_channel(7, "second", 60.0)
+
+
+async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        ledger = Ledger(link)
+        await ledger.limits.take("claude", 1, **RULES)
+        await ledger.agenda.next_starter(7, ["claude", "grok"])
+        server.kill()
+        await back(link, server)
+        assert await Ledger(link).limits.count("claude", DAY) == 1
+        assert await ledger.agenda.next_starter(7, ["claude", "grok"]) == "grok"
+
+
+async def test_every_key_has_an_end(link, ledger, clock):
+    await ledger.turns.claim("claude", "t1", clock() + 90)
+    await ledger.turns.finish("claude", "t1", "{}", clock() + 90)
+    await ledger.turns.finish("claude", "t2", "{}", clock() + 90)
+    await ledger.limits.take("claude", 1, **{**RULES, "cooldown": 5.0})
+    await ledger.costs.add("claude", DAY, {"ai_calls": 1})
+    await ledger.presence.renew("claude", "yes")
+    await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
+    await ledger.agenda.claim_slot(DAY, 0)
+    await ledger.agenda.next_channel(DAY, [1, 2])
+    await ledger.agenda.next_starter(7, ["claude", "grok"])
+    await ledger.agenda.put_back_starter(8, "claude")
+    await ledger.agenda.take_reactive(7, 5.0)
+    await ledger.agenda.hold_channel(7, "first", 5.0)
+    found = await link.call(lambda redis: redis.keys("*"))
+    endless = [key for key in found if await link.call(lambda redis, key=key: redis.ttl(key)) < 0]
+    assert len(found) == 13
+    assert endless == []
+    assert all(key.startswith(("agent:claude:", "coordinator:")) for key in found)
+
+
+async def test_plans_wait_while_redis_is_away(server: RedisServer):
+    async with RedisLink(server.url) as link:
+        ledger = Ledger(link)
+        await take_away(link, server)
+        for attempt in (ledger.agenda.load_schedule(DAY), ledger.agenda.next_starter(7, ["claude"])):
+            with pytest.raises(RedisAway):
+                await attempt
+        await back(link, server)
+        await until(lambda: not link.away)
+        assert await ledger.agenda.next_starter(7, ["claude"]) == "claude"
