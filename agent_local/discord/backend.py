@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_local.discord.events import Event
-from agent_local.discord.interactions import Interaction
+from agent_local.discord.interactions import TOKEN_SECONDS, Interaction
 from agent_local.discord.world import Attachment, Channel, Message, World
 
 NONCE_SECONDS = 300.0
@@ -69,6 +69,12 @@ class Backend:
     def forget(self, channel: Channel, message_id: int) -> None:
         for attachment in channel.messages.pop(message_id).attachments:
             self.attachments.pop(attachment.id, None)
+
+    def remember_interaction(self, interaction: Interaction) -> None:
+        """Keeps it by its token; those whose token has expired are forgotten."""
+        oldest = self.clock() - TOKEN_SECONDS
+        self.interactions = {t: i for t, i in self.interactions.items() if i.created >= oldest}
+        self.interactions[interaction.token] = interaction
 
     def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:
         """The message that this author posted with this nonce within the last minutes, when it still exists."""

@@ -176,7 +176,7 @@ class People:
             channel_id=place.id,
             created=self.backend.clock(),
         )
-        self.backend.interactions[interaction.token] = interaction
+        self.backend.remember_interaction(interaction)
         body = _interaction_body(self.world, place, interaction, _command_id(app.commands, place, command))
         body["data"] |= {"name": command, "options": list(options)}
         self.backend.publish(Event("INTERACTION_CREATE", body, place.guild_id, place, only=app.user.id))

@@ -12,10 +12,26 @@ from agent_local.discord import DiscordStandIn, routed_to, small_world
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 _HEARD = (
-    "message raw_message_edit raw_message_delete raw_bulk_message_delete raw_reaction_add raw_reaction_remove "
-    "raw_reaction_clear raw_reaction_clear_emoji raw_typing ready resumed thread_create raw_thread_delete "
-    "guild_channel_pins_update guild_channel_create guild_channel_update guild_channel_delete guild_role_update interaction"
-).split()
+    "message",
+    "raw_message_edit",
+    "raw_message_delete",
+    "raw_bulk_message_delete",
+    "raw_reaction_add",
+    "raw_reaction_remove",
+    "raw_reaction_clear",
+    "raw_reaction_clear_emoji",
+    "raw_typing",
+    "ready",
+    "resumed",
+    "thread_create",
+    "raw_thread_delete",
+    "guild_channel_pins_update",
+    "guild_channel_create",
+    "guild_channel_update",
+    "guild_channel_delete",
+    "guild_role_update",
+    "interaction",
+)
 
 
 class HearingBot(discord.Bot):
@@ -32,6 +48,9 @@ class HearingBot(discord.Bot):
             self.heard[name].append(data[0] if data else None)
 
         return hear
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """py-cord's own waits five seconds before a second identify."""
 
     @property
     def texts(self) -> list[str]:
