@@ -86,6 +86,9 @@ class AnthropicModel(ProviderModel):
         response = await stainless.post(self._client, "/v1/messages", request, seconds)
         return json_object(response.content), response.headers.get("request-id")
 
+    async def _look(self, seconds: float) -> None:
+        await stainless.get(self._client, f"/v1/models/{self.access.model}", seconds)
+
     def _explain(self, error: Exception) -> ModelError:
         return stainless.explain(error, "request-id")
 

@@ -77,6 +77,10 @@ class ProviderModel:
         drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt))
         return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
 
+    async def check(self, *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - all attempts, as in draw
+        """Ask for the model's description, which costs nothing: BadKey, BadRequest (no such model) or another error."""
+        await self._run(self.access.model, timeout, self._look)
+
     async def aclose(self) -> None:
         raise NotImplementedError
 
@@ -86,6 +90,10 @@ class ProviderModel:
 
     async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
         """One call, its usage not yet priced. Raises the SDK's errors, or ours."""
+        raise NotImplementedError
+
+    async def _look(self, seconds: float) -> None:
+        """One call that needs the key and names the model, and costs nothing."""
         raise NotImplementedError
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:

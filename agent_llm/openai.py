@@ -64,6 +64,9 @@ class OpenAIModel(ProviderModel):
         response = await stainless.post(self._client, "/responses", request, seconds)
         return reply_of(json_object(response.content), response.headers.get("x-request-id"))
 
+    async def _look(self, seconds: float) -> None:
+        await stainless.get(self._client, f"/models/{self.access.model}", seconds)
+
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         wanted: dict[str, Any] = {"model": self.access.image_model, "prompt": prompt, "n": 1, **self.profile.image}
         response = await stainless.post(self._client, "/images/generations", wanted, seconds)

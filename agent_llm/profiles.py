@@ -112,7 +112,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
         {"search": {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}},
     ),
     ("anthropic", _OLD_CLAUDE, {"schema": False}),
-    ("google", ("",), {"alternate": True, "search": {"google_search": {}}, "unknown_keywords": _NO_KEYWORDS}),
+    ("google", ("",), {"alternate": True, "search": {"googleSearch": {}}, "unknown_keywords": _NO_KEYWORDS}),
     ("google", ("gemini-1", "gemini-2"), {"schema_with_search": False}),
     ("google", ("gemini-3", "gemini-4"), {"effort": "LOW"}),
 )

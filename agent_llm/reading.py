@@ -18,7 +18,7 @@ _MAGIC = (
 )
 
 
-def json_object(body: bytes) -> Mapping[str, Any]:
+def json_object(body: bytes | str) -> Mapping[str, Any]:
     """The JSON object in a response's body; BadAnswer when it is none."""
     try:
         answer = json.loads(body)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from agent_llm import anthropic, gemini, grok, openai, pricing
 from agent_llm.base import Access, ProviderModel
-from agent_llm.model import Model
 from agent_llm.profiles import DEFAULTS
 from agent_llm.retry import Retrier, RetryPolicy
 
@@ -46,7 +45,7 @@ def build_model(
     base_url: str | None = None,
     retry: RetryPolicy | None = None,
     rng: random.Random | None = None,
-) -> Model:
+) -> ProviderModel:
     """A model with its client, to be closed by `aclose`.
 
     `model` and `image_model` None are the provider's defaults; `image_model` "" draws nothing. `base_url` is what the

@@ -45,6 +45,8 @@ class Client(Protocol):
 
     async def post(self, path: str, *, cast_to: Any, body: Any, options: Any) -> Any: ...
 
+    async def get(self, path: str, *, cast_to: Any, options: Any) -> Any: ...
+
 
 async def post(client: Client, path: str, request: Mapping[str, Any], seconds: float) -> httpx2.Response:
     """The raw response to a POST by the SDK's client, with its authentication and its errors.
@@ -58,6 +60,13 @@ async def post(client: Client, path: str, request: Mapping[str, Any], seconds: f
     if not isinstance(response, httpx2.Response):
         raise BadAnswer("no response")
     return response
+
+
+async def get(client: Client, path: str, seconds: float) -> None:
+    """A GET whose answer does not matter, only that there is one."""
+    import httpx2
+
+    await client.get(path, cast_to=httpx2.Response, options={"timeout": timeout(seconds)})
 
 
 def load() -> None:

@@ -225,6 +225,9 @@ def _models(provider: str) -> Callable[[web.Request], Awaitable[web.Response]]:
 
 def _model(provider: str) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def handle(http: web.Request) -> web.Response:
+        if http.match_info["model"] not in MODELS[provider]:
+            unknown = Answer(status=404, error_code="not_found_error", error_message="no such model")
+            return web.json_response(_MODEL_WIRES[provider].write_error(unknown), status=404)
         return web.json_response(_MODEL_WIRES[provider].write_model(http.match_info["model"]))
 
     return handle

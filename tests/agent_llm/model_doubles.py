@@ -49,7 +49,6 @@ async def talking(
     """A model and the server that answers it; waits between attempts are written down, not waited."""
     async with ModelServer(Script(*answers)) as server:
         model = build_model(provider, api_key=KEY, base_url=server.base_url(provider), **options)
-        assert isinstance(model, ProviderModel)
         model._retrier = Retrier(rng=random.Random(1), sleep=Waits() if waits is None else waits)
         try:
             yield model, server

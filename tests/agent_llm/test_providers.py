@@ -6,7 +6,7 @@ import base64
 import json
 
 import pytest
-from model_doubles import SCHEMA, talking
+from model_doubles import KEY, SCHEMA, talking
 
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, RateLimited, Refused, ServerFailed
 from agent_llm.registry import PROVIDERS
@@ -248,3 +248,15 @@ async def test_claude_cannot_draw() -> None:
         assert not model.can_draw
         with pytest.raises(CannotDraw):
             await model.draw("a cat")
+
+
+async def test_the_key_and_nothing_of_another_provider_is_sent(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = {"OPENAI_ORG_ID": "org-canary", "OPENAI_BASE_URL": "http://127.0.0.1:9", "GOOGLE_API_KEY": "google-canary"}
+    for name, value in foreign.items():
+        monkeypatch.setenv(name, value)
+    async with talking(provider, "ok") as (model, server):
+        await model.complete(Prompt(text="hi"))
+    sent = " ".join(server.requests[0].headers.values())
+    assert KEY in sent
+    assert "google-canary" not in sent
+    assert ("org-canary" in sent) is (provider == "openai")
