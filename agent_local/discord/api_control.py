@@ -44,10 +44,7 @@ class HttpControl:
         return {str(c.id): self._server.messages(c.id) for c in self._server.world.channels()}
 
     async def _faults(self, body: dict[str, Any]) -> Any:
-        """{rest_delay?, duplicate_events?, rules?:
-
-        [fields of Fault], limits?: fields of RateLimits or null} → what holds now.
-        """
+        """{rest_delay?, duplicate_events?, rules?: [fields of Fault], limits?: of RateLimits} → what holds now."""
         faults = self._server.faults
         faults.rest_delay = float(body.get("rest_delay", faults.rest_delay))
         faults.duplicate_events = bool(body.get("duplicate_events", faults.duplicate_events))

@@ -166,11 +166,9 @@ Handler = Callable[[Call], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A route:
+    """A route. path begins after /api/v10, bucket is a field of RateLimits.
 
-    path begins after /api/v10. bucket is a field of RateLimits. open routes need no bot token (theirs is in the path).
-
-    The handler returns JSON data (200), None (204) or an Answer.
+    open routes need no bot token: theirs is in the path. The handler returns JSON data (200), None (204) or an Answer.
     """
 
     method: str

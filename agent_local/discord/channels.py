@@ -1,6 +1,6 @@
-"""What can happen to channels and threads:
+"""What can happen to channels and threads: they are made, changed, deleted.
 
-made, changed, deleted. A thread that grows from a message has that message's id.
+A thread that grows from a message has that message's id.
 """
 
 from agent_local.discord import payloads, worlds

@@ -58,9 +58,9 @@ Hook = Callable[[RequestInfo], "web.Response | Awaitable[web.Response | None] | 
 
 @dataclass(slots=True)
 class Faults:
-    """rest_delay (seconds) holds every REST answer back.
+    """rest_delay (seconds) is how much longer every REST answer takes: one half before the work, one half after it.
 
-    on_request may answer a request itself. rules are tried in order.
+    rules are tried in order; on_request may answer what none of them fits. duplicate_events sends each event twice.
     """
 
     rest_delay: float = 0.0

@@ -1,7 +1,4 @@
-"""Slash commands and buttons, as far as local use needs them:
-
-one is raised by the control side, the bot answers it over REST.
-"""
+"""Slash commands, as far as local use needs them: the control side uses one, the bot answers it over REST."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +6,7 @@ from typing import Any
 TOKEN_SECONDS = 15 * 60
 ANSWER_SECONDS = 3.0
 
-PONG, MESSAGE, DEFERRED_MESSAGE, DEFERRED_UPDATE, UPDATE_MESSAGE, AUTOCOMPLETE, MODAL = 1, 4, 5, 6, 7, 8, 9
+MESSAGE, DEFERRED_MESSAGE = 4, 5  # types of a first answer
 EPHEMERAL = 1 << 6
 
 

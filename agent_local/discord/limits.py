@@ -1,6 +1,6 @@
-"""Rate limits as Discord keeps them:
+"""Rate limits as Discord keeps them: a window for each bucket, and one over all routes of a bot.
 
-a window for each bucket that opens with its first request, and one over all routes.
+A bucket's window opens with its first request and lets a number of them pass until it ends.
 
 https://discord.com/developers/docs/topics/rate-limits
 """

@@ -325,9 +325,9 @@ def application(world: World, app: BotApplication) -> Json:
 
 
 def without_content(body: Json, viewer_id: int) -> Json:
-    """A guild's message as a bot without the message content intent gets it:
+    """A guild's message as a bot without the message content intent gets it.
 
-    its own and those that mention it stay whole.
+    Its own and those that mention it stay whole.
 
     https://discord.com/developers/docs/events/gateway#message-content-intent
     """

@@ -1,7 +1,6 @@
-"""REST:
+"""REST: answers to interactions.
 
-answers to interactions. The first goes to /interactions/.../callback within 3 s, what follows to
-/webhooks/{application}/{token}.
+The first goes to /interactions/.../callback within 3 s, what follows to /webhooks/{application}/{token}.
 
 https://discord.com/developers/docs/interactions/receiving-and-responding
 """

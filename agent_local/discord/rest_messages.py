@@ -13,9 +13,9 @@ _MAX_PINS = 250
 
 
 def shown(call: Call, channel: Channel, message: Message) -> payloads.Json:
-    """A message as this bot may see it:
+    """A message as this bot may see it.
 
-    an application without the message content intent gets others' emptied here as well.
+    An application without the message content intent gets others' messages emptied here as well.
     """
     body = payloads.message(call.world, message, call.me.id)
     if call.app.message_content or channel.guild_id is None:

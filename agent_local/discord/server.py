@@ -1,10 +1,4 @@
-"""The stand-in itself:
-
-one HTTP server for REST, gateway and files, and the hand that tests and the terminal move people with.
-
-async with DiscordStandIn(world) as server, ...:
-    message = await server.say("you", "debate", "hello")
-"""
+"""The stand-in itself: one HTTP server for REST, gateway and files, and the switches of its bad days."""
 
 import asyncio
 import socket
@@ -141,9 +135,9 @@ class DiscordStandIn(People):
                 loop.call_soon(callback, event.name, event.data)
 
     async def wait_for(self, predicate: Callable[[], T], timeout: float = 10) -> T:  # noqa: ASYNC109
-        """Waits until the predicate is true and returns its value:
+        """Waits until the predicate is true and returns its value; waiting.py says when it is looked at.
 
-        see waiting.py. Raises TimeoutError that says what was going on.
+        Raises TimeoutError, after timeout seconds, that says what was going on.
         """
         return await wait_for(self.backend, predicate, timeout, self._situation)
 

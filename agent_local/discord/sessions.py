@@ -17,10 +17,10 @@ from agent_local.discord.backend import Backend
 from agent_local.discord.events import Event
 from agent_local.discord.world import BotApplication
 
-DISPATCH, HEARTBEAT, IDENTIFY, PRESENCE, RESUME, RECONNECT = 0, 1, 2, 3, 6, 7
+HEARTBEAT, IDENTIFY, PRESENCE, RESUME, RECONNECT = 1, 2, 3, 6, 7
 REQUEST_MEMBERS, INVALID_SESSION, HELLO, HEARTBEAT_ACK = 8, 9, 10, 11
 
-_KEPT_EVENTS = 5000
+_KEPT_EVENTS = 2000
 
 
 class Connection:
@@ -77,7 +77,7 @@ class Session:
         self.intents = intents
         self.connection: Connection | None = connection
         self._seq = 0
-        self._kept: deque[tuple[int, str]] = deque(maxlen=_KEPT_EVENTS)
+        self._kept: deque[tuple[int, str, str]] = deque(maxlen=_KEPT_EVENTS)  # number, name, data that sessions share
 
     def wants(self, backend: Backend, event: Event) -> bool:
         """Whether the event is for this bot: intents, membership, and sight of its channel."""
@@ -95,10 +95,9 @@ class Session:
     def tell(self, name: str, data_json: str) -> None:
         """Numbers the event, keeps it, and sends it when there is a connection."""
         self._seq += 1
-        text = f'{{"t":"{name}","s":{self._seq},"op":0,"d":{data_json}}}'
-        self._kept.append((self._seq, text))
+        self._kept.append((self._seq, name, data_json))
         if self.connection is not None:
-            self.connection.send(text)
+            self.connection.send(_dispatch(self._seq, name, data_json))
 
     def can_resume_from(self, seq: int) -> bool:
         first_kept = self._kept[0][0] if self._kept else self._seq + 1
@@ -107,7 +106,11 @@ class Session:
     def resume(self, connection: Connection, seq: int) -> None:
         """Goes on over a new connection: replays what came after seq, then says RESUMED."""
         self.connection = connection
-        for number, text in self._kept:
+        for number, name, data_json in self._kept:
             if number > seq:
-                connection.send(text)
+                connection.send(_dispatch(number, name, data_json))
         self.tell("RESUMED", '{"_trace":["stand-in"]}')
+
+
+def _dispatch(number: int, name: str, data_json: str) -> str:
+    return f'{{"t":"{name}","s":{number},"op":0,"d":{data_json}}}'

@@ -197,6 +197,25 @@ async def test_a_hook_may_answer_a_request_itself():
         assert seen == [("GET", "/users/@me", "claude"), ("GET", "/guilds/{guild_id}", "claude")]
 
 
+async def test_with_a_delay_the_event_is_heard_before_the_answer():
+    async with one_bot() as (server, bot, channel):
+        server.faults.rest_delay = 0.04
+        posting = asyncio.create_task(channel.send("slowly"))
+        await server.wait_for(lambda: bot.texts == ["slowly"])
+        assert not posting.done()
+        assert (await posting).content == "slowly"
+
+
+async def test_a_stand_in_that_went_away_comes_back_at_its_address_with_its_world():
+    server = DiscordStandIn(a_world())
+    async with server:
+        base = server.api_base
+        await server.say("you", "debate", "kept")
+    async with server:
+        assert server.api_base == base
+        assert [m["content"] for m in server.messages("debate")] == ["kept"]
+
+
 async def test_ids_are_discords_and_grow_though_the_clock_stands_still():
     clock = Clock()
     async with DiscordStandIn(a_world(clock=clock)) as server:
