@@ -1,0 +1,101 @@
+"""The whole program over real sockets: py-cord against the Discord stand-in, the official SDKs against the model server,
+a real Redis. Nothing of it is patched; the set-up chooses addresses and delays only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent_config import AGENTS, Settings, load_settings
+from agent_local.discord import DiscordStandIn, World, routed_to, small_world
+from agent_local.model_server import ModelRequest, ModelServer
+from agent_runtime import Runtime, Setup, running
+
+SHOWN = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
+QUICK = {
+    "COORDINATOR_TURN_DELAY_MIN": "0",
+    "COORDINATOR_TURN_DELAY_MAX": "0",
+    "COORDINATOR_SCHEDULE_MAX": "0",
+    "COORDINATOR_REACTIVE_PROBABILITY": "0",
+    "AGENT_COOLDOWN_SECONDS": "0",
+    "TIMEZONE": "UTC",
+}
+
+
+def decision(text: str | None = None, **more: object) -> str:
+    return json.dumps({"skip": False, "text": text, **more})
+
+
+def by_provider(request: ModelRequest) -> str:
+    """Each model says who it is and how many messages it was shown."""
+    return decision(f"{request.provider} saw {len(request.texts)}", topic="tests")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What a test steers and looks at."""
+
+    world: World
+    discord: DiscordStandIn
+    models: ModelServer
+    settings: Settings
+
+    def channel(self, name: str) -> int:
+        return next(c.id for guild in self.world.guilds.values() for c in guild.channels.values() if c.name == name)
+
+    def user_id(self, bot: str) -> int:
+        return int(self.discord.user_of(bot)["id"])
+
+    def said(self, channel: str, author: str | None = None) -> list[str]:
+        """What was posted in a channel, oldest first; `author` is a bot's key or a person's name."""
+        shown = SHOWN.get(author or "", author)
+        messages = self.discord.messages(channel)
+        return [m["content"] for m in messages if shown is None or _name(m["author"]) == shown]
+
+    def setup(self, **more: object) -> Setup:
+        fields = {
+            "settings": self.settings,
+            "agents": tuple(self.settings.agents),
+            "use_default_redis": False,
+            "picture_origins": (self.discord.api_base.split("/api")[0],),
+            **more,
+        }
+        return Setup(**fields)
+
+    @asynccontextmanager
+    async def running(self, **more: object) -> AsyncIterator[Runtime]:
+        async with running(self.setup(**more)) as runtime:
+            await runtime.wait_online()
+            yield runtime
+
+
+def _name(author: Mapping[str, object]) -> str:
+    return str(author.get("global_name") or author["username"])
+
+
+@asynccontextmanager
+async def flow(
+    data_dir: Path, *, channels: Mapping[str, str] | None = None, redis_url: str | None = None, **settings: str
+) -> AsyncIterator[Flow]:
+    """`channels` maps names to themes; further keywords are settings as they stand in .env."""
+    themes = channels or {"casual": "casual", "debate": "debate"}
+    world = small_world(
+        {name: (shown, f"token-{name}") for name, shown in SHOWN.items()}, tuple(themes), ("Alice", "Bob")
+    )
+    ids = {c.name: c.id for guild in world.guilds.values() for c in guild.channels.values()}
+    async with ModelServer(by_provider) as models, DiscordStandIn(world) as discord:
+        environ = {
+            **{spec.token_setting: f"token-{name}" for name, spec in AGENTS.items()},
+            **{spec.key_setting: "a-key" for spec in AGENTS.values()},
+            **{spec.base_url_setting: models.base_url(spec.provider) for spec in AGENTS.values()},
+            "CHANNEL_THEME_MAP": ",".join(f"{ids[name]}:{theme}" for name, theme in themes.items()),
+            "DATA_DIR": str(data_dir),
+            **({"REDIS_URL": redis_url} if redis_url else {}),
+            **QUICK,
+            **settings,
+        }
+        with routed_to(discord):
+            yield Flow(world, discord, models, load_settings(environ, None))

@@ -1,0 +1,191 @@
+"""Conversations of all four bots, from the coordinator to the channel and back."""
+
+import asyncio
+import json
+
+import pytest
+from flow import decision, flow
+from redis_server import RedisServer, until
+
+from agent_coordinator.events import TurnTaken
+
+
+def shown_texts(request):
+    return "\n".join(request.texts)
+
+
+async def test_all_four_hold_a_conversation_in_their_channel(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        report = await runtime.coordinator.fire(f.channel("debate"))
+        assert (report.messages, report.rounds, report.topic) == (4, 1, "tests")
+        assert len(f.said("debate")) == 4
+        assert {r.provider for r in f.models.requests} == {"openai", "anthropic", "google", "xai"}
+        assert report.calls == 4
+        assert report.cost_usd > 0
+
+
+async def test_each_turn_sees_what_was_said_before_it(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        await runtime.coordinator.fire(f.channel("debate"))
+        said = f.said("debate")
+        for number, request in enumerate(f.models.requests):
+            assert all(text in shown_texts(request) for text in said[:number])
+
+
+async def test_a_conversation_goes_over_rounds_and_the_last_speaker_is_not_first_in_the_next(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="3") as f, f.running() as runtime:
+        taken = []
+        runtime.coordinator.engine.observers.append(lambda e: taken.append(e) if isinstance(e, TurnTaken) else None)
+        for _ in range(5):
+            await runtime.coordinator.fire(f.channel("debate"))
+        turns = [(e.conversation_id, e.round_number, e.agent) for e in taken]
+        later = [(a, b) for a, b in zip(turns, turns[1:], strict=False) if a[0] == b[0] and b[1] == a[1] + 1]
+        assert later, "five conversations and no second round"
+        assert all(before[2] != after[2] for before, after in later)
+
+
+async def test_a_person_who_joins_is_heard_by_every_later_turn(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        joined = asyncio.Event()
+
+        async def answer(request):
+            if len(f.models.requests) == 2 and not joined.is_set():
+                await f.discord.say("Alice", "debate", "What about spaces?")
+                joined.set()
+            return decision(f"turn {len(f.models.requests)}", topic="tabs")
+
+        f.models.answer = answer
+        await runtime.coordinator.fire(f.channel("debate"))
+        assert [("What about spaces?" in r.tail) for r in f.models.requests] == [False, False, True, True]
+
+
+async def test_conversations_in_two_channels_run_side_by_side(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        both = asyncio.Barrier(2)
+
+        async def answer(request):
+            if len(f.models.requests) <= 2:  # the two openings must be under way at once to get past here
+                await asyncio.wait_for(both.wait(), 10)
+            return decision("hello", topic="t")
+
+        f.models.answer = answer
+        reports = await asyncio.gather(*(runtime.coordinator.fire(f.channel(c)) for c in ("debate", "casual")))
+        assert [report.messages for report in reports] == [4, 4]
+
+
+async def test_a_channel_holds_one_conversation_at_a_time(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        reports = await asyncio.gather(*(runtime.coordinator.fire(f.channel("debate")) for _ in range(2)))
+        assert sorted(report is None for report in reports) == [False, True]
+
+
+async def test_a_bot_that_skips_says_and_shows_nothing(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        f.models.answer = lambda r: decision(
+            "x", skip=r.provider == "xai", react_emoji="🔥", topic="t", end_conversation=False
+        )
+        report = await runtime.coordinator.fire(f.channel("debate"))
+        assert (report.messages, report.skips) == (3, 1)
+        grok = f.user_id("grok")
+        assert not f.said("debate", "grok")
+        assert not [r for r in f.discord.requests if r.bot == "grok" and ("reactions" in r.path or "typing" in r.path)]
+        assert grok
+
+
+async def test_a_picture_and_its_text_are_one_message_and_go_into_the_history(tmp_path):
+    async with flow(tmp_path, channels={"memes": "memes"}, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        f.models.answer = lambda r: decision(
+            "look", generate_image=True, image_prompt=f"a cat by {r.provider}", topic="t"
+        )
+        report = await runtime.coordinator.fire(f.channel("memes"))
+        with_picture = [m for m in f.discord.messages("memes") if m["attachments"]]
+        # Anthropic draws nothing: it posts text alone
+        assert (report.messages, report.pictures, len(with_picture)) == (4, 3, 3)
+        assert all(m["content"] == "look" for m in f.discord.messages("memes"))
+
+
+async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):
+    """run_bot.py in one process and the others in a second one: two runtimes on one Redis."""
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f:
+            others = ("chatgpt", "claude", "grok")
+            async with f.running(agents=("gemini",), coordinator=False), f.running(agents=others) as here:
+                report = await here.coordinator.fire(f.channel("debate"))
+                assert report.messages == 4
+                assert len(f.said("debate", "gemini")) == 1
+
+
+async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, caplog):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f, f.running(agents=("claude",)):
+            async with f.running(agents=("claude", "grok"), coordinator=False) as second:
+                assert set(second.bots) == {"grok"}
+                assert "claude already runs on this Redis" in caplog.text
+
+
+async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
+        runtime.house.bus.connected_since -= 60  # the bus has been up for long: nobody is just starting
+        async with asyncio.timeout(5):
+            report = await runtime.coordinator.fire(f.channel("debate"))
+        assert (report.messages, report.timeouts) == (2, 0)
+
+
+async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+            thinking, go_on = asyncio.Event(), asyncio.Event()
+
+            async def answer(request):
+                if len(f.models.requests) == 2:
+                    thinking.set()
+                    await go_on.wait()
+                return decision(f"turn {len(f.models.requests)}", topic="t")
+
+            f.models.answer = answer
+            talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+            await thinking.wait()
+            redis.kill()
+            await until(lambda: not runtime.house.bus.ready.is_set())
+            go_on.set()
+            await until(lambda: len(f.said("debate")) == 2)  # the running turn ends without Redis
+            redis.start()
+            report = await asyncio.wait_for(talking, 30)
+            assert (report.messages, report.timeouts) == (4, 0)
+            assert len(f.said("debate")) == 4
+            assert len(f.models.requests) == 4, "no turn was thought twice"
+
+
+async def test_the_same_instruction_twice_gives_one_post_and_the_same_result(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
+        bus, results = runtime.house.bus, []
+        bus.subscribe("agent:claude:results", lambda raw: results.append(json.loads(raw)))
+        await until(bus.ready.is_set)
+        wire = {"protocol_version": 1, "instruction_id": "i-1", "action": "decide", "channel_id": f.channel("debate")}
+        link = runtime._link
+        for count in (1, 2):
+            await link.commands.publish("agent:claude:instructions", json.dumps({**wire, "from_the_future": True}))
+            await until(lambda count=count: len(results) == count)
+        assert results[0] == results[1]
+        assert len(f.said("debate", "claude")) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"action": "dance"}, "unknown_action"),
+        ({"channel_id": 42}, "unknown_channel"),
+        ({"channel_id": "x"}, "invalid"),
+        ({"deadline": 1.0}, "deadline"),
+    ],
+)
+async def test_every_readable_instruction_gets_one_result_with_its_reason(tmp_path, change, reason):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
+        results = []
+        runtime.house.bus.subscribe("agent:claude:results", lambda raw: results.append(json.loads(raw)))
+        await until(runtime.house.bus.ready.is_set)
+        wire = {"protocol_version": 1, "instruction_id": "i-1", "action": "decide", "channel_id": f.channel("debate")}
+        await runtime._link.commands.publish("agent:claude:instructions", json.dumps({**wire, **change}))
+        await until(lambda: results)
+        assert (results[0]["skipped"], results[0]["reason"], results[0]["instruction_id"]) == (True, reason, "i-1")
+        assert not f.said("debate")

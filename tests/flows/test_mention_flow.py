@@ -1,0 +1,170 @@
+"""People speak to the bots."""
+
+import asyncio
+
+from flow import decision, flow
+from redis_server import until
+
+from agent_local.model_server import SMALL_PNG, Answer
+
+
+async def test_a_mention_is_answered_by_the_bot_named_in_its_channel(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('gemini')}> why is the sky blue?")
+        await f.discord.wait_for(lambda: f.said("debate", "gemini"))
+        request = f.models.requests[0]
+        assert (request.provider, len(f.models.requests)) == ("google", 1)
+        assert "Alice: @Gemini why is the sky blue?" in request.tail
+
+
+async def test_a_reply_to_a_bot_is_answered_by_it(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        answer = next(m for m in f.discord.messages("debate") if m["author"]["bot"])
+        await f.discord.say("Bob", "debate", "and now?", reply_to=int(answer["id"]))
+        await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
+
+
+async def test_a_mention_of_the_bots_role_calls_all_of_them(tmp_path):
+    async with flow(tmp_path) as f:
+        role = next(r.id for guild in f.world.guilds.values() for r in guild.roles.values() if r.name == "bots")
+        settings = f.settings.with_(bots_role_id=role)
+        async with f.running(settings=settings):
+            await f.discord.say("Alice", "casual", f"<@&{role}> good morning")
+            await f.discord.wait_for(lambda: len(f.said("casual")) == 5)
+
+
+async def test_bots_never_call_bots_and_other_channels_are_silent(tmp_path):
+    async with flow(tmp_path) as f:
+        quiet = f.channel("casual")
+        settings = f.settings.with_(channel_theme_map={f.channel("debate"): "debate"})
+        async with f.running(settings=settings):
+            claude, grok = f.user_id("claude"), f.user_id("grok")
+            f.models.answer = lambda r: decision(f"ask <@{grok}> or @Grok")
+            await f.discord.say("Alice", quiet, f"<@{claude}> are you here?")
+            await f.discord.say_as_foreign_bot("Other", "debate", f"<@{claude}> beep")
+            await f.discord.say("Alice", "debate", f"<@{claude}> hello")
+            await f.discord.wait_for(lambda: f.said("debate", "claude"))
+            await f.discord.say("Alice", "debate", f"<@{claude}> again")
+            await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
+            assert f.said("debate", "grok") == []
+            assert f.said("casual", "claude") == []
+
+
+async def test_no_post_can_ping_anybody_but_the_person_who_is_answered(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        f.models.answer = lambda r: decision("@everyone @here <@&1> hello @Alice and @Bob")
+        await f.discord.say("Bob", "debate", "hi")
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        post = f.discord.messages("debate")[-1]
+        assert [user["username"] for user in post["mentions"]] == ["alice"]
+        assert not post["mention_everyone"]
+        assert not post["mention_roles"]
+        assert "message_reference" not in post
+
+
+async def test_a_mention_in_a_thread_is_answered_there(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        thread = await f.discord.create_thread("Alice", "debate", "side talk")
+        await f.discord.say("Alice", int(thread["id"]), f"<@{f.user_id('claude')}> here?")
+        await f.discord.wait_for(lambda: len(f.discord.messages(int(thread["id"]))) == 2)
+        assert f.said("debate", "claude") == []
+
+
+async def test_what_was_said_before_the_start_is_known(tmp_path):
+    async with flow(tmp_path) as f:
+        for number in range(120):
+            await f.discord.say("Bob", "debate", f"old message {number}")
+        async with f.running(agents=("claude",)):
+            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> what did Bob say?")
+            await f.models.wait_for(1)
+            shown = "\n".join(f.models.requests[0].texts)
+            assert "old message 119" in shown
+            assert "old message 81" in shown  # the last forty, the question among them
+            assert "old message 80" not in shown
+
+
+async def test_a_picture_that_a_person_posts_is_shown_to_the_model(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        text = f"<@{f.user_id('claude')}> what is this?"
+        await f.discord.say("Alice", "debate", text, attachments=[("cat.png", SMALL_PNG, "image/png")])
+        await f.models.wait_for(1)
+        assert f.models.requests[0].pictures == 1
+
+
+async def test_a_mention_over_the_limit_gets_an_hourglass(tmp_path):
+    async with flow(tmp_path, AGENT_MAX_DAILY="3") as f, f.running(agents=("claude",)):
+        channels = ("debate", "casual")
+        for number in range(8):
+            await f.discord.say("Alice", channels[number % 2], f"<@{f.user_id('claude')}> {number}")
+
+        def outcomes():
+            answers = sum(len(f.said(channel, "claude")) for channel in channels)
+            signs = [m for c in channels for m in f.discord.messages(c) if m.get("reactions")]
+            return answers, len(signs)
+
+        await f.discord.wait_for(lambda: sum(outcomes()) == 8)
+        assert outcomes() == (3, 5)
+
+
+async def test_a_model_that_fails_is_told_to_the_person_in_one_line(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        f.models.answer = lambda r: Answer(status=401)
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        line = f.said("debate", "claude")[0]
+        assert "\n" not in line
+        assert "a-key" not in line
+
+
+async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        f.models.answer = lambda r: "I would rather chat." if len(f.models.requests) == 1 else decision("sorry, here")
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert f.said("debate", "claude") == ["sorry, here"]
+        assert len(f.models.requests) == 2
+
+
+async def test_typing_is_shown_while_the_bot_thinks(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        typed = asyncio.Event()
+
+        async def answer(request):
+            await typed.wait()
+            return decision("done")
+
+        f.models.answer = answer
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.discord.typing_events)
+        typed.set()
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert len(f.discord.typing_events) == 1
+
+
+async def test_others_may_join_in_after_a_mention(tmp_path):
+    async with flow(tmp_path, COORDINATOR_REACTIVE_PROBABILITY="1") as f, f.running():
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: len({m["author"]["id"] for m in f.discord.messages("debate")}) >= 3)
+        joined = [r for r in f.models.requests if "join in" in r.tail]
+        assert joined
+        assert all(r.provider != "anthropic" for r in joined)
+
+
+async def test_a_message_edited_or_deleted_is_what_later_turns_see(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        first = await f.discord.say("Bob", "debate", "I like cats")
+        second = await f.discord.say("Bob", "debate", "secret")
+        transcript = runtime.house.transcripts.of(f.channel("debate"))
+        await until(lambda: int(second["id"]) in transcript)
+        await f.discord.edit("debate", int(first["id"]), "I like dogs")
+        await f.discord.delete("debate", int(second["id"]))
+        await until(lambda: int(second["id"]) not in transcript)
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> what does Bob like?")
+        await f.models.wait_for(1)
+        shown = "\n".join(f.models.requests[0].texts)
+        assert "I like dogs" in shown
+        assert "cats" not in shown
+        assert "secret" not in shown
