@@ -1,5 +1,5 @@
-"""The whole program over real sockets: py-cord against the Discord stand-in, the official SDKs against the model server,
-a real Redis. Nothing of it is patched; the set-up chooses addresses and delays only."""
+"""The whole program over real sockets: py-cord against the Discord stand-in, the official SDKs against the model
+server, a real Redis. Nothing of it is patched; the set-up chooses addresses and delays only."""
 
 from __future__ import annotations
 

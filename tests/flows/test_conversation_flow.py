@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from itertools import pairwise
 
 import pytest
 from flow import decision, flow
@@ -39,7 +40,7 @@ async def test_a_conversation_goes_over_rounds_and_the_last_speaker_is_not_first
         for _ in range(5):
             await runtime.coordinator.fire(f.channel("debate"))
         turns = [(e.conversation_id, e.round_number, e.agent) for e in taken]
-        later = [(a, b) for a, b in zip(turns, turns[1:], strict=False) if a[0] == b[0] and b[1] == a[1] + 1]
+        later = [(a, b) for a, b in pairwise(turns) if a[0] == b[0] and b[1] == a[1] + 1]
         assert later, "five conversations and no second round"
         assert all(before[2] != after[2] for before, after in later)
 
@@ -117,10 +118,13 @@ async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):
 
 async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, caplog):
     with RedisServer() as redis:
-        async with flow(tmp_path, redis_url=redis.url) as f, f.running(agents=("claude",)):
-            async with f.running(agents=("claude", "grok"), coordinator=False) as second:
-                assert set(second.bots) == {"grok"}
-                assert "claude already runs on this Redis" in caplog.text
+        async with (
+            flow(tmp_path, redis_url=redis.url) as f,
+            f.running(agents=("claude",)),
+            f.running(agents=("claude", "grok"), coordinator=False) as second,
+        ):
+            assert set(second.bots) == {"grok"}
+            assert "claude already runs on this Redis" in caplog.text
 
 
 async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
