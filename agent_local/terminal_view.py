@@ -1,0 +1,206 @@
+"""Discord's events as lines of a terminal.
+
+Whatever comes from a message is untrusted: it is only ever put into rich `Text`, which knows no markup, and loses its
+control characters first, so that it can neither colour, move nor turn around what stands beside it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from agent_discord.mentions import clean_name, to_names
+
+Data = Mapping[str, Any]
+
+NARROW = 70  # columns; below it a message stands under its author
+CHANNEL_COLUMNS = 14
+NAME_COLUMNS = 16
+SNIPPET = 40  # characters
+REMEMBERED = 500  # messages
+TYPING_SECONDS = 10.0  # as long as Discord shows one
+STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue")
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_TAB = " " * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Channel id → name, user id → (shown name, colour as rich knows it), role id → name. Read anew for each event."""
+
+    channels: Mapping[int, str]
+    users: Mapping[int, tuple[str, str]]
+    roles: Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    author: str
+    style: str
+    text: str  # as Discord has it
+
+
+class View:
+    """Turns gateway payloads into what rich prints. `clock` in unix seconds, `timezone` None for the machine's."""
+
+    def __init__(self, names: Names, *, clock: Callable[[], float], timezone: tzinfo | None = None) -> None:
+        self._names, self._clock, self._timezone = names, clock, timezone
+        self._seen: OrderedDict[int, _Seen] = OrderedDict()
+        self._typing: dict[tuple[int, int], float] = {}
+
+    def shown(self, event: str, data: Data, width: int) -> RenderableType | None:
+        """What to print for an event; None for one that is not worth a line."""
+        match event:
+            case "MESSAGE_CREATE":
+                return self._message(data, width)
+            case "MESSAGE_UPDATE":
+                return self._edit(data)
+            case "MESSAGE_DELETE":
+                return self._deletion(data)
+            case "MESSAGE_REACTION_ADD":
+                return self._reaction(data)
+            case "TYPING_START":
+                self._typing[_id(data, "channel_id"), _id(data, "user_id")] = self._clock() + TYPING_SECONDS
+        return None
+
+    def typing(self) -> str:
+        """Who is typing now, "" for nobody."""
+        now = self._clock()
+        self._typing = {key: until for key, until in self._typing.items() if until > now}
+        return ", ".join(f"{self._user(user)[0]} is typing in #{self._channel(at)}" for at, user in self._typing)
+
+    def _message(self, data: Data, width: int) -> RenderableType:
+        author, style = self._author(data.get("author") or {})
+        self._typing.pop((_id(data, "channel_id"), _id(data.get("author") or {}, "id")), None)
+        self._remember(data, author, style)
+        time = datetime.fromtimestamp(self._clock(), self._timezone).strftime("%H:%M")
+        channel = f"#{self._channel(_id(data, 'channel_id'))}"
+        body = Group(*self._lines(data))
+        if width < NARROW:
+            head = Text.assemble((time, "dim"), " ", (channel, "dim"), " ", (author, f"bold {style}"))
+            return Group(head, Padding(body, (0, 0, 0, 2)))
+        return self._row(Text(time, "dim"), Text(channel, "dim"), Text(author, f"bold {style}"), body)
+
+    def _row(self, time: Text, channel: Text, author: Text, body: RenderableType) -> Table:
+        """All messages have the same columns, so that they line up."""
+        channels = max((len(name) + 1 for name in self._names.channels.values()), default=CHANNEL_COLUMNS)
+        authors = max((len(clean_name(name)) for name, _ in self._names.users.values()), default=NAME_COLUMNS)
+        row = Table.grid(padding=(0, 1))
+        row.add_column(width=5, no_wrap=True)
+        row.add_column(width=min(channels, CHANNEL_COLUMNS), no_wrap=True)
+        row.add_column(width=min(authors, NAME_COLUMNS), no_wrap=True, overflow="ellipsis")
+        row.add_column(overflow="fold")
+        row.add_row(time, channel, author, body)
+        return row
+
+    def _lines(self, data: Data) -> list[Text]:
+        lines = [self._content(data)] if data.get("content") else []
+        for attachment in data.get("attachments") or ():
+            kind = "picture" if _is_picture(attachment) else "file"
+            label = f"[{kind}: {one_line(attachment.get('filename'))}] "
+            lines.append(Text.assemble((label, "italic"), (one_line(attachment.get("url")), "dim")))
+        for embed in data.get("embeds") or ():
+            parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
+            lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))
+        return lines or [Text("[empty]", "dim")]
+
+    def _content(self, data: Data) -> Text:
+        """The words, with mentions as names in the colours of who is meant."""
+        mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
+        text = Text(harmless(self._named(str(data["content"]), mentioned)))
+        for name, colour in self._names.users.values():
+            text.highlight_words([f"@{clean_name(name)}"], f"bold {colour}")
+        return text
+
+    def _named(self, text: str, mentioned: Mapping[int, str]) -> str:
+        known = {user: name for user, (name, _) in self._names.users.items()}
+        return to_names(text, {**mentioned, **known}, self._names.channels, self._names.roles)
+
+    def _edit(self, data: Data) -> Text | None:
+        """None for an update that changed no words: a preview, a pin, a thread."""
+        seen, content = self._seen.get(_id(data, "id")), data.get("content")
+        if content is None or seen is None or seen.text == content:
+            return None
+        self._seen[_id(data, "id")] = _Seen(seen.author, seen.style, str(content))
+        return _aside("✎", (seen.author, seen.style), (" edited: ", ""), (self._content(data).plain, ""))
+
+    def _deletion(self, data: Data) -> Text:
+        seen = self._seen.pop(_id(data, "id"), None)
+        if seen is None:
+            return _aside("✗", ("an earlier message was deleted", ""))
+        return _aside("✗", ("a message of ", ""), (seen.author, seen.style), (" was deleted", ""))
+
+    def _reaction(self, data: Data) -> Text:
+        who, emoji = self._user(_id(data, "user_id")), one_line((data.get("emoji") or {}).get("name")) or "?"
+        seen = self._seen.get(_id(data, "message_id"))
+        if seen is None:
+            return _aside("↳", who, (f" reacted {emoji} to an earlier message", ""))
+        snippet = one_line(self._named(seen.text, {}))[:SNIPPET].strip()
+        about = f": {snippet}…" if snippet else ""
+        return _aside("↳", who, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))
+
+    def _remember(self, data: Data, author: str, style: str) -> None:
+        self._seen[_id(data, "id")] = _Seen(author, style, str(data.get("content") or ""))
+        while len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def _author(self, author: Data) -> tuple[str, str]:
+        known = self._names.users.get(_id(author, "id"))
+        if known is not None:
+            return clean_name(known[0]), known[1]
+        return _shown_name(author), STRANGERS[_id(author, "id") % len(STRANGERS)]
+
+    def _user(self, user_id: int) -> tuple[str, str]:
+        name, style = self._names.users.get(user_id, ("someone", STRANGERS[user_id % len(STRANGERS)]))
+        return clean_name(name), style
+
+    def _channel(self, channel_id: int) -> str:
+        return clean_name(self._names.channels.get(channel_id, "channel"))
+
+
+def harmless(text: str) -> str:
+    """The text without control, bidirectional and other characters that steer a terminal; newlines stay."""
+    text = text.replace("\r\n", "\n").replace("\t", _TAB)
+    return "".join(char for char in text if char == "\n" or not _steers(char))
+
+
+def one_line(text: object) -> str:
+    """A value as one harmless line, "" for None."""
+    return " ".join(harmless(str(text)).split()) if text is not None else ""
+
+
+def _steers(char: str) -> bool:
+    """Joiners are spared, since emoji are made with them."""
+    return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
+
+
+def _shown_name(user: Data) -> str:
+    return clean_name(str(user.get("global_name") or user.get("username") or ""))
+
+
+def _is_picture(attachment: Data) -> bool:
+    media_type, name = str(attachment.get("content_type") or ""), str(attachment.get("filename") or "")
+    return media_type.startswith("image/") or name.lower().endswith(PICTURES)
+
+
+def _aside(mark: str, *parts: tuple[str, str]) -> Text:
+    """A line beside the messages, quieter than they are."""
+    text = Text(f"      {mark} ", "dim")
+    for words, style in parts:
+        text.append(words, style=f"dim {style}".strip())
+    return text
+
+
+def _id(data: Data, key: str) -> int:
+    """A snowflake of a payload as a number; 0 for one that is missing."""
+    value = str(data.get(key) or "")
+    return int(value) if value.isdecimal() else 0

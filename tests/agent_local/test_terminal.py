@@ -1,0 +1,354 @@
+"""The terminal against a double of the stand-in, with a console that writes into memory."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+from agent_local.terminal import Header, Names, Terminal
+from agent_local.terminal_input import (
+    Fire,
+    Move,
+    Quit,
+    Say,
+    Show,
+    Unclear,
+    Vocabulary,
+    Wish,
+    piped_lines,
+    read_line,
+    typed_lines,
+)
+from agent_local.terminal_view import harmless
+
+NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200
+NAMES = Names(
+    channels={10: "casual", 11: "debate"},
+    users={1: ("Claude", "#d97757"), 2: ("Grok", "#7a68ae"), 9: ("you", "white")},
+    roles={5: "bots"},
+)
+KNOWN = Vocabulary({"casual": 10, "debate": 11}, {"claude": 1, "grok": 2}, {"bots": 5}, ("debate", "story"))
+
+
+class FakeStandIn:
+    """Posts become events at once, as the real one's do a little later."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int | str, int | str, str]] = []
+        self.callbacks: list[Callable[[str, dict[str, Any]], None]] = []
+        self.subscribed = asyncio.Event()
+
+    def subscribe(self, callback: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
+        self.callbacks.append(callback)
+        self.subscribed.set()
+        return lambda: self.callbacks.remove(callback)
+
+    async def say(self, author: int | str, channel: int | str, text: str) -> dict[str, Any]:
+        self.said.append((author, channel, text))
+        return message(text, author=9, channel=int(channel))
+
+
+def message(text: str, *, author: int = 1, channel: int = 11, **more: Any) -> dict[str, Any]:
+    who = {"id": str(author), "username": "somebody", "global_name": None, "bot": author != 9}
+    fields: dict[str, Any] = {"id": "100", "channel_id": str(channel), "author": who, "content": text}
+    return {**fields, "attachments": [], "embeds": [], "mentions": [], **more}
+
+
+async def typed(*lines: str) -> AsyncGenerator[str]:
+    for line in lines:
+        yield line
+
+
+async def no_fire(channel_id: int | None, theme: str | None) -> object:
+    return "report"
+
+
+def terminal(
+    *lines: str, stand_in: FakeStandIn | None = None, width: int = 100, **more: Any
+) -> tuple[Terminal, io.StringIO]:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=False, color_system=None)
+    options: dict[str, Any] = {"names": NAMES, "me": 9, "fire": no_fire, "mention_ids": KNOWN.users}
+    options |= {"themes": KNOWN.themes, "clock": lambda: NOON, "timezone": UTC, "lines": typed(*lines)} | more
+    return Terminal(console, stand_in or FakeStandIn(), **options), out
+
+
+def shown(*events: tuple[str, dict[str, Any]], width: int = 100) -> str:
+    screen, out = terminal(width=width)
+    for name, data in events:
+        screen.show(name, data)
+    return out.getvalue()
+
+
+def test_a_message_is_shown_with_time_channel_and_speaker() -> None:
+    line = shown(("MESSAGE_CREATE", message("Hello there")))
+    assert line.split() == ["12:00", "#debate", "Claude", "Hello", "there"]
+
+
+def test_a_narrow_terminal_puts_the_words_under_their_author() -> None:
+    lines = shown(("MESSAGE_CREATE", message("word " * 30)), width=40).splitlines()
+    assert lines[0] == "12:00 #debate Claude"
+    assert all(line.startswith("  word") and len(line.rstrip()) <= 40 for line in lines[1:])
+
+
+def test_mentions_channels_and_roles_are_shown_as_names() -> None:
+    text = shown(("MESSAGE_CREATE", message("<@2> <@!1> <#10> <@&5> <:smile:77>")))
+    assert "@Grok @Claude #casual @bots :smile:" in text
+
+
+def test_an_unknown_mention_takes_its_name_from_the_payload() -> None:
+    ada = {"id": "44", "username": "ada", "global_name": "Ada"}
+    assert "@Ada" in shown(("MESSAGE_CREATE", message("<@44>", mentions=[ada])))
+
+
+def test_markup_in_a_message_stays_what_it_is() -> None:
+    assert "[bold red]x[/] [link=http://a]" in shown(("MESSAGE_CREATE", message("[bold red]x[/] [link=http://a]")))
+
+
+@pytest.mark.parametrize("field", ["content", "name", "file", "emoji", "embed"])
+def test_nothing_of_a_message_can_steer_the_terminal(field: str) -> None:
+    evil = "a\x1b[2J\x9b31m\x07\b\u202ez"
+    data = message(evil if field == "content" else "x", author=77)
+    if field == "name":
+        data["author"]["username"] = evil
+    if field == "file":
+        data["attachments"] = [{"filename": evil, "url": "http://x/" + evil, "content_type": "image/png"}]
+    if field == "embed":
+        data["embeds"] = [{"title": evil, "footer": {"text": evil}}]
+    reaction = {"user_id": "1", "message_id": "100", "emoji": {"name": evil if field == "emoji" else "x"}}
+    text = shown(("MESSAGE_CREATE", data), ("MESSAGE_REACTION_ADD", reaction))
+    assert not any(char in text for char in "\x1b\x9b\x07\b\u202e")
+    assert "z" in text
+
+
+def test_joined_emoji_survive_the_cleaning() -> None:
+    assert harmless("👩\u200d🚀\tx\r\ny\rz") == "👩\u200d🚀    x\nyz"
+
+
+def test_pictures_files_and_embeds_are_named() -> None:
+    files = [
+        {"filename": "fox.png", "url": "http://127.0.0.1/1", "content_type": "image/png"},
+        {"filename": "notes.txt", "url": "http://127.0.0.1/2"},
+    ]
+    text = shown(("MESSAGE_CREATE", message("", attachments=files, embeds=[{"footer": {"text": "$0.01"}}])))
+    assert "[picture: fox.png] http://127.0.0.1/1" in text
+    assert "[file: notes.txt] http://127.0.0.1/2" in text
+    assert "[$0.01]" in text
+
+
+def test_a_reaction_says_who_gave_what_to_whom() -> None:
+    reaction = {"user_id": "2", "message_id": "100", "emoji": {"name": "🔥"}}
+    text = shown(("MESSAGE_CREATE", message("A fine point")), ("MESSAGE_REACTION_ADD", reaction))
+    assert "↳ Grok reacted 🔥 to Claude: A fine point" in text
+
+
+def test_an_edit_is_shown_once_and_a_preview_is_not() -> None:
+    original, edited = message("<@2> one"), message("<@2> two")
+    text = shown(
+        ("MESSAGE_CREATE", original),
+        ("MESSAGE_UPDATE", {**original, "embeds": [{"title": "preview"}]}),
+        ("MESSAGE_UPDATE", edited),
+        ("MESSAGE_UPDATE", edited),
+    )
+    assert text.count("edited") == 1
+    assert "Claude edited: @Grok two" in text
+
+
+def test_a_deletion_names_the_author_where_it_is_known() -> None:
+    gone = {"id": "100", "channel_id": "11"}
+    text = shown(("MESSAGE_CREATE", message("x")), ("MESSAGE_DELETE", gone), ("MESSAGE_DELETE", gone))
+    assert "a message of Claude was deleted" in text
+    assert "an earlier message was deleted" in text
+
+
+def test_typing_is_known_until_the_message_or_ten_seconds() -> None:
+    now = [NOON]
+    screen, out = terminal(clock=lambda: now[0])
+    start = {"channel_id": "11", "user_id": "1"}
+    screen.show("TYPING_START", start)
+    assert screen._view.typing() == "Claude is typing in #debate"
+    screen.show("MESSAGE_CREATE", message("done"))
+    assert screen._view.typing() == ""
+    screen.show("TYPING_START", start)
+    now[0] += 11
+    assert screen._view.typing() == ""
+    assert "typing" not in out.getvalue()
+
+
+def test_events_without_the_expected_fields_are_survived() -> None:
+    for name in ("MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_REACTION_ADD", "TYPING_START", "X"):
+        shown((name, {}))
+
+
+@pytest.mark.parametrize(
+    ("line", "wish"),
+    [
+        ("", None),
+        ("   ", None),
+        ("hello", Say(10, "hello")),
+        ("@Claude hello", Say(10, "<@1> hello")),
+        ("what do @CLAUDE and @grok, say?", Say(10, "what do <@1> and <@2>, say?")),
+        ("@bots @claudette me@grok.example", Say(10, "<@&5> @claudette me@grok.example")),
+        ("#debate", Move(11)),
+        ("#DEBATE @grok go", Say(11, "<@2> go")),
+        ("/fire", Fire()),
+        ("/fire #casual story", Fire(10, "story")),
+        ("/fire Story", Fire(None, "story")),
+        ("/fire debate", Fire(11)),
+        ("/fire debate debate", Fire(11, "debate")),
+        ("/who", Show("who")),
+        ("/channels", Show("channels")),
+        ("/HELP", Show("help")),
+        ("/quit", Quit()),
+        (" /exit ", Quit()),
+    ],
+)
+def test_a_typed_line_is_read(line: str, wish: Wish | None) -> None:
+    assert read_line(line, 10, KNOWN) == wish
+
+
+@pytest.mark.parametrize("line", ["#nowhere hi", "/dance", "/fire opera", "x" * 2001])
+def test_what_is_not_understood_posts_nothing_and_gets_a_hint(line: str) -> None:
+    assert isinstance(read_line(line, 10, KNOWN), Unclear)
+
+
+async def test_typed_lines_are_posted_as_the_person_where_they_stand() -> None:
+    stand_in = FakeStandIn()
+    screen, _ = terminal("hi", "#debate", "@claude ready?", "#casual bye", "/quit", "never", stand_in=stand_in)
+    assert await screen.run() == "quit"
+    assert stand_in.said == [(9, 10, "hi"), (9, 11, "<@1> ready?"), (9, 10, "bye")]
+    assert screen.channel == 11
+    assert stand_in.callbacks == []
+
+
+async def test_the_end_of_the_input_ends_the_terminal() -> None:
+    screen, _ = terminal("hello")
+    assert await screen.run() == "eof"
+
+
+async def test_events_appear_while_it_runs() -> None:
+    stand_in, more = FakeStandIn(), asyncio.Event()
+
+    async def waiting() -> AsyncGenerator[str]:
+        await more.wait()
+        yield "/quit"
+
+    screen, out = terminal(stand_in=stand_in, lines=waiting())
+    running = asyncio.create_task(screen.run())
+    await stand_in.subscribed.wait()
+    stand_in.callbacks[0]("MESSAGE_CREATE", message("news"))
+    more.set()
+    assert await running == "quit"
+    assert "news" in out.getvalue()
+
+
+async def test_a_conversation_runs_beside_the_terminal_and_ends_with_it() -> None:
+    fired: list[tuple[int | None, str | None]] = []
+    ended: list[str] = []
+    began = asyncio.Event()
+
+    async def fire(channel_id: int | None, theme: str | None) -> object:
+        fired.append((channel_id, theme))
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+        return None
+
+    async def lines() -> AsyncGenerator[str]:
+        yield "/fire debate story"
+        await began.wait()
+        yield "/quit"
+
+    screen, out = terminal(fire=fire, lines=lines())
+    assert await screen.run() == "quit"
+    assert fired == [(11, "story")]
+    assert ended == ["cancelled"]
+    assert "starting a conversation in #debate, story" in out.getvalue()
+
+
+async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> None:
+    failed = asyncio.Event()
+
+    async def fire(channel_id: int | None, theme: str | None) -> object:
+        failed.set()
+        raise ConnectionError("a secret detail")
+
+    async def lines() -> AsyncGenerator[str]:
+        yield "/fire"
+        await failed.wait()
+        await asyncio.sleep(0)
+        yield "/channels"
+
+    screen, out = terminal(fire=fire, lines=lines())
+    assert await screen.run() == "eof"
+    assert "failed: ConnectionError" in out.getvalue()
+    assert "secret" not in out.getvalue()
+
+
+async def test_the_header_says_who_is_scripted_who_costs_and_how_to_talk() -> None:
+    header = Header(voices={"Claude": None, "Grok": "xai/grok-4.7"}, data_dir="data/local")
+    screen, out = terminal("/who", header=header)
+    await screen.run()
+    text = out.getvalue()
+    assert "Claude: prepared lines" in text
+    assert "Grok (xai/grok-4.7): calls cost money" in text
+    for word in ("data/local", "@claude hello", "#debate", "/fire", "/quit"):
+        assert word in text
+
+
+async def test_help_lists_every_command() -> None:
+    screen, out = terminal("/help", "/nonsense")
+    await screen.run()
+    assert all(word in out.getvalue() for word in ("@claude", "#debate", "/fire", "/who", "/channels", "/quit"))
+    assert "/nonsense is not known" in out.getvalue()
+
+
+async def test_lines_come_from_a_pipe_until_its_end_also_without_a_last_newline() -> None:
+    reading, writing = os.pipe()
+    with closing(os.fdopen(reading, "rb", buffering=0)):
+        os.write(writing, "grüße\n\nlast \xff".encode("latin-1").replace(b"\xfc\xdf", "üß".encode()))
+        os.close(writing)
+        assert [line async for line in piped_lines(reading)] == ["grüße", "", "last \ufffd"]
+
+
+async def test_a_descriptor_that_is_not_open_is_the_end() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    os.close(writing)
+    assert [line async for line in piped_lines(reading)] == []
+
+
+async def test_lines_come_from_a_terminal_until_control_d() -> None:
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("hello\r@claude x\r\x04")
+        lines = [line async for line in typed_lines(lambda: "> ", lambda: "", ["@claude"])]
+    assert lines == ["hello", "@claude x"]
+
+
+def test_the_conversation_can_be_exported_as_a_picture_that_loads_nothing(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), record=True, width=80)
+    screen = Terminal(console, FakeStandIn(), names=NAMES, me=9, fire=no_fire, mention_ids={}, clock=lambda: NOON)
+    screen.show("MESSAGE_CREATE", message("for the readme"))
+    screen.export_svg(tmp_path / "talk.svg")
+    svg = (tmp_path / "talk.svg").read_text(encoding="utf-8")
+    assert "readme" in svg
+    assert "@font-face" not in svg
+
+
+def test_only_a_recording_console_is_exported(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="record"):
+        terminal()[0].export_svg(tmp_path / "x.svg")
