@@ -92,13 +92,19 @@ def _settings() -> Settings | None:
     return settings
 
 
-def set_up_logging(settings: Settings, handler: logging.Handler | None = None) -> None:
-    """One line an event, on standard error unless another handler is given."""
-    handler = handler or logging.StreamHandler()
+def set_up_logging(settings: Settings) -> None:
+    """One line an event, on standard error."""
+    handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter(LOG_FORMAT))
     logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
+    quiet_libraries(settings.log_level)
+
+
+def quiet_libraries(level: str) -> None:
+    """Other packages' chatter stays out of the log."""
     for name in QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(settings.log_level)))
+        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice, which is not used, is missing
 
 
 def _names(text: str) -> tuple[str, ...]:

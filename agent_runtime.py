@@ -316,12 +316,17 @@ def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str
     return tuple(agent.spec.name for agent in chosen if agent.token is not None and agent.api_key is not None)
 
 
+def stop_on_signals(runtime: Runtime) -> None:
+    """Ctrl-C and SIGTERM end the process in order."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, runtime.stop.set)
+
+
 async def serve(setup: Setup) -> int:
     """Runs until a signal or a failure; the process's exit code."""
     async with running(setup) as runtime:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, runtime.stop.set)
+        stop_on_signals(runtime)
         online = await _first(runtime.wait_online(), runtime.stop)
         if online is not None and not online:
             log.error("no bot could log in")

@@ -1,0 +1,221 @@
+"""`python run_all.py --local`: the program as in production, on a Discord stand-in on loopback, in a terminal.
+
+It chooses addresses, models and delays; everything else is what an owner runs. Tokens, channels and REDIS_URL of .env
+are not used, and data is kept apart under data/local/. An agent whose key is set uses its real model, the others speak
+with a scripted voice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import SecretStr
+from rich.console import Console
+
+from agent_commands import LOG_FORMAT, quiet_libraries
+from agent_config import AgentSettings, Settings
+from agent_coordinator.events import ConversationReport
+from agent_llm.model import Model
+from agent_local.discord import DiscordStandIn, World, routed_to, small_world
+from agent_local.summary import RunSummary
+from agent_local.terminal import Header, Names, Terminal
+from agent_local.voices import ScriptedVoice
+from agent_runtime import Runtime, Setup, cancel, provider_model, running, stop_on_signals
+
+CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
+PERSON = "you"
+LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
+UNLIMITED = 1_000_000  # scripted turns cost nothing
+LOG_FILE = "agentic-discord.log"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds: how long a scripted voice thinks, how long the coordinator waits between turns; rounds at most."""
+
+    thinking: tuple[float, float]
+    between_turns: tuple[float, float]
+    max_rounds: int
+
+
+WATCHING = Pace(thinking=(0.6, 1.8), between_turns=(1.0, 2.5), max_rounds=8)
+ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
+
+
+def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
+    """The process's exit code."""
+    return asyncio.run(_Local(settings, once=once, scripted=scripted).run())
+
+
+class _Local:
+    """One local session."""
+
+    def __init__(self, settings: Settings, *, once: bool, scripted: bool) -> None:
+        self.once = once
+        self.pace = ONCE if once else WATCHING
+        self.rng = random.Random()
+        self.console = Console(highlight=False)
+        self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.api_key is not None}
+        self.world = _world(settings)
+        self.settings = self._settings(settings)
+
+    def _settings(self, settings: Settings) -> Settings:
+        tokens = {name: SecretStr(_token(name)) for name in settings.agents}
+        guild = next(iter(self.world.guilds.values()))
+        return settings.with_(
+            agents={name: replace(agent, token=tokens[name]) for name, agent in settings.agents.items()},
+            guild_ids=(guild.id,),
+            channel_ids=(),
+            channel_theme_map={self.world.channel(name).id: name for name in CHANNELS},
+            priority_channels=(),
+            bot_ids=(),
+            bots_role_id=self.world.role("bots").id,
+            redis_url=None,
+            data_dir=settings.data_dir / "local",
+            schedule_min=0,
+            schedule_max=0,
+            fire_on_startup=False,
+            turn_delay_min=self.pace.between_turns[0],
+            turn_delay_max=self.pace.between_turns[1],
+            max_rounds=min(settings.max_rounds, self.pace.max_rounds),
+            agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
+            agent_max_daily=settings.agent_max_daily if self.paid else UNLIMITED,
+        )
+
+    def _model(self, agent: AgentSettings) -> Model:
+        if agent.name in self.paid:
+            return provider_model(self.paid[agent.name])
+        return ScriptedVoice(agent.name, rng=random.Random(self.rng.random()), delay=self._thinking_time)
+
+    def _thinking_time(self) -> float:
+        return self.rng.uniform(*self.pace.thinking)
+
+    async def run(self) -> int:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(_logging_to(self.settings.data_dir, self.settings.log_level))
+            server = await stack.enter_async_context(DiscordStandIn(self.world))
+            stack.enter_context(routed_to(server))
+            setup = Setup(
+                settings=self.settings,
+                agents=tuple(self.settings.agents),
+                make_model=self._model,
+                use_default_redis=False,
+                picture_origins=(server.api_base.split("/api")[0],),
+                rng=self.rng,
+            )
+            runtime = await stack.enter_async_context(running(setup))
+            stop_on_signals(runtime)
+            if not await runtime.wait_online():
+                print("It already runs in this folder: see the other terminal.", file=sys.stderr)
+                return 1
+            return await (self._hold_one(server, runtime) if self.once else self._watch(server, runtime))
+
+    async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
+        """--once: one conversation, shown as it happens, then the sum of it."""
+        reports: list[ConversationReport] = []
+        coordinator = runtime.coordinator
+        assert coordinator is not None
+
+        async def nothing_typed() -> AsyncGenerator[str]:
+            report = await coordinator.fire(self.world.channel(CHANNELS[0]).id)
+            reports.extend([report] if report is not None else [])
+            return
+            yield ""
+
+        await _first_of(self._terminal(server, runtime, nothing_typed()).run(), runtime.stop.wait())
+        names = {name: agent.display_name for name, agent in self.settings.agents.items()}
+        summary = RunSummary.of(reports, names)
+        self.console.print()
+        self.console.print(summary)
+        return 0 if summary.messages and not runtime.failed else 1
+
+    async def _watch(self, server: DiscordStandIn, runtime: Runtime) -> int:
+        """A conversation begins, and whoever sits at the terminal may join in."""
+        opening = runtime.start(self._open(runtime), "opening", essential=False)
+        terminal = self._terminal(server, runtime)
+        ending = await _first_of(terminal.run(), runtime.stop.wait())
+        if ending == "eof" and not sys.stdin.isatty():  # a script that typed all it had still wants to see the answers
+            server.subscribe(terminal.show)
+            await _first_of(asyncio.wait([opening]), runtime.stop.wait())
+        return 1 if runtime.failed else 0
+
+    async def _open(self, runtime: Runtime) -> None:
+        assert runtime.coordinator is not None
+        await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
+
+    def _terminal(self, server: DiscordStandIn, runtime: Runtime, lines: AsyncGenerator[str] | None = None) -> Terminal:
+        assert runtime.coordinator is not None
+        agents = self.settings.agents
+        ids = {name: self.world.app(name).user.id for name in agents}
+        users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
+        person = self.world.user(PERSON)
+        role = self.world.role("bots")
+        return Terminal(
+            self.console,
+            server,
+            names=Names(
+                channels={self.world.channel(name).id: name for name in CHANNELS},
+                users={**users, person.id: (PERSON, "bold white")},
+                roles={role.id: role.name},
+            ),
+            me=person.id,
+            fire=runtime.coordinator.fire,
+            mention_ids=ids,
+            themes=CHANNELS,
+            header=Header(self._voices(), str(self.settings.data_dir)),
+            lines=lines,
+        )
+
+    def _voices(self) -> Mapping[str, str | None]:
+        return {
+            agent.display_name: agent.model if name in self.paid else None
+            for name, agent in self.settings.agents.items()
+        }
+
+
+def _world(settings: Settings) -> World:
+    bots = {name: (agent.display_name, _token(name)) for name, agent in settings.agents.items()}
+    return small_world(bots, CHANNELS, (PERSON,))
+
+
+def _token(agent: str) -> str:
+    """What a bot logs in to the stand-in with; good for nothing else."""
+    return f"local-{agent}"
+
+
+async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
+    """The outcome of `work`, or None when `stop` came first."""
+    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop)
+    try:
+        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        await cancel([task, stopped])
+
+
+@contextmanager
+def _logging_to(folder: Path, level: str) -> Iterator[None]:
+    """The log goes into a file, so that it does not run through the conversation; warnings come to the terminal too."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = logging.FileHandler(folder / LOG_FILE, encoding="utf-8")
+    loud = logging.StreamHandler()
+    loud.setLevel(logging.WARNING)
+    for each in (handler, loud):
+        each.setFormatter(logging.Formatter(LOG_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler, loud], force=True)
+    quiet_libraries(level)
+    try:
+        yield
+    finally:
+        handler.close()
+        logging.getLogger().removeHandler(handler)
