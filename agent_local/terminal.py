@@ -11,8 +11,8 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -102,6 +102,7 @@ class Terminal:
         self._channel = channel if channel is not None else next(iter(names.channels))
         self._view = View(names, clock=clock, timezone=timezone)
         self._fires: set[asyncio.Task[None]] = set()
+        self._watched = False
 
     @property
     def channel(self) -> int:
@@ -109,21 +110,37 @@ class Terminal:
         return self._channel
 
     async def run(self) -> Ending:
-        """Shows the header, then events and typed lines as they come. Says how it ended."""
-        unsubscribe = self._stand_in.subscribe(self.show)
+        """Obeys typed lines as they come, and shows events meanwhile. Says how it ended."""
+        async with self.watching(), aclosing(self._lines or self._standard_input()) as lines:
+            async for line in lines:
+                wish = read_line(line, self._channel, self._vocabulary())
+                if isinstance(wish, Quit):
+                    return "quit"
+                if wish is not None:
+                    await self._obey(wish)
+        return "eof"
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Shows the header and then events, while it is entered; cancels conversations begun by `/fire` at its end.
+
+        Around `run()` it goes on showing what happens after the end of the input; alone it needs no input.
+        """
+        if self._watched:
+            yield
+            return
+        self._watched, unsubscribe = True, self._stand_in.subscribe(self.show)
         try:
             self._console.print(self._title())
-            async with aclosing(self._lines or self._standard_input()) as lines:
-                async for line in lines:
-                    wish = read_line(line, self._channel, self._vocabulary())
-                    if isinstance(wish, Quit):
-                        return "quit"
-                    if wish is not None:
-                        await self._obey(wish)
-            return "eof"
+            yield
         finally:
+            self._watched = False
             unsubscribe()
             await self._stop_fires()
+
+    async def fires_done(self) -> None:
+        """Waits until no conversation begun by `/fire` runs any more."""
+        await asyncio.gather(*self._fires)
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
         """Prints an event, where it is worth a line."""

@@ -299,6 +299,26 @@ async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> Non
     assert "secret" not in out.getvalue()
 
 
+async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> None:
+    stand_in, began, finish = FakeStandIn(), asyncio.Event(), asyncio.Event()
+
+    async def fire(channel_id: int | None, theme: str | None) -> object:
+        began.set()
+        await finish.wait()
+        return "report"
+
+    screen, out = terminal("/fire", stand_in=stand_in, fire=fire)
+    async with screen.watching():
+        assert await screen.run() == "eof"
+        await began.wait()
+        stand_in.callbacks[0]("MESSAGE_CREATE", message("later"))
+        finish.set()
+        await screen.fires_done()
+    assert stand_in.callbacks == []
+    assert out.getvalue().count("agentic-discord, local") == 1
+    assert "later" in out.getvalue()
+
+
 async def test_the_header_says_who_is_scripted_who_costs_and_how_to_talk() -> None:
     header = Header(voices={"Claude": None, "Grok": "xai/grok-4.7"}, data_dir="data/local")
     screen, out = terminal("/who", header=header)
