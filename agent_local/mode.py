@@ -11,18 +11,19 @@ import asyncio
 import logging
 import random
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import SecretStr
 from rich.console import Console
 
 from agent_commands import LOG_FORMAT, quiet_libraries
 from agent_config import AgentSettings, Settings
-from agent_coordinator.events import ConversationReport
+from agent_coordinator.events import ConversationEnded, Event
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.summary import RunSummary
@@ -35,6 +36,7 @@ PERSON = "you"
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
 UNLIMITED = 1_000_000  # scripted turns cost nothing
 LOG_FILE = "agentic-discord.log"
+LOG_BYTES = 2_000_000
 
 T = TypeVar("T")
 
@@ -122,38 +124,51 @@ class _Local:
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: one conversation, shown as it happens, then the sum of it."""
-        reports: list[ConversationReport] = []
-        coordinator = runtime.coordinator
-        assert coordinator is not None
-
-        async def nothing_typed() -> AsyncGenerator[str]:
-            report = await coordinator.fire(self.world.channel(CHANNELS[0]).id)
-            reports.extend([report] if report is not None else [])
-            return
-            yield ""
-
-        await _first_of(self._terminal(server, runtime, nothing_typed()).run(), runtime.stop.wait())
+        assert runtime.coordinator is not None
+        async with self._terminal(server, runtime).watching():
+            conversation = runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
+            report = await _first_of(conversation, runtime.stop.wait())
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
-        summary = RunSummary.of(reports, names)
+        summary = RunSummary.of([report] if report is not None else [], names)
         self.console.print()
         self.console.print(summary)
         return 0 if summary.messages and not runtime.failed else 1
 
     async def _watch(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """A conversation begins, and whoever sits at the terminal may join in."""
-        opening = runtime.start(self._open(runtime), "opening", essential=False)
         terminal = self._terminal(server, runtime)
-        ending = await _first_of(terminal.run(), runtime.stop.wait())
-        if ending == "eof" and not sys.stdin.isatty():  # a script that typed all it had still wants to see the answers
-            server.subscribe(terminal.show)
-            await _first_of(asyncio.wait([opening]), runtime.stop.wait())
+        async with terminal.watching():
+            self._give_hints(terminal, server, runtime)
+            opening = runtime.start(self._open(runtime), "opening", essential=False)
+            ending = await _first_of(terminal.run(), runtime.stop.wait())
+            if ending == "eof" and not sys.stdin.isatty():  # a script has typed all it had and wants to see the answers
+                await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.fires_done()), runtime.stop.wait())
         return 1 if runtime.failed else 0
+
+    def _give_hints(self, terminal: Terminal, server: DiscordStandIn, runtime: Runtime) -> None:
+        """Where a newcomer would wait for something that will not come, a line says what to do."""
+        assert runtime.coordinator is not None
+        engine, person = runtime.coordinator.engine, self.world.user(PERSON)
+
+        def when_over(event: Event) -> None:
+            if isinstance(event, ConversationEnded):
+                name = self.world.channel(event.report.channel_id).name
+                terminal.note(f"the conversation in #{name} is over; /fire starts another")
+
+        def when_nobody_is_called(event: str, data: Mapping[str, Any]) -> None:
+            if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
+                return
+            if not data["mentions"] and not data["mention_roles"] and int(data["channel_id"]) not in engine.holds.busy:
+                terminal.note("no conversation runs here: @claude calls a bot, /fire starts one")
+
+        engine.observers.append(when_over)
+        server.subscribe(when_nobody_is_called)
 
     async def _open(self, runtime: Runtime) -> None:
         assert runtime.coordinator is not None
         await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
 
-    def _terminal(self, server: DiscordStandIn, runtime: Runtime, lines: AsyncGenerator[str] | None = None) -> Terminal:
+    def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
         assert runtime.coordinator is not None
         agents = self.settings.agents
         ids = {name: self.world.app(name).user.id for name in agents}
@@ -173,7 +188,6 @@ class _Local:
             mention_ids=ids,
             themes=CHANNELS,
             header=Header(self._voices(), str(self.settings.data_dir)),
-            lines=lines,
         )
 
     def _voices(self) -> Mapping[str, str | None]:
@@ -206,8 +220,9 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
 @contextmanager
 def _logging_to(folder: Path, level: str) -> Iterator[None]:
     """The log goes into a file, so that it does not run through the conversation; warnings come to the terminal too."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = logging.FileHandler(folder / LOG_FILE, encoding="utf-8")
+    for each_folder in (folder.parent, folder):
+        each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
     loud = logging.StreamHandler()
     loud.setLevel(logging.WARNING)
     for each in (handler, loud):
