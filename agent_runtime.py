@@ -206,7 +206,13 @@ class Runtime:
             return
         bot = BotProcess(agent, self.house, lease, self.setup.make_model(agent))
         self.bots[agent.spec.name] = bot
-        self.start(bot.run(), agent.spec.name, essential=False)
+        self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._one_less)
+
+    def _one_less(self, _: asyncio.Task[None]) -> None:
+        """A bot that failed leaves the others running; without any there is nothing to run."""
+        if all(self._tasks[name].done() for name in self.bots) and not self.stop.is_set():
+            self.failed = True
+            self.stop.set()
 
     async def wait_online(self) -> set[str]:
         """Waits until every bot is online and subscribed, or has failed; the names of those online."""
@@ -329,11 +335,11 @@ async def serve(setup: Setup) -> int:
         stop_on_signals(runtime)
         online = await _first(runtime.wait_online(), runtime.stop)
         if online is not None and not online:
-            log.error("no bot could log in")
+            log.error("no bot could log in" if runtime.bots else "every bot already runs on this Redis")
             return 1
         runtime.start(_settle_down(runtime), "warm-up", essential=False)
         await runtime.stop.wait()
-        log.info("stopping")
+        log.info("no bot is left" if runtime.failed else "stopping")
         return 1 if runtime.failed else 0
 
 
