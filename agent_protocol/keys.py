@@ -8,6 +8,7 @@ from __future__ import annotations
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"
+COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 
 def instructions(agent: str) -> str:

@@ -1,0 +1,14 @@
+"""`python run_all.py --check`: is this set-up ready to start? Asks Discord, the providers and Redis, and posts nothing.
+
+    run.py          every check side by side, each within its time, one that breaks stops no other
+    bots.py         a bot's token, intents, servers, channels; look.py reads them, permissions.py knows what is needed
+    model_keys.py   API keys and models
+    machine.py      Redis, the data folder, the clock
+    report.py       findings.py as a table or lines
+
+It differs from a start in what it leaves out: no gateway connection, no lease, no message.
+"""
+
+from agent_check.run import run_check
+
+__all__ = ["run_check"]

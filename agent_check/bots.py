@@ -1,0 +1,150 @@
+"""One bot on Discord: its token, its application, the guilds and channels it is meant for, and what bots share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import discord
+from discord.http import HTTPClient
+
+from agent_check.findings import Findings, Section
+from agent_check.look import BotView, ChannelView, Json, discord_http, look_around
+from agent_check.permissions import NEEDED, WELCOME, invite_link, missing
+from agent_config import AgentSettings, Settings
+
+TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
+# Bots in fewer than a hundred servers have the "limited" one: the same switch of the portal.
+# https://discord.com/developers/docs/resources/application#application-object-application-flags
+MESSAGE_CONTENT = 1 << 18 | 1 << 19
+PORTAL = "discord.com/developers/applications"
+
+
+async def check_bot(agent: AgentSettings, settings: Settings, section: Section) -> BotView | None:
+    """Fills the section; what the bot sees, None where it cannot log in. Raises what Discord and the network raise."""
+    assert agent.token is not None
+    found = section.findings
+    async with discord_http() as http:
+        try:
+            me: Json = await http.static_login(agent.token.get_secret_value())
+        except discord.LoginFailure:
+            advice = f"{PORTAL}, Bot, Reset Token; put the new one into {agent.spec.token_setting}"
+            found.wrong("token", "Discord refuses it", advice)
+            return None
+        found.ok("token", f"logs in as {me['username']}")
+        await _check_application(http, settings, section)
+        view = await look_around(http, me, settings.channels, settings.guild_ids)
+    guild_findings(view, settings, found)
+    channel_findings(view, settings, found)
+    return view
+
+
+async def _check_application(http: HTTPClient, settings: Settings, section: Section) -> None:
+    application: Json = await http.application_info()
+    only_guild = settings.guild_ids[0] if len(settings.guild_ids) == 1 else None
+    section.link = invite_link(int(application["id"]), only_guild)
+    if int(application.get("flags") or 0) & MESSAGE_CONTENT:
+        section.findings.ok("intents", "Message Content is on")
+    else:
+        advice = f"{PORTAL}, Bot, switch on Message Content Intent"
+        section.findings.wrong("intents", "Message Content is off", advice)
+    if application.get("bot_require_code_grant"):
+        section.findings.warn(
+            "invite link", "asks for an OAuth2 code grant", f"{PORTAL}, Bot, switch off Requires OAuth2 Code Grant"
+        )
+
+
+def guild_findings(view: BotView, settings: Settings, found: Findings) -> None:
+    """Is the bot a member of every guild of GUILD_IDS?"""
+    for guild_id in settings.guild_ids:
+        if guild_id not in view.guilds:
+            found.wrong(f"server {guild_id}", "the bot is not in it", "open its invite link above, or mend GUILD_IDS")
+    if view.guilds:
+        found.ok("servers", ", ".join(guild.name for guild in view.guilds.values()))
+
+
+def channel_findings(view: BotView, settings: Settings, found: Findings) -> None:
+    """Every channel with something wrong has lines of its own, the others share one."""
+    fine = []
+    for channel_id in settings.channels:
+        channel = view.channels.get(channel_id)
+        before = len(found)
+        if channel is None:
+            _absent(view, channel_id, found)
+        elif not _out_of_place(channel, settings, found):
+            _lacking(channel, view.bits_in(channel), found)
+        if channel is not None and len(found) == before:
+            fine.append(f"#{channel.name}")
+    if fine:
+        found.ok("channels", ", ".join(fine))
+
+
+def _absent(view: BotView, channel_id: int, found: Findings) -> None:
+    if channel_id in view.unknown:
+        advice = "mend the id in AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
+        found.wrong(f"channel {channel_id}", "there is no such channel", advice)
+    else:
+        advice = "invite it to that server, or give it View Channels there"
+        found.wrong(f"channel {channel_id}", "the bot cannot see it", advice)
+
+
+def _out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> bool:
+    if channel.guild_id is None or channel.kind not in TEXT_CHANNELS:
+        kind = discord.ChannelType(channel.kind).name.replace("_", " ") if _known(channel.kind) else "other"
+        found.wrong(f"#{channel.name}", f"not a text channel ({kind})", f"name a text channel instead of {channel.id}")
+        return True
+    if settings.guild_ids and channel.guild_id not in settings.guild_ids:
+        advice = f"add {channel.guild_id} to GUILD_IDS, or leave the channel out"
+        found.wrong(f"#{channel.name}", "not in a server of GUILD_IDS", advice)
+        return True
+    return False
+
+
+def _known(kind: int) -> bool:
+    return kind in {one.value for one in discord.ChannelType}
+
+
+def _lacking(channel: ChannelView, bits: int, found: Findings) -> None:
+    if needed := missing(bits, NEEDED):
+        advice = "allow its role this, in the server or in the channel"
+        found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
+    if welcome := missing(bits, WELCOME):
+        advice = "allow its role this, where wanted"
+        found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
+
+
+# --- between the bots -----------------------------------------------------------------------------------------------
+
+
+def doubled_identities(views: Mapping[str, BotView], sections: Mapping[str, Section]) -> None:
+    """Two tokens of one application are one bot that would answer itself."""
+    for name, view in views.items():
+        twins = [
+            sections[other].title for other, seen in views.items() if other != name and seen.user_id == view.user_id
+        ]
+        if twins:
+            advice = "give each bot an application of its own, with its own token"
+            sections[name].findings.wrong("identity", f"the same bot as {', '.join(twins)}", advice)
+
+
+def listed_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, Section]) -> list[int]:
+    """Warns of bots that BOT_IDS lacks; the ids in it that are no bot's."""
+    if not settings.bot_ids:
+        return []
+    for name, view in views.items():
+        if view.user_id not in settings.bot_ids:
+            advice = f"add {view.user_id} to BOT_IDS"
+            sections[name].findings.warn("BOT_IDS", "does not list this bot", advice)
+    return [bot_id for bot_id in settings.bot_ids if bot_id not in {view.user_id for view in views.values()}]
+
+
+def role_findings(views: Mapping[str, BotView], role_id: int, found: Findings) -> None:
+    """The role whose mention calls all bots: it must be there, and people must be able to mention it."""
+    guilds = {guild.id: guild for view in views.values() for guild in view.guilds.values()}
+    roles = [guild.roles[role_id] for guild in guilds.values() if role_id in guild.roles]
+    if not roles:
+        found.warn("BOTS_ROLE_ID", "no server of the bots has this role", "mend the id, or leave it empty")
+    elif not roles[0].mentionable:
+        advice = "Server Settings, Roles: allow anyone to mention it"
+        found.warn("BOTS_ROLE_ID", f"not everyone may mention @{roles[0].name}", advice)
+    else:
+        found.ok("BOTS_ROLE_ID", f"@{roles[0].name}")

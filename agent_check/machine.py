@@ -1,0 +1,74 @@
+"""What does not depend on a bot: Redis, the data folder, the clock."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from datetime import datetime
+
+from agent_check.findings import Findings
+from agent_config import Settings
+from agent_protocol import keys
+from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.embedded import RedisPlace, locate_redis
+from agent_protocol.redis_binary import OLDEST
+
+# Writing, publishing and scripts at once: what the program does there.
+_TRY = """
+redis.call('set', KEYS[1], 'ok', 'EX', 10)
+redis.call('publish', KEYS[1], 'ok')
+return redis.call('del', KEYS[1])
+"""
+
+
+async def check_redis(settings: Settings, found: Findings, *, use_default_redis: bool) -> None:
+    """Opens Redis as a start would: a private server is started and stopped, or joined where one runs."""
+    try:
+        async with (
+            locate_redis(settings.redis_url, settings.data_dir, use_default_port=use_default_redis) as place,
+            RedisLink(place.address) as link,
+        ):
+            await _check_server(place, link, found, _whence(settings))
+    except RedisAway as away:
+        advice = "start that server, or mend REDIS_URL" if settings.redis_url else "look into its log"
+        found.wrong("Redis", f"cannot be used: {away}", advice)
+
+
+def _whence(settings: Settings) -> str:
+    return "" if settings.redis_url else " (REDIS_URL is not set)"
+
+
+async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, whence: str) -> None:
+    await link.script(_TRY, [keys.COORDINATOR_CHECK])
+    if not isinstance(place.address, str):
+        found.warn("Redis", place.description, "install redis-server or valkey, or set REDIS_URL")
+        return
+    told = await link.call(lambda redis: redis.info("server"))
+    version = str(told.get("redis_version", "0"))
+    if _numbers(version) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        found.wrong("Redis", f"{place.description} is version {version}", f"{oldest} or newer is needed")
+    else:
+        found.ok("Redis", f"{place.description}, version {version}{whence}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+
+
+def check_data_folder(settings: Settings, found: Findings) -> None:
+    """Made where it is missing, as a start would."""
+    folder = settings.data_dir
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            found.ok("data folder", f"{folder} can be written")
+    except OSError as error:
+        found.wrong("data folder", f"{folder}: {error.strerror or type(error).__name__}", "mend it, or set DATA_DIR")
+
+
+def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:
+    """Only shown: whether the zone is the owner's, the owner sees by the time."""
+    now = datetime.fromtimestamp(clock(), settings.timezone)
+    hours = f"conversations from {settings.active_start} to {settings.active_end} h"
+    found.ok("time zone", f"{settings.timezone.key or 'of this machine'}, now {now:%H:%M}; {hours}")

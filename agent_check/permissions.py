@@ -1,0 +1,84 @@
+"""The permissions that a bot needs, defined once: what its invite link asks for is what is looked for in each channel.
+
+What a member may do in a channel is computed as Discord documents it: @everyone and roles, then the channel's
+overwrites for @everyone, for the member's roles, for the member.
+https://discord.com/developers/docs/topics/permissions#permission-hierarchy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from types import MappingProxyType
+
+import discord
+
+NEEDED: Mapping[str, discord.Permissions] = MappingProxyType(
+    {
+        "View Channels": discord.Permissions(view_channel=True),
+        "Send Messages": discord.Permissions(send_messages=True),
+        "Send Messages in Threads": discord.Permissions(send_messages_in_threads=True),
+        "Read Message History": discord.Permissions(read_message_history=True),
+        "Add Reactions": discord.Permissions(add_reactions=True),
+        "Attach Files": discord.Permissions(attach_files=True),
+        "Embed Links": discord.Permissions(embed_links=True),
+    }
+)
+WELCOME: Mapping[str, discord.Permissions] = MappingProxyType(
+    {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
+)
+"""Without these a bot still does all its work."""
+
+SCOPES = ("bot", "applications.commands")
+
+_ADMINISTRATOR = discord.Permissions(administrator=True).value
+_ALL = discord.Permissions.all().value
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """A channel's exception for a role or a member: the bits it allows and denies."""
+
+    allow: int
+    deny: int
+
+
+def invite_link(client_id: int, guild_id: int | None = None) -> str:
+    """The address where the owner of a server adds the bot, with that server chosen already where it is known."""
+    wanted = discord.Permissions.none()
+    for permission in (*NEEDED.values(), *WELCOME.values()):
+        wanted |= permission
+    if guild_id is None:
+        return discord.utils.oauth_url(client_id, permissions=wanted, scopes=SCOPES)
+    return discord.utils.oauth_url(client_id, permissions=wanted, scopes=SCOPES, guild=discord.Object(guild_id))
+
+
+def guild_bits(role_bits: Iterable[int], *, is_owner: bool = False) -> int:
+    """What @everyone's and a member's roles give, before any channel is looked at."""
+    bits = _any(role_bits)
+    return _ALL if is_owner or bits & _ADMINISTRATOR else bits
+
+
+def channel_bits(
+    bits: int, overwrites: Mapping[int, Overwrite], *, guild_id: int, role_ids: Collection[int], user_id: int
+) -> int:
+    """What is left of a member's `bits` in a channel. @everyone's overwrite has the guild's id."""
+    if bits & _ADMINISTRATOR:
+        return bits
+    roles = [overwrites[role] for role in role_ids if role in overwrites]
+    together = Overwrite(_any(role.allow for role in roles), _any(role.deny for role in roles))
+    for step in (overwrites.get(guild_id), together, overwrites.get(user_id)):
+        if step is not None:
+            bits = bits & ~step.deny | step.allow
+    return bits
+
+
+def missing(bits: int, wanted: Mapping[str, discord.Permissions]) -> list[str]:
+    """The names of what is wanted and not there."""
+    return [name for name, permission in wanted.items() if bits & permission.value != permission.value]
+
+
+def _any(bits: Iterable[int]) -> int:
+    return reduce(or_, bits, 0)

@@ -1,0 +1,110 @@
+"""The report on a terminal, as a table, and elsewhere, as plain lines. Names come from strangers, errors from
+libraries: before anything is shown, known secrets and control characters are taken out, here and for all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from urllib.parse import unquote, urlsplit
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agent_check.findings import Finding, Level, Section
+from agent_config import Settings
+
+_MARKS = {Level.OK: "✓", Level.NOTE: "–", Level.WARNING: "!", Level.WRONG: "✗"}
+_PLAIN_MARKS = {Level.OK: "ok", Level.NOTE: "-", Level.WARNING: "!", Level.WRONG: "X"}
+_COLOURS = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.WRONG: "bold red"}
+_HIDDEN = "***"
+
+
+def secrets_of(settings: Settings) -> list[str]:
+    """Everything in the settings that must not be shown, the longest first."""
+    secrets = {secret.get_secret_value() for a in settings.agents.values() for secret in (a.token, a.api_key) if secret}
+    for address in (settings.redis_url, *(agent.base_url for agent in settings.agents.values())):
+        password = urlsplit(address).password if address else None
+        if password:
+            secrets |= {password, unquote(password)}
+    return sorted(secrets, key=len, reverse=True)
+
+
+def show(sections: Sequence[Section], console: Console, secrets: Collection[str]) -> None:
+    """Invite links, findings by section, one line of summary."""
+    printer = _Printer(console, secrets)
+    printer.links(sections)
+    if console.is_terminal:
+        printer.table(sections)
+    else:
+        printer.lines(sections)
+    printer.line(summary(sections, printer.marks))
+
+
+def summary(sections: Sequence[Section], marks: Mapping[Level, str] = _MARKS) -> str:
+    """How many of each, and what it comes to."""
+    counts = Counter(finding.level for section in sections for finding in section.findings)
+    shown = (Level.OK, Level.WARNING, Level.WRONG)
+    told = ", ".join(f"{counts[level]} {marks[level]}" for level in shown if counts[level])
+    verdict = "not ready to start" if counts[Level.WRONG] else "ready to start"
+    return f"{verdict.capitalize()}: {told}. Nothing was posted."
+
+
+class _Printer:
+    def __init__(self, console: Console, secrets: Collection[str]) -> None:
+        self._console, self._secrets = console, secrets
+        self.marks = _MARKS if _can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
+
+    def links(self, sections: Sequence[Section]) -> None:
+        linked = [section for section in sections if section.link]
+        if linked:
+            self.line("Invite links (open one to add the bot to a server, or to give it the permissions it lacks):")
+        for section in linked:
+            self.line(f"  {section.title}: {section.link}")
+        if linked:
+            self.line("")
+
+    def table(self, sections: Sequence[Section]) -> None:
+        table = Table(show_edge=False, pad_edge=False)
+        for heading in ("", "Check", "Found", "What to do"):
+            table.add_column(heading, overflow="fold")
+        for section in sections:
+            table.add_section()
+            table.add_row("", Text(self._clean(section.title), style="bold"))
+            for finding in section.findings:
+                table.add_row(*self._cells(finding))
+        self._console.print(table)
+
+    def _cells(self, finding: Finding) -> Iterator[Text]:
+        colour = _COLOURS[finding.level]
+        yield Text(self.marks[finding.level], style=colour)
+        yield Text(self._clean(finding.subject))
+        yield Text(self._clean(finding.text), style="" if finding.level is Level.OK else colour)
+        yield Text(self._clean(finding.advice))
+
+    def lines(self, sections: Sequence[Section]) -> None:
+        for section in sections:
+            self.line(section.title)
+            for finding in section.findings:
+                advice = f". To do: {finding.advice}" if finding.advice else ""
+                self.line(f"  {self.marks[finding.level]} {finding.subject}: {finding.text}{advice}")
+
+    def line(self, text: str) -> None:
+        """Never wrapped: links must stay whole."""
+        self._console.print(Text(self._clean(text)), soft_wrap=True)
+
+    def _clean(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, _HIDDEN)
+        text = "".join(char if char.isprintable() else " " for char in text)
+        encoding = self._console.encoding
+        return text if _can_show(text, encoding) else text.encode(encoding, "replace").decode(encoding)
+
+
+def _can_show(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

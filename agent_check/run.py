@@ -1,0 +1,114 @@
+"""The bots' checks side by side, each within its time; one that breaks is a finding of its own and stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import aiohttp
+import discord
+from rich.console import Console
+
+from agent_check import bots, machine, report
+from agent_check.findings import Findings, Level, Section
+from agent_check.look import BotView
+from agent_check.model_keys import check_key
+from agent_config import AgentSettings, Settings
+
+T = TypeVar("T")
+
+SECONDS = 30.0  # for each check; py-cord's own retries would take longer
+
+
+async def run_check(
+    settings: Settings,
+    *,
+    console: Console | None = None,
+    seconds: float = SECONDS,
+    use_default_redis: bool = True,
+    clock: Callable[[], float] = time.time,
+) -> int:
+    """Prints the report; 0 when nothing is wrong, else 1. Each check has `seconds`."""
+    with _quiet():
+        sections = await check_all(settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock)
+    report.show(sections, console or Console(), report.secrets_of(settings))
+    return int(any(finding.level is Level.WRONG for section in sections for finding in section.findings))
+
+
+async def check_all(
+    settings: Settings, *, seconds: float, use_default_redis: bool, clock: Callable[[], float]
+) -> Sequence[Section]:
+    """A section for each agent and one for what they share."""
+    sections = {name: Section(agent.display_name) for name, agent in settings.agents.items()}
+    shared = Section("Shared")
+    if not any(agent.token for agent in settings.agents.values()):
+        names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+        shared.findings.wrong("tokens", "no bot has one", f"set at least one of {names}")
+    if not settings.channels:
+        advice = "set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
+        shared.findings.wrong("channels", "none is named: the bots would speak nowhere", advice)
+    machine.check_clock(settings, shared.findings, clock)
+    machine.check_data_folder(settings, shared.findings)
+    # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.
+    redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
+    await _guarded(redis, shared.findings, "Redis", seconds)
+    looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in settings.agents.items()]
+    seen = await asyncio.gather(*looks)
+    views = {name: view for name, view in zip(settings.agents, seen, strict=True) if view is not None}
+    _compare(views, settings, sections, shared.findings)
+    return [*sections.values(), shared]
+
+
+async def _check_agent(agent: AgentSettings, settings: Settings, section: Section, seconds: float) -> BotView | None:
+    if agent.token is None:
+        section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to have this bot")
+        return None
+    key = Findings()
+    view, _ = await asyncio.gather(
+        _guarded(bots.check_bot(agent, settings, section), section.findings, "Discord", seconds),
+        _guarded(check_key(agent, key), key, "key", seconds),
+    )
+    section.findings.extend(key)
+    return view
+
+
+def _compare(views: dict[str, BotView], settings: Settings, sections: dict[str, Section], shared: Findings) -> None:
+    """What is seen only from all bots together."""
+    bots.doubled_identities(views, sections)
+    strays = bots.listed_ids(views, settings, sections)
+    if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
+        shared.warn("BOT_IDS", f"of no bot here: {', '.join(map(str, strays))}", "take them out of BOT_IDS")
+    if settings.bots_role_id is not None and views:
+        bots.role_findings(views, settings.bots_role_id, shared)
+
+
+async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: float) -> T | None:
+    """The outermost edge of a check: whatever it raises becomes a finding."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await check
+    except TimeoutError:
+        found.wrong(subject, f"no answer within {seconds:g} s", "check the network, then check again")
+    except discord.HTTPException as error:
+        found.wrong(subject, f"answers {error.status}", "check again later")
+    except (aiohttp.ClientError, OSError) as error:
+        found.wrong(subject, f"cannot be reached ({type(error).__name__})", "check the network, then check again")
+    except Exception as error:
+        found.wrong(subject, f"{type(error).__name__}: {error}"[:200], "mend what this names, then check again")
+    return None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What libraries would log is in the report; with LOG_LEVEL=DEBUG it is shown all the same."""
+    before = logging.root.manager.disable
+    if not logging.getLogger().isEnabledFor(logging.DEBUG):
+        logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
