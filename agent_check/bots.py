@@ -105,10 +105,10 @@ def _known(kind: int) -> bool:
 
 def _lacking(channel: ChannelView, bits: int, found: Findings) -> None:
     if needed := missing(bits, NEEDED):
-        advice = "allow its role this, in the server or in the channel"
+        advice = "give its role these permissions, in the server or in the channel"
         found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
     if welcome := missing(bits, WELCOME):
-        advice = "allow its role this, where wanted"
+        advice = "give its role this permission, where you want it"
         found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
 
 

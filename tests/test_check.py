@@ -1,0 +1,272 @@
+"""`--check` against the Discord stand-in, the model server and a real Redis, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from pathlib import Path
+
+import discord
+import pytest
+from check_doubles import EMOJIS, KEYS, TOKENS, stage
+from redis_server import redis_binary
+from rich.console import Console
+
+from agent_check.findings import Findings
+from agent_check.run import _guarded
+from agent_config import AGENTS
+from agent_local.discord import Channel, Fault, Overwrite, worlds
+
+EMBED_LINKS = discord.Permissions(embed_links=True).value
+VIEW_CHANNEL = discord.Permissions(view_channel=True).value
+
+
+async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        assert await set_up.check() == 0
+        assert set_up.lines("✗", "!", "–") == []
+        for name, spec in AGENTS.items():
+            told = set_up.section(spec.display_name)
+            assert "Message Content is on" in told
+            assert "#debate, #memes" in told
+            assert f"{spec.key_setting} is accepted" in told
+            link = f"client_id={set_up.world.app(name).id}&scope=bot+applications.commands&permissions=274878286912"
+            assert f"{link}&guild_id={set_up.world.guild.id}\n" in set_up.printed
+        assert "version" in set_up.section("Shared")
+        assert set_up.printed.splitlines()[-1].startswith("Ready to start")
+        assert {request.method for request in set_up.discord.requests} == {"GET"}
+        assert set_up.discord.counts["GET /gateway/bot"] == 0
+        assert set_up.discord.unknown_requests == []
+        assert all(not channel.messages for channel in set_up.world.channels())
+
+
+async def test_a_wrong_token_is_named_and_the_other_bots_are_checked(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["BOT_TOKEN_CLAUDE"] = "canary-token-of-nobody"
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert wrong.startswith("✗ token: Discord refuses it")
+        assert "BOT_TOKEN_CLAUDE" in wrong
+        assert wrong in set_up.section("Claude")
+        assert "#debate, #memes" in set_up.section("Grok")
+
+
+async def test_an_intent_that_is_off_is_named_for_its_bot_alone(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.world.app("gemini").message_content = False
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert "Message Content is off" in wrong
+        assert wrong in set_up.section("Gemini")
+
+
+async def test_a_permission_that_is_missing_in_one_channel_is_named_there(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        _deny(set_up.world.channel("debate"), set_up.world.app("grok").user.id, EMBED_LINKS)
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert wrong.startswith("✗ #debate: missing: Embed Links.")
+        assert "channels: #memes" in set_up.section("Grok")
+
+
+async def test_a_channel_that_a_bot_may_not_view_is_named_with_all_that_is_missing(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        _deny(set_up.world.channel("memes"), set_up.world.app("claude").user.id, VIEW_CHANNEL | EMBED_LINKS)
+        assert await set_up.check() == 1
+        assert [line.partition(".")[0] for line in set_up.lines("✗")] == [
+            "✗ #memes: missing: View Channels, Embed Links"
+        ]
+
+
+async def test_a_permission_that_a_bot_can_do_without_is_a_warning(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        _deny(set_up.world.channel("memes"), set_up.world.app("claude").user.id, EMOJIS)
+        assert await set_up.check() == 0
+        assert "missing: Use External Emojis" in set_up.lines("!")[0]
+
+
+async def test_channels_that_are_not_there_or_not_where_they_should_be_are_named(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        world = set_up.world
+        elsewhere = worlds.add_guild(world, "Elsewhere", world.user("you"))
+        worlds.invite(world, elsewhere, world.app("grok"))
+        strange, voice = (
+            worlds.add_channel(world, elsewhere, "strange"),
+            worlds.add_channel(world, world.guild, "radio"),
+        )
+        voice.type = discord.ChannelType.voice.value
+        set_up.environ["AGENT_CHANNEL_IDS"] = f"{world.channel('debate').id},1234,{strange.id},{voice.id}"
+        assert await set_up.check() == 1
+        grok, claude = set_up.section("Grok"), set_up.section("Claude")
+        assert "✗ channel 1234: there is no such channel" in grok
+        assert "✗ #strange: not in a server of GUILD_IDS" in grok
+        assert "✗ #radio: not a text channel (voice)" in grok
+        assert "✓ channels: #debate\n" in grok
+        assert f"✗ channel {strange.id}: the bot cannot see it" in claude
+
+
+async def test_a_bot_that_is_not_in_the_server_is_pointed_to_its_invite_link(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        del set_up.world.guild.members[set_up.world.app("chatgpt").user.id]
+        assert await set_up.check() == 1
+        told = set_up.section("ChatGPT")
+        assert f"✗ server {set_up.world.guild.id}: the bot is not in it" in told
+        assert "✗" not in set_up.section("Claude")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+async def test_a_refused_key_and_an_unknown_model_are_named(tmp_path: Path, name: str) -> None:
+    async with stage(tmp_path) as set_up:
+        spec = AGENTS[name]
+        set_up.environ[spec.key_setting] = "canary-key-of-nobody"
+        assert await set_up.check() == 1
+        assert [line.partition(".")[0] for line in set_up.lines("✗")] == ["✗ key: the API key was refused (401)"]
+        set_up.environ[spec.key_setting] = KEYS[name]
+        set_up.environ[spec.model_setting] = "model-of-nobody"
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert wrong.startswith("✗ model: model-of-nobody is not known")
+        assert spec.model_setting in wrong
+        assert f"{spec.key_setting} is accepted" in set_up.section(spec.display_name)
+
+
+async def test_an_unknown_picture_model_is_a_warning(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["GEMINI_IMAGE_MODEL"] = "painter-of-nobody"
+        assert await set_up.check() == 0
+        (warning,) = set_up.lines("!")
+        assert warning.startswith("! picture model: painter-of-nobody is not known")
+
+
+async def test_a_bot_without_a_key_is_wrong_and_one_without_a_token_is_not_set_up(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        del set_up.environ["OPENAI_API_KEY"], set_up.environ["BOT_TOKEN_GROK"]
+        set_up.environ["BOT_IDS"] = ""
+        assert await set_up.check() == 1
+        assert [line.partition(".")[0] for line in set_up.lines("✗")] == ["✗ key: OPENAI_API_KEY is not set"]
+        assert "– token: not set up" in set_up.section("Grok")
+
+
+async def test_a_set_up_without_any_token_is_wrong(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        for spec in AGENTS.values():
+            del set_up.environ[spec.token_setting]
+        assert await set_up.check() == 1
+        assert "✗ tokens: no bot has one" in set_up.section("Shared")
+        assert set_up.discord.requests == []
+
+
+async def test_two_tokens_of_one_bot_are_found_out(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.world.app("claude").user = set_up.world.app("grok").user
+        assert await set_up.check() == 1
+        assert "✗ identity: the same bot as Grok" in set_up.section("Claude")
+        assert "✗ identity: the same bot as Claude" in set_up.section("Grok")
+
+
+async def test_ids_and_a_role_that_do_not_fit_are_warnings(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["BOT_IDS"] = set_up.environ["BOT_IDS"].replace(str(set_up.world.app("grok").user.id), "4321")
+        set_up.world.role("bots").mentionable = False
+        assert await set_up.check() == 0
+        assert "! BOT_IDS: does not list this bot" in set_up.section("Grok")
+        assert "! BOT_IDS: of no bot here: 4321" in set_up.section("Shared")
+        assert "! BOTS_ROLE_ID: not everyone may mention @bots" in set_up.section("Shared")
+        set_up.environ["BOTS_ROLE_ID"] = "1234"
+        assert await set_up.check() == 0
+        assert "! BOTS_ROLE_ID: no server of the bots has this role" in set_up.section("Shared")
+
+
+async def test_a_redis_that_cannot_be_reached_is_wrong_and_no_password_is_shown(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["REDIS_URL"] = "redis://user:canary%21password@127.0.0.1:1/0"
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert wrong.startswith("✗ Redis: cannot be used")
+        assert "canary" not in set_up.printed
+
+
+async def test_without_an_address_the_check_says_which_redis_a_start_would_use(tmp_path: Path) -> None:
+    redis_binary()
+    async with stage(tmp_path) as set_up:
+        del set_up.environ["REDIS_URL"]
+        assert await set_up.check() == 0
+        assert f"private Redis under {tmp_path / 'data'}" in set_up.section("Shared")
+        assert "REDIS_URL is not set" in set_up.section("Shared")
+
+
+async def test_a_data_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    async with stage(tmp_path) as set_up:
+        set_up.environ["DATA_DIR"] = str(tmp_path / "file" / "data")
+        assert await set_up.check() == 1
+        assert "✗ data folder" in set_up.lines("✗")[0]
+
+
+async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.discord.faults.add(Fault(bot="gemini", path="/channels/", cut=True, times=None))
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert wrong.startswith("✗ Discord: cannot be reached")
+        assert "Message Content is on" in set_up.section("Gemini")
+        assert "GEMINI_API_KEY is accepted" in set_up.section("Gemini")
+
+
+async def test_a_check_that_hangs_or_breaks_becomes_a_finding() -> None:
+    async def breaks() -> None:
+        raise LookupError("what it says")
+
+    found = Findings()
+    await _guarded(asyncio.Event().wait(), found, "Discord", 0.0)
+    await _guarded(breaks(), found, "Redis", 1.0)
+    assert [one.text for one in found] == ["no answer within 0 s", "LookupError: what it says"]
+
+
+async def test_no_secret_is_shown_whatever_is_wrong(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["XAI_API_KEY"] = set_up.environ["GEMINI_API_KEY"] = "canary-key-refused"
+        set_up.environ["BOT_TOKEN_CLAUDE"] = "canary-token-refused"
+        set_up.environ["REDIS_URL"] = "redis://:canary-password@127.0.0.1:1"
+        set_up.world.guild.name = f"Guild {TOKENS['grok']}"
+        set_up.world.channel("debate").name = f"\x1b[31m{KEYS['claude']}"
+        for console in (Console(file=io.StringIO(), width=200), _terminal()):
+            assert await set_up.check(console) == 1
+            assert "canary" not in set_up.printed
+            assert "\x1b[31m*" not in set_up.printed
+
+
+async def test_a_terminal_gets_a_table_with_links_in_one_piece(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.world.app("gemini").message_content = False
+        assert await set_up.check(_terminal(width=60)) == 1
+        assert "✗" in set_up.printed
+        assert "What to do" in set_up.printed
+        link = f"?client_id={set_up.world.app('grok').id}&scope=bot+applications.commands&permissions="
+        assert link in set_up.printed
+
+
+class _AsciiFile(io.StringIO):
+    """As strict as a stream of a terminal without UTF-8."""
+
+    encoding = "ascii"
+
+    def write(self, text: str) -> int:
+        return super().write(text.encode("ascii").decode())
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+async def test_where_the_marks_cannot_be_shown_there_are_others(tmp_path: Path, is_terminal: bool) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.world.guild.name = "Tafelrunde ✓"
+        assert await set_up.check(Console(file=_AsciiFile(), width=200, force_terminal=is_terminal)) == 0
+        assert "Tafelrunde ?" in set_up.printed
+        assert set_up.printed.splitlines()[-1].startswith("Ready to start")
+
+
+def _terminal(width: int = 120) -> Console:
+    return Console(file=io.StringIO(), width=width, force_terminal=True)
+
+
+def _deny(channel: Channel, user_id: int, bits: int) -> None:
+    channel.overwrites[user_id] = Overwrite(user_id, 1, deny=bits)
