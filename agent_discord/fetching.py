@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import discord
 
 from agent_discord.convert import to_entry
+from agent_discord.gate import REQUEST_ERRORS
 from agent_discord.transcript import Transcript, Transcripts
 
 HISTORY_LIMIT = 400  # messages read of each channel
@@ -82,7 +83,7 @@ class Fetcher:
         transcript = self._transcripts.of(channel_id)
         try:
             await self._read_pages(transcript, reader)
-        except (discord.HTTPException, OSError, TimeoutError) as error:
+        except REQUEST_ERRORS as error:
             self._not_before[channel_id] = asyncio.get_running_loop().time() + RETRY_AFTER
             kind = f"HTTP {error.status}" if isinstance(error, discord.HTTPException) else type(error).__name__
             log.warning("history of channel %d could not be read (%s); going on with what is known", channel_id, kind)
@@ -90,11 +91,10 @@ class Fetcher:
             transcript.whole = True
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> None:
-        known_from = transcript.newest  # what came before this start is what a gap may be in
         before: int | None = None
         for _ in range(HISTORY_LIMIT // PAGE):
             page = await asyncio.wait_for(reader(PAGE, before), PAGE_TIMEOUT)
-            joined = any(message.id in transcript and message.id <= known_from for message in page)
+            joined = any(message.id in transcript and message.id <= transcript.gap_after for message in page)
             for message in page:
                 entry = to_entry(message, self._transcripts.directory)
                 if entry is not None:

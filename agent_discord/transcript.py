@@ -51,6 +51,7 @@ class Transcript:
         self.channel_id = channel_id
         self.whole = False
         self.was_whole = False  # a gap at the end is all that is missing
+        self.gap_after = 0  # the newest message before that gap
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
         self._tallies: dict[int, dict[str, _Tally]] = {}
@@ -73,7 +74,8 @@ class Transcript:
 
     def note_gap(self) -> None:
         """Messages may have come that nobody here heard of."""
-        self.was_whole = self.was_whole or self.whole
+        if self.whole:
+            self.was_whole, self.gap_after = True, self.newest
         self.whole = False
 
     def get(self, message_id: int) -> Entry | None:
