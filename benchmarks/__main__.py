@@ -1,0 +1,92 @@
+"""python -m benchmarks [--only name,...] [--quick] [--seconds N] [--json FILE] [--profile FOLDER]
+
+Numbers are reported, not asserted: the exit code is 0 unless something broke.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped,unused-ignore]
+from rich.console import Console
+
+from benchmarks.measures import MEASURES
+from benchmarks.processes import Broken
+from benchmarks.stage import Bench, NotHere
+from benchmarks.table import Row, render
+
+WIDTH = 160  # characters, where there is no terminal
+LIBRARIES = ("py-cord", "redis", "openai", "anthropic", "google-genai")
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    out, progress = Console(width=None if sys.stdout.isatty() else WIDTH), Console(stderr=True)
+    if options.profile is not None:
+        options.profile.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        bench = Bench(Path(folder), quick=options.quick, seconds=options.seconds, profiles=options.profile)
+        rows, broken = asyncio.run(run(bench, options.only, progress))
+    out.print(render(rows))
+    out.print(f"[dim]{machine()['text']}. Memory in units of 1024² bytes. What is measured and how: docs/benchmarks.md")
+    if options.json is not None:
+        told = {"machine": machine(), "rows": [row.to_json() for row in rows]}
+        options.json.write_text(json.dumps(told, indent=2) + "\n")
+    return 1 if broken else 0
+
+
+async def run(bench: Bench, names: tuple[str, ...], progress: Console) -> tuple[list[Row], bool]:
+    """The rows of these measurements, and whether anything broke."""
+    rows: list[Row] = []
+    broken = False
+    for name in names:
+        progress.print(f"[dim]{name} ...")
+        try:
+            rows += await MEASURES[name](bench)
+        except NotHere as lacking:
+            rows.append(Row(metric=name, value=None, note=f"not measured: {lacking}"))
+        except Broken as error:
+            broken = True
+            progress.print(f"{name} broke: {error}", style="red", markup=False)
+            rows.append(Row(metric=name, value=None, note="broke, see above"))
+    return rows, broken
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    load = psutil.getloadavg()[0]
+    libraries = {name: version(name) for name in LIBRARIES}
+    python, cores = platform.python_version(), psutil.cpu_count() or 0
+    text = f"Python {python}, {platform.system()} {platform.machine()}, {cores} processors, load {load:.1f}"
+    return {"text": text, "python": python, "processors": cores, "load": load, "libraries": libraries}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program from outside.")
+    known = ", ".join(MEASURES)
+    parser.add_argument("--only", type=_names, default=tuple(MEASURES), metavar="name,...", help=f"of {known}")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions: about a minute, rough numbers")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of ordinary traffic in stalls (60)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
+    parser.add_argument("--profile", type=Path, metavar="FOLDER", help="profile the program; times are then not true")
+    return parser
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in names if name not in MEASURES]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: there are {', '.join(MEASURES)}")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The Discord stand-in in a process of its own, with the hands of a crowd that speaks to the bots and hears answers.
+
+All times are `time.perf_counter()`, taken here: right before a message enters the stand-in, and when an answer did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from agent_local.discord import DiscordStandIn, RateLimits, small_world
+from benchmarks.lines import arguments, serve
+from benchmarks.tags import tag_in, tagged
+
+NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
+CHATTER = (
+    "I read the whole thread again last night and I still think the second half contradicts the first.",
+    "Fair point, though I would like to see where that number comes from before I repeat it to anybody.",
+    "My neighbour does exactly that every Sunday and swears that it works, so there is one data point for you.",
+    "Can we go back to what was said at the start? I have the feeling that we lost the actual question on the way.",
+    "Nobody asked me, but I would take the slow train, bring a book and call it a holiday.",
+)
+
+
+class Crowd:
+    """People who speak, and a record of the bots' answers by tag."""
+
+    def __init__(self, server: DiscordStandIn) -> None:
+        self._server = server
+        self._sent: dict[int, float] = {}
+        self._answers: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        self._missing: set[int] = set()
+        self._posts = 0
+        server.subscribe(self._hear)
+
+    def _hear(self, name: str, data: Mapping[str, Any]) -> None:
+        if name != "MESSAGE_CREATE" or not data["author"].get("bot"):
+            return
+        self._posts += 1
+        tag = tag_in(data["content"])
+        if tag is not None:
+            heard = {"at": time.perf_counter(), "author": int(data["author"]["id"]), "channel": int(data["channel_id"])}
+            self._answers[tag].append(heard)
+            self._missing.discard(tag)
+
+    async def say(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Each line: {person, channel}, with {bot, tag} for a mention."""
+        for number, line in enumerate(lines):
+            text = CHATTER[(line.get("tag", 0) + number) % len(CHATTER)]
+            if "bot" in line:
+                bot = self._server.world.app(line["bot"]).user.id
+                text = f"<@{bot}> {tagged(line['tag'])}: {text}"
+                self._sent[line["tag"]] = time.perf_counter()
+            await self._server.say(line["person"], line["channel"], text)
+            await asyncio.sleep(0)  # each goes out before the next is written, as from people of their own
+
+    async def answers(self, tags: Sequence[int], within: float) -> dict[int, Any]:
+        """{tag: {sent_at, answers: [{at, author, channel}]}} when all are answered, or after `within` seconds."""
+        self._missing = {tag for tag in tags if tag not in self._answers}
+        with suppress(TimeoutError):  # what is missing is to be seen in what is returned
+            await self._server.wait_for(lambda: not self._missing, within)
+        return {tag: {"sent_at": self._sent[tag], "answers": self._answers[tag]} for tag in tags}
+
+    async def posts(self) -> int:
+        """Messages of bots so far, whatever they say."""
+        return self._posts
+
+
+class Knobs:
+    """What can be turned while it runs."""
+
+    def __init__(self, server: DiscordStandIn) -> None:
+        self._server = server
+
+    async def rest_delay(self, seconds: float) -> None:
+        self._server.faults.rest_delay = seconds
+
+    async def limits(self, real: bool) -> None:
+        self._server.limits = RateLimits() if real else None
+
+    async def counts(self) -> dict[str, int]:
+        """Requests by status and by route, see DiscordStandIn.counts."""
+        return dict(self._server.counts)
+
+    async def wait_for_requests(self, route: str, count: int) -> None:
+        """Until "METHOD route" was asked for that often."""
+        await self._server.wait_for(lambda: self._server.counts[route] >= count, 60)
+
+
+async def run(given: Mapping[str, Any]) -> None:
+    """`given`: channels, people, history (messages in each channel before the start)."""
+    world = small_world(
+        {key: (name, f"token-{key}") for key, name in NAMES.items()},
+        channels=[f"channel-{n}" for n in range(given["channels"])],
+        people=[f"person-{n}" for n in range(given["people"])],
+    )
+    async with DiscordStandIn(world) as server:
+        for channel in world.guild.channels.values():
+            for number in range(given["history"]):
+                person = f"person-{number % given['people']}"
+                await server.say(person, channel.id, CHATTER[number % len(CHATTER)])
+        crowd, knobs = Crowd(server), Knobs(server)
+        hello = {
+            "api_base": server.api_base,
+            "channels": {channel.name: channel.id for channel in world.guild.channels.values()},
+            "bots": {app.key: app.user.id for app in world.apps.values()},
+        }
+        commands = {name: getattr(crowd, name) for name in ("say", "answers", "posts")}
+        commands |= {name: getattr(knobs, name) for name in ("rest_delay", "limits", "counts", "wait_for_requests")}
+        await serve(commands, hello)
+
+
+if __name__ == "__main__":
+    asyncio.run(run(arguments()))

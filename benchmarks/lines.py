@@ -1,0 +1,44 @@
+"""How a measured process is steered: a line of JSON in, a line of JSON out.
+
+The first line out says that the process is ready. It ends when its standard input does, so nothing outlives whoever
+started it. A command that raises ends the process, with the traceback in its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+LONGEST_LINE = 64 * 1024 * 1024
+
+Command = Callable[..., Awaitable[Any]]
+
+
+def arguments() -> dict[str, Any]:
+    """What the starter passed on: one JSON object as the only argument."""
+    given = json.loads(sys.argv[1])
+    if not isinstance(given, dict):
+        raise TypeError("expected a JSON object")
+    return given
+
+
+async def serve(commands: Mapping[str, Command], hello: Any) -> None:
+    """Says hello, then carries out `{"do": name, ...keyword arguments}` line by line until the input ends."""
+    reader = await _standard_input()
+    say(hello)
+    while line := await reader.readline():
+        wanted = json.loads(line)
+        say(await commands[wanted.pop("do")](**wanted))
+
+
+def say(value: Any) -> None:
+    print(json.dumps(value), flush=True)
+
+
+async def _standard_input() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader

@@ -1,0 +1,141 @@
+"""Many mentions at once: is every one answered, once, how soon is the last one, what does it take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent_config import AGENTS
+from benchmarks.processes import Child
+from benchmarks.stage import Asked, Bench, Stage
+from benchmarks.table import Row
+
+PEOPLE = 10
+RAISED = {"MAX_CONCURRENT_TURNS": "1000", "MAX_QUEUE_DEPTH": "10000"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`wrong`: mentions that were not answered exactly once, where they were made, by the bot that was asked."""
+
+    asked: int
+    wrong: int
+    extra_posts: int
+    model_calls: int
+    last_after: float
+    memory: float
+    cpu: float
+    refused: int
+    """Requests that Discord answered with 429."""
+
+    @property
+    def note(self) -> str:
+        found = [
+            f"{self.asked} asked",
+            f"{self.wrong} not answered exactly once" if self.wrong else "each answered once",
+        ]
+        if self.extra_posts:
+            found.append(f"{self.extra_posts} other posts")
+        if self.model_calls != self.asked:
+            found.append(f"{self.model_calls} model calls")
+        return ", ".join([*found, f"{self.cpu:.1f} s of processor"])
+
+
+async def crowd(bench: Bench) -> list[Row]:
+    """200 mentions by ten people in 20 channels at once, models that take half a second."""
+    async with bench.stage("crowd", channels=20, people=PEOPLE, delay=0.5) as stage:
+        async with stage.settled_program(**RAISED) as program:
+            await _warm_up(stage)
+            ours = await _all_at_once(stage, program, 200, within=30)
+        async with stage.bare() as bare:
+            await _warm_up(stage)
+            floor = await _all_at_once(stage, bare, 200, within=30)
+    return [_last("200 mentions in 20 channels, models 0.5 s: the last answer", ours, 2.6, floor), _wrong(ours)]
+
+
+async def limits(bench: Bench) -> list[Row]:
+    """The same under Discord's rate limits."""
+    async with bench.stage("limits", channels=20, people=PEOPLE, delay=0.5) as stage:
+        async with stage.settled_program(**RAISED) as program:
+            await _warm_up(stage)
+            await stage.discord.ask("limits", real=True)
+            ours = await _all_at_once(stage, program, 200, within=60)
+        async with stage.bare() as bare:
+            floor = await _all_at_once(stage, bare, 200, within=60)
+    refused = Row(metric="answers of 429", value=ours.refused, target=5, bare=floor.refused)
+    return [_last("the same under Discord's rate limits: the last answer", ours, None, floor), _wrong(ours), refused]
+
+
+async def rush(bench: Bench) -> list[Row]:
+    """1,000 mentions in 200 channels at once, models that take two seconds."""
+    count = bench.size(1000, 400)
+    async with bench.stage("rush", channels=200, people=PEOPLE, delay=2.0) as stage:
+        async with stage.settled_program(**RAISED) as program:
+            await _warm_up(stage)
+            ours = await _all_at_once(stage, program, count, within=60)
+        async with stage.bare() as bare:
+            await _warm_up(stage)
+            floor = await _all_at_once(stage, bare, count, within=60)
+    return [
+        _last(f"{count} mentions in 200 channels, models 2 s: the last answer", ours, 11, floor),
+        _wrong(ours),
+        Row(metric="highest memory meanwhile", value=ours.memory, unit="MB", target=245, bare=floor.memory),
+    ]
+
+
+def _last(metric: str, ours: Outcome, target: float | None, floor: Outcome) -> Row:
+    note = f"{ours.note}; the bare libraries: {floor.note}"
+    return Row(metric=metric, value=ours.last_after, unit="s", target=target, bare=floor.last_after, note=note)
+
+
+def _wrong(ours: Outcome) -> Row:
+    return Row(metric="mentions not answered exactly once", value=ours.wrong, target=0)
+
+
+async def _warm_up(stage: Stage) -> None:
+    """Each bot answers once, so that SDKs and connections are there."""
+    first = next(iter(stage.channels))
+    await stage.mention([("person-0", agent, first) for agent in AGENTS])
+
+
+async def _all_at_once(stage: Stage, subject: Child, count: int, within: float) -> Outcome:
+    await stage.requests()
+    before, posts = await _refused(stage), await stage.discord.ask("posts")
+    cpu = subject.cpu_seconds()
+    async with subject.watching_memory() as memory:
+        asked = await stage.mention(_lines(list(stage.channels), count), within)
+    answers = [answer["at"] for one in asked for answer in one.answers]
+    return Outcome(
+        asked=count,
+        wrong=sum(not _answered_once(stage, one) for one in asked),
+        extra_posts=await stage.discord.ask("posts") - posts - len(answers),
+        model_calls=len(await stage.requests()),
+        last_after=max(answers, default=0.0) - min(one.sent_at for one in asked),
+        memory=memory[0],
+        cpu=subject.cpu_seconds() - cpu,
+        refused=await _refused(stage) - before,
+    )
+
+
+def _lines(channels: Sequence[str], count: int) -> list[tuple[str, str, str]]:
+    """Channel by channel, person by person; in each channel the bots are asked in turn."""
+    agents = list(AGENTS)
+    seen: Counter[str] = Counter()
+    lines = []
+    for number in range(count):
+        channel = channels[number % len(channels)]
+        agent = agents[(number % len(channels) + seen[channel]) % len(agents)]
+        seen[channel] += 1
+        lines.append((f"person-{number % PEOPLE}", agent, channel))
+    return lines
+
+
+def _answered_once(stage: Stage, one: Asked) -> bool:
+    right = {"author": stage.discord.hello["bots"][one.agent], "channel": stage.channels[one.channel]}
+    return len(one.answers) == 1 and all(one.answers[0][name] == value for name, value in right.items())
+
+
+async def _refused(stage: Stage) -> int:
+    counts: dict[str, int] = await stage.discord.ask("counts")
+    return counts.get("429", 0)

@@ -1,0 +1,56 @@
+"""The model providers in a process of their own: when was each request there, and an answer after a set delay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agent_local.model_server import PREFIXES, Answer, ModelRequest, ModelServer
+from benchmarks.lines import arguments, serve
+from benchmarks.tags import tag_in, tagged
+
+SPEECH = (
+    "I would begin with the part that nobody disputes and see how far it carries. Most of the heat is about the "
+    "wording, and the rest can be tried out in an afternoon; if it fails we have lost an afternoon."
+)
+
+
+class Models:
+    """Answers every request alike: a decision that posts, or one that stays silent."""
+
+    def __init__(self) -> None:
+        self._delay = 0.0
+        self._silent = False
+        self.server = ModelServer(self._answer)
+
+    def _answer(self, request: ModelRequest) -> Answer:
+        if self._silent:
+            return Answer(text=json.dumps({"skip": True}), delay=self._delay)
+        tag = tag_in(request.tail)
+        text = SPEECH if tag is None else f"{tagged(tag)}: {SPEECH}"
+        return Answer(text=json.dumps({"skip": False, "text": text}), delay=self._delay)
+
+    async def behave(self, delay: float = 0.0, silent: bool = False) -> None:
+        self._delay, self._silent = delay, silent
+
+    async def requests(self) -> list[dict[str, Any]]:
+        """[{tag, provider, at}] in the order of arrival, since this was asked the last time."""
+        seen = [
+            {"tag": tag_in(one.tail), "provider": one.provider, "at": one.received_at} for one in self.server.requests
+        ]
+        self.server.requests.clear()
+        return seen
+
+
+async def run(given: Mapping[str, Any]) -> None:
+    models = Models()
+    await models.behave(**given)
+    async with models.server as server:
+        hello = {"base_urls": {provider: server.base_url(provider) for provider in PREFIXES}}
+        await serve({"behave": models.behave, "requests": models.requests}, hello)
+
+
+if __name__ == "__main__":
+    asyncio.run(run(arguments()))

@@ -1,0 +1,87 @@
+"""The program itself in a process of its own, as run_all.py starts it, but with the addresses of the stand-ins.
+
+Its real models, its real Redis (a private one), its log at the usual level: nothing is left out. Commands only look at
+it from inside where that cannot be done from outside: stalls of its event loop, a profile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import random
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from agent_config import load_settings
+from agent_logging import set_up_logging
+from agent_runtime import Runtime, Setup, _settle_down, running
+from benchmarks.lines import arguments, serve
+from benchmarks.monitor import StallMonitor
+
+
+class Inside:
+    """The commands."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._warm_up = runtime.start(_settle_down(runtime), "warm-up", essential=False)
+        self._profile: cProfile.Profile | None = None
+        self._conversations = 0
+
+    async def settled(self) -> None:
+        """Until everything that is done after the start is done."""
+        await self._warm_up
+
+    async def watch_stalls(self, threshold: float) -> None:
+        self._monitor = StallMonitor(threshold)
+        self._monitor.start()
+
+    async def stalls(self) -> list[dict[str, Any]]:
+        """Ends the watch."""
+        return self._monitor.stop()
+
+    async def converse(self, channel: int) -> None:
+        """Has the coordinator lead a conversation there; nobody waits for its end."""
+        assert self._runtime.coordinator is not None
+        self._conversations += 1
+        self._runtime.start(self._conversation(channel), f"conversation {self._conversations}", essential=False)
+
+    async def _conversation(self, channel: int) -> None:
+        assert self._runtime.coordinator is not None
+        await self._runtime.coordinator.fire(channel)
+
+    async def profile(self, path: str | None = None) -> None:
+        """Begins to profile; with a path, ends and writes it there (for `python -m pstats`)."""
+        if path is None:
+            self._profile = cProfile.Profile()
+            self._profile.enable()
+        elif self._profile is not None:
+            self._profile.disable()
+            self._profile.dump_stats(path)
+
+
+async def run(given: Mapping[str, Any]) -> None:
+    """`given`: settings (a .env's keys and values), api_base (Discord's)."""
+    # By name: py-cord belongs to a few modules of the program, and Discord's address is not one of the settings.
+    import_module("discord.http").Route.API_BASE_URL = given["api_base"]
+    settings = load_settings(given["settings"], None)
+    set_up_logging(settings.log_level)
+    setup = Setup(
+        settings=settings,
+        agents=tuple(settings.agents),
+        use_default_redis=False,
+        picture_origins=(given["api_base"].split("/api")[0],),
+        rng=random.Random(1),
+    )
+    async with running(setup) as runtime:
+        online = await runtime.wait_online()
+        if len(online) != len(setup.agents):
+            raise RuntimeError(f"only these came online: {sorted(online)}")
+        inside = Inside(runtime)
+        names = ("settled", "watch_stalls", "stalls", "converse", "profile")
+        await serve({name: getattr(inside, name) for name in names}, {"online": sorted(online)})
+
+
+if __name__ == "__main__":
+    asyncio.run(run(arguments()))

@@ -1,0 +1,197 @@
+"""What a measurement stands on: a Discord, the models, and one after another the programs that are measured on them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_config import AGENTS
+from agent_protocol.bus import Bus
+from agent_protocol.connection import RedisLink
+from agent_protocol.embedded import locate_redis
+from benchmarks.processes import Child, child
+
+THEME = "story"  # shows the whole window and searches nothing: every prompt at its full size
+HISTORY_ROUTE = "GET /channels/{channel_id}/messages"
+BUS_PATIENCE = 10.0  # seconds
+
+
+class NotHere(Exception):
+    """Something that this machine lacks; the text says what."""
+
+
+Mention = tuple[int, str, str]
+"""Its tag, the agent, the channel."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A mention: when it was said and which answers came (`time.perf_counter()`, seconds)."""
+
+    tag: int
+    agent: str
+    channel: str
+    sent_at: float
+    answers: Sequence[Mapping[str, Any]]
+
+
+@dataclass
+class Stage:
+    """The stand-ins, and what can be started on them. `history` is how many messages each channel began with."""
+
+    discord: Child
+    models: Child
+    folder: Path
+    history: int
+    profiles: Path | None = None
+    _tags: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _programs: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def channels(self) -> dict[str, int]:
+        """Name → id."""
+        return dict(self.discord.hello["channels"])
+
+    @asynccontextmanager
+    async def program(self, **settings: str) -> AsyncIterator[Child]:
+        """The program as soon as its bots are online. `settings` are those of a .env that differ from ours."""
+        number = next(self._programs)
+        data_dir = self.folder / f"data-{number}"
+        given = {"settings": {**self._settings(data_dir), **settings}, "api_base": self.discord.hello["api_base"]}
+        async with child("program", given, self.folder) as program:
+            self.data_dir = data_dir
+            yield program
+
+    @asynccontextmanager
+    async def settled_program(self, **settings: str) -> AsyncIterator[Child]:
+        """The program some seconds after its start: SDKs imported, the channels' past read."""
+        reads = await self.history_reads()
+        async with self.program(**settings) as program:
+            await program.ask("settled")
+            if self.history:
+                wanted = reads + len(self.channels)
+                await self.discord.ask("wait_for_requests", route=HISTORY_ROUTE, count=wanted)
+            async with self._profiled(program):
+                yield program
+
+    @asynccontextmanager
+    async def bare(self) -> AsyncIterator[Child]:
+        """The bare libraries, their bots online."""
+        given = {
+            "tokens": {agent: f"token-{agent}" for agent in AGENTS},
+            "api_base": self.discord.hello["api_base"],
+            "base_urls": self.models.hello["base_urls"],
+        }
+        async with child("bare", given, self.folder) as bare:
+            yield bare
+
+    @asynccontextmanager
+    async def bus(self) -> AsyncIterator[Bus]:
+        """The coordinator's end of the running program's bus. Raises NotHere without a Redis that can be shared."""
+        async with AsyncExitStack() as stack:
+            place = await stack.enter_async_context(locate_redis(None, self.data_dir, use_default_port=False))
+            if not isinstance(place.address, str):
+                raise NotHere("no redis-server was found")
+            bus = Bus(await stack.enter_async_context(RedisLink(place.address)))
+            for agent in AGENTS:
+                bus.listen_to(agent)
+            listening = asyncio.create_task(bus.run())
+            try:
+                await asyncio.wait_for(bus.ready.wait(), BUS_PATIENCE)
+                yield bus
+            finally:
+                listening.cancel()
+                with suppress(asyncio.CancelledError):
+                    await listening
+
+    async def mention(self, lines: Sequence[tuple[str, str, str]], within: float = 30.0) -> list[Asked]:
+        """Says these mentions (person, agent, channel) at once and waits for the answers, `within` seconds at most."""
+        mentions = await self.say(lines)
+        return await self.answers(mentions, within)
+
+    async def say(self, lines: Sequence[tuple[str, str | None, str]]) -> list[Mention]:
+        """Says these lines (person, agent or None, channel) at once; the mentions among them."""
+        said: list[dict[str, Any]] = []
+        mentions: list[Mention] = []
+        for person, agent, channel in lines:
+            said.append({"person": person, "channel": channel})
+            if agent is not None:
+                mentions.append((next(self._tags), agent, channel))
+                said[-1] |= {"bot": agent, "tag": mentions[-1][0]}
+        await self.discord.ask("say", lines=said)
+        return mentions
+
+    async def answers(self, mentions: Sequence[Mention], within: float) -> list[Asked]:
+        """What became of mentions, when all are answered or after `within` seconds."""
+        tags = [tag for tag, _, _ in mentions]
+        found = await self.discord.ask("answers", tags=tags, within=within, patience=within + 30.0)
+        return [
+            Asked(*mention, found[str(mention[0])]["sent_at"], found[str(mention[0])]["answers"])
+            for mention in mentions
+        ]
+
+    async def requests(self) -> list[dict[str, Any]]:
+        """What the models were asked since this was called last: [{tag, provider, at}]."""
+        return list(await self.models.ask("requests"))
+
+    async def history_reads(self) -> int:
+        counts: dict[str, int] = await self.discord.ask("counts")
+        return counts.get(HISTORY_ROUTE, 0)
+
+    def _settings(self, data_dir: Path) -> dict[str, str]:
+        keys = {spec.token_setting: f"token-{name}" for name, spec in AGENTS.items()}
+        keys |= {spec.key_setting: "k" for spec in AGENTS.values()}
+        base_urls = self.models.hello["base_urls"]
+        keys |= {spec.base_url_setting: base_urls[spec.provider] for spec in AGENTS.values()}
+        return {
+            **keys,
+            "DATA_DIR": str(data_dir),
+            "CHANNEL_THEME_MAP": ",".join(f"{channel}:{THEME}" for channel in self.channels.values()),
+            "AGENT_COOLDOWN_SECONDS": "0",
+            "AGENT_MAX_DAILY": "1000000",
+            "COORDINATOR_SCHEDULE_MIN": "0",
+            "COORDINATOR_SCHEDULE_MAX": "0",
+            "COORDINATOR_REACTIVE_PROBABILITY": "0",
+        }
+
+    @asynccontextmanager
+    async def _profiled(self, program: Child) -> AsyncIterator[None]:
+        if self.profiles is None:
+            yield
+            return
+        await program.ask("profile")
+        yield
+        name = f"{self.folder.name}-{next(self._programs)}.prof"
+        await program.ask("profile", path=str((self.profiles / name).resolve()))
+
+
+@dataclass(frozen=True)
+class Bench:
+    """One run of benchmarks. `seconds`: how long ordinary traffic is watched. `profiles`: a folder for profiles."""
+
+    folder: Path
+    quick: bool = False
+    seconds: float = 60.0
+    profiles: Path | None = None
+
+    def size(self, full: int, quick: int) -> int:
+        """How often something is repeated."""
+        return quick if self.quick else full
+
+    @asynccontextmanager
+    async def stage(
+        self, name: str, *, channels: int = 1, people: int = 1, history: int = 0, delay: float = 0.0
+    ) -> AsyncIterator[Stage]:
+        """Stand-ins of their own. `history`: messages in each channel; `delay`: seconds that a model takes."""
+        folder = self.folder / name
+        folder.mkdir()
+        world = {"channels": channels, "people": people, "history": history}
+        async with AsyncExitStack() as stack:
+            discord = await stack.enter_async_context(child("discord_side", world, folder))
+            models = await stack.enter_async_context(child("model_side", {"delay": delay}, folder))
+            yield Stage(discord, models, folder, history, self.profiles)
