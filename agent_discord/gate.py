@@ -14,7 +14,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import aiohttp
 import discord
+
+# What a request can fail with; aiohttp's own errors (a server that hangs up) are no OSError.
+REQUEST_ERRORS = (discord.HTTPException, aiohttp.ClientError, OSError)
 
 WINDOW_REQUESTS = 45
 WINDOW_SECONDS = 1.0
@@ -117,5 +121,5 @@ class Gate:
             self._typed.pop(next(iter(self._typed)))
         try:
             await channel.trigger_typing()
-        except (discord.HTTPException, OSError) as error:
+        except REQUEST_ERRORS as error:
             log.debug("typing in %d not shown: %s", channel_id, type(error).__name__)

@@ -16,7 +16,7 @@ from agent_context.entries import Entry
 from agent_discord.attachments import PictureReader
 from agent_discord.convert import to_entry
 from agent_discord.fetching import Fetcher
-from agent_discord.gate import TYPING_SECONDS, Gate, nonce
+from agent_discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, nonce
 from agent_discord.mentions import clean_name, from_names
 from agent_discord.splitting import split_text
 from agent_discord.transcript import Transcript, Transcripts
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class CannotPost(Exception):
-    """Discord does not take it. `reason` is for the result: "not_permitted", "unknown_channel" or "discord_failed"."""
+    """It cannot be posted. `reason` is for the result: not_permitted, unknown_channel, discord_failed or not_ours."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -67,10 +67,12 @@ class DiscordOutlet:
         fetcher: Fetcher,
         pictures: PictureReader,
         names: Mapping[str, str],
+        may_post: Callable[[], bool] = lambda: True,
     ) -> None:
         self._channel, self._gate = channel, gate
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
+        self._may_post = may_post  # asked before each post: does this process still hold the agent?
 
     @property
     def channel_id(self) -> int:
@@ -109,27 +111,41 @@ class DiscordOutlet:
         return await self._pictures.read(entries)
 
     async def post(self, post: Post, turn_id: str) -> Posted:
-        """Posts text and picture as one message, as several where the text is too long. Raises CannotPost."""
+        """Posts text and picture as one message, as several where the text is too long.
+
+        Raises CannotPost when nothing could be posted; what is posted when a later part fails counts.
+        """
         chunks: list[str | None] = [*split_text(self._with_mentions(post.text or ""))] or [None]
         first: discord.Message | None = None
         for number, chunk in enumerate(chunks):
             last = number == len(chunks) - 1
             try:
-                message = await self._gate.send(
-                    self._channel,
+                message = await self._send(
                     chunk,
                     nonce=nonce(turn_id, number),
                     ping=post.ping,
                     files=[_file(post.picture)] if last and post.picture else (),
                     embed=post.embed if last else None,
                 )
-            except (discord.HTTPException, OSError) as error:
-                raise self._cannot(error) from error
-            self._record(message)
+            except CannotPost as error:
+                if first is None:
+                    raise
+                log.warning("channel %d: only the first %d parts are posted (%s)", self.channel_id, number, error)
+                return Posted(first.id)
             first = first or message
         assert first is not None
         url = message.attachments[0].url if message.attachments else None
         return Posted(first.id, url)
+
+    async def _send(self, text: str | None, **details: Any) -> discord.Message:
+        if not self._may_post():
+            raise CannotPost("not_ours")
+        try:
+            message = await self._gate.send(self._channel, text, **details)
+        except REQUEST_ERRORS as error:
+            raise self._cannot(error) from error
+        self._record(message)
+        return message
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """False when the message is not one of this channel's, or Discord does not take the emoji."""
@@ -138,7 +154,7 @@ class DiscordOutlet:
         me = self._channel.guild.me
         try:
             await self._gate.react(self._channel.get_partial_message(message_id), emoji)
-        except (discord.HTTPException, OSError) as error:
+        except REQUEST_ERRORS as error:
             log.info("reaction %s to %d not taken: %s", emoji, message_id, type(error).__name__)
             return False
         self.transcript.react(message_id, emoji, me.id, clean_name(me.display_name))
@@ -192,7 +208,8 @@ class _Typing:
         task = self._loop.create_task(self._show(), name="typing")
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
-        self._timer = self._loop.call_later(TYPING_SECONDS, self._tick)
+        # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
+        self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
 
     def stop(self) -> None:
         self._timer.cancel()
