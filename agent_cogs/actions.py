@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.decision import Decision
@@ -13,9 +15,10 @@ from agent_context.entries import Entry
 from agent_discord.embeds import cost_embed
 from agent_discord.outlet import Post
 from agent_llm.errors import ModelError
-from agent_llm.types import Drawing, Source
+from agent_llm.types import Drawing, Source, Usage
 
 MAX_SOURCES = 3
+POST_SECONDS = 10.0  # of the deadline, kept for posting
 
 log = logging.getLogger(__name__)
 
@@ -51,9 +54,9 @@ class Deed:
 async def act(agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending) -> Done:
     """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted."""
     decision = deed.decision
-    drawing = await _draw(agent, decision, spending)
+    drawing = await _draw(agent, decision, spending, event.deadline - agent.clock() - POST_SECONDS)
     text = with_sources(decision.text, deed.sources)
-    if text is None and drawing is None and decision.react_emoji is None:
+    if text is None and drawing is None and (event.forced or decision.react_emoji is None):
         return Done(reason="picture_failed")
     message_id, picture_url = None, None
     if text is not None or drawing is not None:
@@ -76,14 +79,19 @@ async def act(agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spendi
     )
 
 
-async def _draw(agent: Agent, decision: Decision, spending: Spending) -> Drawing | None:
-    """The picture, or None where none was wanted or drawing failed: words are posted all the same."""
+async def _draw(agent: Agent, decision: Decision, spending: Spending, seconds: float) -> Drawing | None:
+    """The picture, or None where none was wanted or drawing failed or took too long: words are posted all the same."""
     if not decision.generate_image or not decision.image_prompt:
         return None
     try:
-        drawing = await agent.draw(decision.image_prompt)
+        async with asyncio.timeout(seconds):
+            drawing = await agent.draw(decision.image_prompt)
     except ModelError as error:
         log.warning("%s could not draw: %s", agent.key, error)
+        spending.add(error.usage or Usage())
+        return None
+    except TimeoutError:
+        log.warning("%s could not draw: the picture took too long", agent.key)
         return None
     spending.add(drawing.usage)
     return drawing
@@ -112,4 +120,4 @@ def with_sources(text: str | None, sources: tuple[Source, ...]) -> str | None:
 
 def _title(source: Source) -> str:
     cleaned = " ".join(source.title.replace("[", "(").replace("]", ")").split())
-    return cleaned[:60] or source.url.split("/")[2]
+    return cleaned[:60] or urlsplit(source.url).hostname or "source"

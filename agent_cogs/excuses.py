@@ -10,10 +10,11 @@ from agent_cogs.events import MentionEvent
 from agent_discord.outlet import CannotPost, Post
 
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
-SIGNS: Mapping[str, str] = {"cooldown": "⏳", "daily_limit": "⏳"}
+SIGNS: Mapping[str, str] = {"cooldown": "⏳", "daily_limit": "⏳", "deadline": "⏳"}
 LINES: Mapping[str, str] = {
     "busy": "I have too much to do right now. Please ask me again in a minute.",
     "model_failed": "I can't answer right now: my model isn't reachable. Please try again in a while.",
+    "refused": "I'd rather not answer that one.",
     "unreadable": "I couldn't put a proper answer together. Please ask me once more.",
     "picture_failed": "I wanted to draw you something, but the picture didn't come out. Please try again.",
     "internal_error": "Something went wrong on my side. Please try again in a while.",

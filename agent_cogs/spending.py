@@ -41,7 +41,7 @@ class Spending:
             "cached_tokens": total.cached_tokens,
             "output_tokens": total.output_tokens,
             "reasoning_tokens": total.reasoning_tokens,
-            "ai_calls": total.calls,
+            "ai_calls": total.calls - total.pictures,
             "image_calls": total.pictures,
             "web_search_calls": total.searches,
             "emoji_reactions": self.emoji_reactions,

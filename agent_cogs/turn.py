@@ -13,7 +13,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
-from agent_cogs.actions import Deed, Done, act
+from agent_cogs.actions import POST_SECONDS, Deed, Done, act
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
@@ -25,13 +25,12 @@ from agent_context.entries import Entry
 from agent_context.merge import merge_history
 from agent_context.window import Window, conversation_entries, recent_entries
 from agent_discord.outlet import CannotPost
-from agent_llm.errors import ModelError
-from agent_llm.types import Message, Prompt, Reply
+from agent_llm.errors import BadAnswer, ModelError, Refused
+from agent_llm.types import Message, Prompt, Reply, Usage
 from agent_protocol.messages import Result
 from agent_protocol.messages import Usage as WireUsage
 from agent_themes import theme_named
 
-POST_SECONDS = 10.0  # of the deadline, kept for posting
 MIN_MODEL_SECONDS = 1.0
 HINTS = 2  # openings that a starter is offered
 
@@ -45,8 +44,10 @@ REASONS: Mapping[str, str] = {
     "unknown_action": "an action that this agent does not know",
     "unknown_channel": "a channel that the bot does not see",
     "not_permitted": "the bot may not write there",
+    "not_ours": "another process has taken the agent over",
     "discord_failed": "Discord did not take the post",
     "model_failed": "the model or its provider failed",
+    "refused": "the model declined to answer",
     "unreadable": "the model's answer held no decision",
     "picture_failed": "only a picture was wanted, and it could not be drawn",
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
@@ -95,7 +96,7 @@ async def _ended(turn: _Turn, seconds: float) -> Done:
         return Done(reason="unreadable")
     except ModelError as error:
         log.warning("%s: %s", turn.agent.key, error)
-        return Done(reason="model_failed")
+        return Done(reason="refused" if isinstance(error, Refused) else "model_failed")
     except CannotPost as error:
         return Done(reason=error.reason)
     except Exception:
@@ -189,8 +190,8 @@ class _Turn:
         """Asks the model; on a forced turn, once more when the answer cannot be read."""
         history = build_history(context, await self.outlet.pictures(context.window.entries))
         prompt = self._prompt(context, build_tail(context))
-        reply = await self._think(prompt, history)
         try:
+            reply = await self._think(prompt, history)
             return self._read(reply, context), reply
         except UnreadableDecision as error:
             if not self.event.forced:
@@ -201,7 +202,13 @@ class _Turn:
         return self._read(reply, context), reply
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
-        reply = await self.agent.think(prompt, history)
+        try:
+            reply = await self.agent.think(prompt, history)
+        except ModelError as error:
+            self.spending.add(error.usage or Usage())
+            if isinstance(error, BadAnswer):
+                raise UnreadableDecision(error.detail or error.kind) from error
+            raise
         self.spending.add(reply.usage)
         return reply
 
