@@ -77,6 +77,7 @@ class BaseAgentCog(discord.Cog):
             self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
         )
         self._excuses: set[asyncio.Task[None]] = set()
+        self._closing = False
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
         """One completion. Raises agent_llm.errors.ModelError."""
@@ -89,7 +90,7 @@ class BaseAgentCog(discord.Cog):
     def _agent(self) -> Agent:
         settings, house, shared = self.settings, self.house, self.house.settings
         others = tuple(name for key, name in house.names.items() if key != self.name)
-        personality = shared.agent_personality or settings.spec.personality
+        personality = shared.personality_of(self.name)
         return Agent(
             identity=Identity(self.name, settings.spec.display_name, personality, others),
             names=house.names,
@@ -134,10 +135,13 @@ class BaseAgentCog(discord.Cog):
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
+        self._closing = True
         self.house.bus.unsubscribe(keys.instructions(self.name))
         await self._inbox.aclose()
-        for task in self._excuses:
+        excuses = list(self._excuses)
+        for task in excuses:
             task.cancel()
+        await asyncio.gather(*excuses, return_exceptions=True)
 
     def _channels(self) -> list[Channel]:
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
@@ -147,7 +151,7 @@ class BaseAgentCog(discord.Cog):
         """Marks the channel's record as whole where nothing is missing, else has the past read."""
         transcript = self.house.transcripts.of(channel.id)
         last = channel.last_message_id
-        if last is None or (last <= transcript.newest and transcript.was_whole):
+        if last is None:
             transcript.whole = True
         elif last > transcript.newest and last not in transcript.deleted:
             transcript.note_gap()
@@ -163,6 +167,7 @@ class BaseAgentCog(discord.Cog):
             fetcher=house.fetcher,
             pictures=house.pictures,
             names=house.names,
+            may_post=self._may_act,
         )
 
     # -- what Discord says --------------------------------------------------------------------------------------------
@@ -173,7 +178,7 @@ class BaseAgentCog(discord.Cog):
         if theme is None:
             return
         self._listener.message(message)
-        if not self._may_act() or self.bot.user is None:
+        if self._closing or not self._may_act() or self.bot.user is None:
             return
         call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
         if call is not None:
@@ -289,18 +294,20 @@ class BaseAgentCog(discord.Cog):
 
     async def _take(self, event: TurnEvent) -> None:
         """One event's turn, from its lane."""
+        if not self._may_act():  # the agent went to another process while the event waited
+            self._book.forget(event.id)
+            return
         standing = await self._book.claim(event)
-        if isinstance(standing, Result):
-            result = standing
-        elif standing == "running":
-            result = refused(self.name, event.id, "interrupted")
-        else:
+        if standing == "new":
             result = await self._turn(event)
             await self._book.finish(event, result)
+            if isinstance(event, MentionEvent) and result.message_id is not None and not event.to_all:
+                await self._publish(self._notice(event, result))
+        else:
+            result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
+            self._book.keep(event.id, result)
         if isinstance(event, InstructionEvent):
             await self._publish(result)
-        elif isinstance(event, MentionEvent) and not result.skipped and not event.to_all:
-            await self._publish(self._notice(event, result))
 
     async def _turn(self, event: TurnEvent) -> Result:
         channel = await self._find(event.channel_id)

@@ -38,8 +38,12 @@ class TurnBook:
             self._turns.popitem(last=False)
         return "new"
 
+    def keep(self, turn_id: str, result: Result) -> None:
+        """Remembers in this process what the turn is answered with."""
+        self._turns[turn_id] = result
+
     def forget(self, turn_id: str) -> None:
-        """The turn was not taken after all: the inbox was full."""
+        """The turn was not taken after all."""
         self._turns.pop(turn_id, None)
 
     async def claim(self, event: TurnEvent) -> Standing | Result:

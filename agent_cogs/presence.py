@@ -18,26 +18,30 @@ log = logging.getLogger(__name__)
 async def keep_present(
     agent: str, store: Presence, directory: Directory, everyone: Iterable[str], online: Callable[[], bool]
 ) -> None:
-    """Renews `agent:{name}:ready` while `online()`, and reads the others', until cancelled. The text is the user id."""
+    """Renews `agent:{name}:ready` while `online()`, and reads the others', until cancelled. The text is the user id.
+
+    An agent that is not online here may be so in another process: its key is left alone and runs out by itself.
+    """
     names = tuple(everyone)
+    shown = False
     try:
         while True:
             try:
-                await _renew(agent, store, directory, online)
+                shown = online() and await _renew(agent, store, directory)
                 _learn(directory, await store.read(names))
             except RedisAway:
                 log.debug("%s: presence waits for Redis", agent)
             await asyncio.sleep(RENEW_EVERY)
     finally:
-        await _leave(agent, store)
+        if shown:  # else the key, if there is one, is another process's
+            await _leave(agent, store)
 
 
-async def _renew(agent: str, store: Presence, directory: Directory, online: Callable[[], bool]) -> None:
+async def _renew(agent: str, store: Presence, directory: Directory) -> bool:
     user_id = directory.id_of(agent)
-    if online() and user_id is not None:
+    if user_id is not None:
         await store.renew(agent, str(user_id))
-    else:
-        await store.clear(agent)
+    return user_id is not None
 
 
 def _learn(directory: Directory, present: dict[str, str]) -> None:
