@@ -1,0 +1,382 @@
+"""What the tests of the agents' side put in place of Discord, Redis, models and time.
+
+Messages are py-cord's own, made from payloads as the gateway sends them; channels, guilds and the client are doubles
+that answer at once and record what was asked of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import discord
+
+from agent_net.fetch import FetchedPicture, FetchRefused
+from agent_protocol.connection import RedisAway
+from agent_protocol.limits import MemoryLimits, Verdict
+from agent_protocol.messages import WireMessage
+from agent_protocol.turns import Claim
+
+GUILD = 7
+ALICE, BOB = 11, 12
+NOON = 1_780_000_000.0  # unix seconds
+DISCORD_EPOCH = 1_420_070_400.0
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(24)
+NAMES = {ALICE: "Alice", BOB: "Bob"}
+
+ROUNDS = 60  # of the event loop; a whole turn among doubles needs about a dozen
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Lets the event loop run until the condition holds; fails when it never does."""
+    for _ in range(10 * ROUNDS):
+        if condition():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("the condition never came true")
+
+
+async def settle() -> None:
+    """Lets everything run that can run without time passing: what has not happened then does not happen."""
+    for _ in range(ROUNDS):
+        await asyncio.sleep(0)
+
+
+class Clock:
+    """Unix seconds that stand still until they are moved."""
+
+    def __init__(self, now: float = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class LoopTime:
+    """The running event loop's time, standing still until it is moved: timers fire without anybody waiting."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        asyncio.get_running_loop().time = lambda: self.now  # type: ignore[method-assign]
+
+    async def run(self, seconds: float, *, step: float = 0.5) -> None:
+        """Lets `seconds` pass, in steps, with room in between for whatever they set off."""
+        end = self.now + seconds
+        while self.now < end:
+            await settle()
+            self.now = min(end, self.now + step)
+        await settle()
+
+
+# -- Discord ----------------------------------------------------------------------------------------------------------
+
+
+class Snowflakes:
+    """Ids that grow with time, as Discord's do."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._count = clock, itertools.count(1)
+
+    def __call__(self) -> int:
+        return (int((self._clock() - DISCORD_EPOCH) * 1000) << 22) + next(self._count)
+
+
+class State:
+    """Of py-cord's connection state what a message asks for."""
+
+    def __init__(self) -> None:
+        self.self_id = 0
+        self.http = None
+        self.allowed_mentions = None
+
+    def store_user(self, data: Any, **_: Any) -> discord.User:
+        return discord.User(state=self, data=data)  # type: ignore[arg-type]
+
+    def _get_guild(self, _: int | None) -> None:
+        return None
+
+
+def user_payload(user_id: int, name: str, *, bot: bool = False) -> dict[str, Any]:
+    plain = {"discriminator": "0", "avatar": None, "global_name": None}
+    return {"id": str(user_id), "username": name, "bot": bot, **plain}
+
+
+def user(user_id: int, name: str, *, bot: bool = False) -> discord.User:
+    return State().store_user(user_payload(user_id, name, bot=bot))
+
+
+def message(
+    channel: Any,
+    message_id: int,
+    text: str,
+    *,
+    author: int = ALICE,
+    name: str | None = None,
+    bot: bool = False,
+    mentions: Iterable[Any] = (),
+    **more: Any,
+) -> discord.Message:
+    """A message as the gateway brings it; `more` are further fields of its payload."""
+    payload = {
+        "id": str(message_id),
+        "author": user_payload(author, name or NAMES.get(author, f"user{author}"), bot=bot),
+        "content": text,
+        "mentions": [user_payload(who.id, who.name, bot=who.bot) for who in mentions],
+        "attachments": [],
+        "embeds": [],
+        "edited_timestamp": None,
+        "type": 0,
+        "pinned": False,
+        "mention_everyone": False,
+        "mention_roles": [],
+        "tts": False,
+        **more,
+    }
+    made = discord.Message(state=State(), channel=channel, data=payload)  # type: ignore[arg-type]
+    return made
+
+
+def attachment(attachment_id: int, filename: str = "cat.png", media_type: str = "image/png") -> dict[str, Any]:
+    url = f"https://cdn.discordapp.com/attachments/1/{attachment_id}/{filename}"
+    plain = {"id": str(attachment_id), "filename": filename, "size": 32, "url": url, "proxy_url": url}
+    return {**plain, "content_type": media_type}
+
+
+def http_error(status: int) -> discord.HTTPException:
+    """What py-cord raises for an answer with that status."""
+    kinds: dict[int, type[discord.HTTPException]] = {403: discord.Forbidden, 404: discord.NotFound}
+    response: Any = SimpleNamespace(status=status, reason="by the test")
+    return kinds.get(status, discord.HTTPException)(response, {"code": 0, "message": "by the test"})
+
+
+class Guild:
+    """One guild, seen by one bot."""
+
+    def __init__(self, me: Any, *, role: int | None = None) -> None:
+        self.id = GUILD
+        self.me = me
+        self.self_role = SimpleNamespace(id=role) if role else None
+        self.unavailable = False
+        self.members: dict[int, Any] = {}
+
+    def get_member(self, user_id: int) -> Any:
+        return self.members.get(user_id)
+
+    def get_channel(self, _: int) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One message that a bot posted; `options` is everything that was handed to send()."""
+
+    id: int
+    text: str | None
+    options: dict[str, Any] = field(repr=False)
+
+    @property
+    def pinged(self) -> list[int]:
+        allowed = self.options["allowed_mentions"]
+        return [who.id for who in allowed.users or ()]
+
+
+class _Speaking:
+    """What text channels and threads have in common; `wrong` holds errors for the next requests, None for success."""
+
+    id: int
+    guild: Any
+
+    def _open(self, channel_id: int, guild: Guild, name: str, ids: Snowflakes) -> None:
+        self.id, self.guild, self.name, self._ids = channel_id, guild, name, ids
+        self.last_message_id: int | None = None
+        self.permissions = discord.Permissions(view_channel=True, read_message_history=True)
+        self.permissions.update(send_messages=True, send_messages_in_threads=True)
+        self.sent: list[Sent] = []
+        self.reacted: list[tuple[int, str]] = []
+        self.typed = 0
+        self.past: list[discord.Message] = []  # newest first
+        self.reads: list[int | None] = []  # the `before` of each read
+        self.wrong: list[Exception | None] = []
+        self.hold: asyncio.Event | None = None  # requests wait for it
+
+    async def _request(self) -> None:
+        if self.hold is not None:
+            await self.hold.wait()
+        error = self.wrong.pop(0) if self.wrong else None
+        if error is not None:
+            raise error
+
+    def permissions_for(self, _: Any) -> discord.Permissions:
+        return self.permissions
+
+    async def send(self, content: str | None = None, **options: Any) -> discord.Message:
+        await self._request()
+        files = [attachment(50 + n, file.filename) for n, file in enumerate(options.get("files", ()))]
+        post = Sent(self._ids(), content, options)
+        self.sent.append(post)
+        me = self.guild.me
+        return message(self, post.id, content or "", author=me.id, name=me.name, bot=True, attachments=files)
+
+    async def trigger_typing(self) -> None:
+        self.typed += 1
+        await self._request()
+
+    def get_partial_message(self, message_id: int, /) -> Any:
+        async def add_reaction(emoji: str) -> None:
+            await self._request()
+            self.reacted.append((message_id, emoji))
+
+        return SimpleNamespace(add_reaction=add_reaction)
+
+    def history(self, limit: int | None = 100, before: Any = None, *_: Any, **__: Any) -> Any:
+        async def flatten() -> Sequence[discord.Message]:
+            self.reads.append(before.id if before else None)
+            await self._request()
+            older = [one for one in self.past if before is None or one.id < before.id]
+            return older[:limit]
+
+        return SimpleNamespace(flatten=flatten)
+
+
+class TextChannel(_Speaking, discord.TextChannel):
+    def __init__(self, channel_id: int, guild: Guild, name: str, ids: Snowflakes) -> None:
+        self._open(channel_id, guild, name, ids)
+
+
+class Thread(_Speaking, discord.Thread):
+    def __init__(self, channel_id: int, guild: Guild, name: str, ids: Snowflakes, parent_id: int) -> None:
+        self._open(channel_id, guild, name, ids)
+        self.parent_id = parent_id
+        self.locked = False
+
+
+class Client:
+    """A logged-in bot."""
+
+    def __init__(self, who: discord.User, *, role: int | None = None) -> None:
+        self.user = who
+        self.guild = Guild(who, role=role)
+        self.guilds = [self.guild]
+        self.channels: dict[int, Any] = {}
+
+    def get_channel(self, channel_id: int) -> Any:
+        return self.channels.get(channel_id)
+
+    def get_guild(self, _: int) -> Guild:
+        return self.guild
+
+
+class Pictures:
+    """The fetcher of pictures: knows the addresses that it was given."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, bytes] = {}
+
+    async def fetch(self, url: str) -> FetchedPicture:
+        if url not in self.known:
+            raise FetchRefused("not there")
+        return FetchedPicture(self.known[url], "image/png")
+
+
+# -- Redis ------------------------------------------------------------------------------------------------------------
+
+
+class _Away:
+    """`away` says that Redis cannot be reached."""
+
+    away = False
+
+    def _here(self) -> None:
+        if self.away:
+            raise RedisAway("the double is away")
+
+
+class MemoryBus(_Away):
+    def __init__(self) -> None:
+        self.published: list[tuple[str, WireMessage]] = []
+        self.handlers: dict[str, Callable[[str], Awaitable[None]]] = {}
+
+    async def publish(self, channel: str, message: WireMessage) -> int:
+        self._here()
+        self.published.append((channel, message))
+        return 1
+
+    def subscribe(self, channel: str, handler: Callable[[str], Awaitable[None]]) -> None:
+        self.handlers[channel] = handler
+
+    def unsubscribe(self, channel: str) -> None:
+        self.handlers.pop(channel, None)
+
+
+class MemoryTurns(_Away):
+    """Shared by all cogs of a test, as Redis is by all processes."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], Claim] = {}
+
+    async def claim(self, agent: str, turn_id: str, _: float) -> Claim:
+        self._here()
+        kept = self.kept.get((agent, turn_id))
+        self.kept.setdefault((agent, turn_id), Claim("open"))
+        return kept or Claim("new")
+
+    async def finish(self, agent: str, turn_id: str, result_json: str, _: float) -> None:
+        self._here()
+        self.kept[agent, turn_id] = Claim("done", result_json)
+
+
+class LimitStore:
+    """The real rules, in memory."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._rules = MemoryLimits(clock)
+
+    async def take(
+        self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str, use_cooldown: bool
+    ) -> Verdict:
+        cooldown = cooldown if use_cooldown else 0.0
+        return self._rules.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date)
+
+    async def release_cooldown(self, agent: str, channel_id: int) -> None:
+        self._rules.release_cooldown(agent, channel_id)
+
+
+class MemoryCosts(_Away):
+    def __init__(self) -> None:
+        self.days: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+
+    async def add(self, agent: str, date: str, fields: Any) -> None:
+        self._here()
+        self.days[agent, date].update(fields)
+
+    async def read(self, agent: str, date: str) -> dict[str, float]:
+        self._here()
+        return dict(self.days[agent, date])
+
+
+class MemoryPresence(_Away):
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    async def renew(self, agent: str, text: str) -> None:
+        self._here()
+        self.texts[agent] = text
+
+    async def clear(self, agent: str) -> None:
+        self._here()
+        self.texts.pop(agent, None)
+
+    async def read(self, agents: Iterable[str]) -> dict[str, str]:
+        self._here()
+        return {agent: self.texts[agent] for agent in agents if agent in self.texts}
+
+
+class MemoryLedger:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.turns, self.limits = MemoryTurns(), LimitStore(clock)
+        self.costs, self.presence = MemoryCosts(), MemoryPresence()
