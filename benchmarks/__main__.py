@@ -18,10 +18,9 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 from rich.console import Console
 
-from benchmarks.measures import MEASURES
-from benchmarks.processes import Broken
-from benchmarks.stage import Bench, NotHere
-from benchmarks.table import Row, render
+from benchmarks.run import MEASURES, run
+from benchmarks.stage import Bench
+from benchmarks.table import render
 
 WIDTH = 160  # characters, where there is no terminal
 LIBRARIES = ("py-cord", "redis", "openai", "anthropic", "google-genai")
@@ -41,23 +40,6 @@ def main() -> int:
         told = {"machine": machine(), "rows": [row.to_json() for row in rows]}
         options.json.write_text(json.dumps(told, indent=2) + "\n")
     return 1 if broken else 0
-
-
-async def run(bench: Bench, names: tuple[str, ...], progress: Console) -> tuple[list[Row], bool]:
-    """The rows of these measurements, and whether anything broke."""
-    rows: list[Row] = []
-    broken = False
-    for name in names:
-        progress.print(f"[dim]{name} ...")
-        try:
-            rows += await MEASURES[name](bench)
-        except NotHere as lacking:
-            rows.append(Row(metric=name, value=None, note=f"not measured: {lacking}"))
-        except Broken as error:
-            broken = True
-            progress.print(f"{name} broke: {error}", style="red", markup=False)
-            rows.append(Row(metric=name, value=None, note="broke, see above"))
-    return rows, broken
 
 
 def machine() -> dict[str, Any]:

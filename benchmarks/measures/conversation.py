@@ -9,7 +9,7 @@ from agent_config import AGENTS
 from agent_coordinator.asking import instruction_for
 from agent_coordinator.state import ConversationState
 from agent_protocol.bus import Bus
-from benchmarks.processes import Child
+from benchmarks.processes import Broken, Child
 from benchmarks.stage import THEME, Bench
 from benchmarks.table import Row, median, milliseconds
 
@@ -61,6 +61,8 @@ async def _converse(bus: Bus, program: Child, channel: int, turns: int) -> tuple
         began = time.perf_counter()
         result = await bus.ask(agent, instruction_for(state, None))
         times.append(time.perf_counter() - began)
+        if result.skipped:
+            raise Broken(f"a turn of {agent} came to nothing: {result.reason}")
         cpu.append(program.cpu_seconds())
         state = replace(state.took_turn(agent, result), end_streak=0)
     window = min(20, turns)

@@ -11,7 +11,7 @@ from uuid import uuid4
 from agent_config import AGENTS
 from agent_protocol.bus import Bus
 from agent_protocol.messages import Instruction, Result
-from benchmarks.processes import Child
+from benchmarks.processes import Broken, Child
 from benchmarks.stage import THEME, Bench, Stage
 from benchmarks.table import Row, median, milliseconds, percentile
 
@@ -89,4 +89,7 @@ def _places(stage: Stage) -> list[tuple[str, int]]:
 
 async def _turn(bus: Bus, agent: str, channel: int) -> Result:
     instruction = Instruction(instruction_id=str(uuid4()), channel_id=channel, channel_theme=THEME, round_number=2)
-    return await bus.ask(agent, instruction)
+    result = await bus.ask(agent, instruction)
+    if result.reason not in (None, "skipped"):
+        raise Broken(f"a turn of {agent} ended early: {result.reason}")
+    return result

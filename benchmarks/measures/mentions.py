@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from agent_config import AGENTS
-from benchmarks.processes import Child
+from benchmarks.processes import Broken, Child
 from benchmarks.stage import Asked, Bench, Stage
 from benchmarks.table import Row, median, milliseconds, percentile
 
@@ -108,6 +108,8 @@ def _lines(channels: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 def _seen(asked: Sequence[Asked], requests: Sequence[dict[str, object]], cpu_each: float) -> Seen:
     arrived = {request["tag"]: request for request in reversed(requests)}  # the first request of each
+    if lost := [one for one in asked if not one.answers or one.tag not in arrived]:
+        raise Broken(f"{len(lost)} of {len(asked)} mentions were not answered")
     latencies: list[float] = []
     by_provider: dict[str, list[float]] = {}
     for one in asked:

@@ -31,11 +31,13 @@ async def stalls(bench: Bench) -> list[Row]:
             await program.ask("watch_stalls", threshold=THRESHOLD)
             for channel in list(stage.channels.values())[:2]:
                 await program.ask("converse", channel=channel)
-            cpu = program.cpu_seconds()
+            cpu, posts = program.cpu_seconds(), await stage.discord.ask("posts")
             asked, unanswered = await _traffic(stage, seconds)
             busy = (program.cpu_seconds() - cpu) / seconds
             found: list[dict[str, Any]] = await program.ask("stalls")
-    return _rows(found, seconds, f"{asked} mentions, {unanswered} unanswered, {busy:.0%} of one processor")
+            posts = await stage.discord.ask("posts") - posts
+    traffic = f"{asked} mentions, {unanswered} unanswered, {posts} posts of bots, {busy:.0%} of one processor"
+    return _rows(found, seconds, traffic)
 
 
 def _rows(found: list[dict[str, Any]], seconds: float, traffic: str) -> list[Row]:

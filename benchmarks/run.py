@@ -1,0 +1,48 @@
+"""The measurements by name, in the order in which they run, and the run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from rich.console import Console
+
+from agent_protocol.bus import NoAnswer
+from benchmarks.measures.conversation import conversation
+from benchmarks.measures.crowds import crowd, limits, rush
+from benchmarks.measures.instructions import instructions
+from benchmarks.measures.mentions import mentions
+from benchmarks.measures.stalls import stalls
+from benchmarks.measures.start import start
+from benchmarks.processes import Broken
+from benchmarks.stage import Bench, NotHere
+from benchmarks.table import Row
+
+Measure = Callable[[Bench], Awaitable[list[Row]]]
+
+MEASURES: Mapping[str, Measure] = {
+    "start": start,
+    "mentions": mentions,
+    "instructions": instructions,
+    "conversation": conversation,
+    "crowd": crowd,
+    "limits": limits,
+    "rush": rush,
+    "stalls": stalls,
+}
+
+
+async def run(bench: Bench, names: Sequence[str], progress: Console) -> tuple[list[Row], bool]:
+    """The rows of these measurements, and whether anything broke."""
+    rows: list[Row] = []
+    broken = False
+    for name in names:
+        progress.print(f"[dim]{name} ...")
+        try:
+            rows += await MEASURES[name](bench)
+        except NotHere as lacking:
+            rows.append(Row(metric=name, value=None, note=f"not measured: {lacking}"))
+        except (Broken, NoAnswer) as error:
+            broken = True
+            progress.print(f"{name} broke: {type(error).__name__}: {error}", style="red", markup=False)
+            rows.append(Row(metric=name, value=None, note="broke, see above"))
+    return rows, broken
