@@ -65,6 +65,8 @@ class Fetcher:
         while self._waiting:
             channel_id = next(iter(self._waiting))
             reader = self._waiting.pop(channel_id)
+            if self._transcripts.of(channel_id).whole:  # a turn could not wait
+                continue
             task = self._tasks.get(channel_id) or self._start(channel_id, reader)
             if task is not None:
                 await asyncio.wait((task,))
