@@ -1,0 +1,134 @@
+import asyncio
+import random
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+
+from agent_discord.gate import TYPING_SECONDS, WINDOW_REQUESTS, Gate, RequestWindow, nonce, pings
+from tests.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
+
+
+def a_channel(channel_id=100):
+    client = Client(user(21, "Claude", bot=True))
+    return TextChannel(channel_id, client.guild, "lounge", Snowflakes(Clock()))
+
+
+async def send(gate, channel, number):
+    await gate.send(channel, str(number), nonce=nonce("t", number))
+
+
+async def test_no_more_than_45_requests_pass_in_any_second_and_all_pass_in_their_order():
+    loop, window, rng = LoopTime(), RequestWindow(), random.Random(3)
+    passed = []
+
+    async def enter(number):
+        await window.enter()
+        passed.append((number, loop.now))
+
+    tasks = []
+    for number in range(200):
+        tasks.append(asyncio.create_task(enter(number)))
+        if rng.random() < 0.1:
+            await loop.run(rng.random() / 3, step=0.05)
+    await loop.run(6, step=0.05)
+    assert [number for number, _ in passed] == list(range(200))
+    times = [time for _, time in passed]
+    assert all(later - earlier >= 1.0 for earlier, later in zip(times, times[WINDOW_REQUESTS:], strict=False))
+    assert times[-1] - times[0] < 6
+
+
+async def test_posts_reactions_and_history_share_one_window():
+    loop, gate, channel = LoopTime(), Gate(RequestWindow(limit=3)), a_channel()
+    waiting = [
+        asyncio.create_task(work)
+        for work in (
+            send(gate, channel, 1),
+            gate.react(channel.get_partial_message(5), "🔥"),
+            gate.history(channel, 10, None),
+            send(gate, channel, 2),
+        )
+    ]
+    await settle()
+    assert [task.done() for task in waiting] == [True, True, True, False]
+    await loop.run(1.0)
+    assert waiting[3].done()
+
+
+async def test_one_that_gives_up_waiting_takes_nobodys_place():
+    loop, window = LoopTime(), RequestWindow(limit=1)
+    await window.enter()
+    first, second = asyncio.create_task(window.enter()), asyncio.create_task(window.enter())
+    await settle()
+    first.cancel()
+    await loop.run(1.0)
+    assert (first.cancelled(), second.done()) == (True, True)
+
+
+async def test_typing_is_shown_at_most_once_in_eight_seconds_a_channel():
+    loop, gate, lounge, debate = LoopTime(), Gate(), a_channel(1), a_channel(2)
+    for channel in (lounge, lounge, debate, lounge):
+        await gate.typing(channel, channel.id)
+    assert (lounge.typed, debate.typed) == (1, 1)
+    await loop.run(TYPING_SECONDS - 0.1)
+    await gate.typing(lounge, 1)
+    assert lounge.typed == 1
+    await loop.run(0.1)
+    await gate.typing(lounge, 1)
+    assert lounge.typed == 2
+
+
+async def test_typing_is_dropped_first_when_requests_are_many_and_never_waits():
+    loop, gate, channel = LoopTime(), Gate(RequestWindow(limit=4)), a_channel()
+    for number in (1, 2):
+        await send(gate, channel, number)
+    await gate.typing(channel, 100)
+    assert channel.typed == 0
+    for number in (3, 4):
+        await send(gate, channel, number)
+    await loop.run(1.0)
+    await gate.typing(channel, 100)
+    assert channel.typed == 1
+
+
+@pytest.mark.parametrize("error", [http_error(500), http_error(403), OSError(104, "reset"), aiohttp.ClientError()])
+async def test_typing_that_fails_harms_nothing(error):
+    gate, channel = Gate(), a_channel()
+    channel.wrong = [error]
+    await gate.typing(channel, 100)
+    assert channel.typed == 1
+
+
+@pytest.mark.parametrize("turn", ["m1", "0193f0c2-7d5e-7bb2-a1c7-6a0b8a4b0c11", "x" * 200, "naïve 🍵"])
+def test_a_nonce_is_short_the_same_for_the_same_chunk_and_another_for_any_other(turn):
+    made = [nonce(turn, chunk) for chunk in range(20)]
+    assert made == [nonce(turn, chunk) for chunk in range(20)]
+    assert len({*made, nonce(turn + "1", 0)}) == 21
+    assert max(map(len, made)) <= 25
+
+
+def test_mentions_ping_nobody_or_the_one_person():
+    nobody, alice = pings(None).to_dict(), pings(11).to_dict()
+    assert (nobody, alice) == ({"parse": []}, {"parse": [], "users": [11]})
+
+
+async def test_every_post_carries_its_nonce_and_restrictive_mentions_and_no_reference():
+    channel = a_channel()
+    await Gate().send(channel, "hello", nonce="n1", ping=11)
+    options = channel.sent[0].options
+    assert (options.pop("nonce"), options.pop("enforce_nonce")) == ("n1", True)
+    assert options.pop("allowed_mentions").to_dict() == {"parse": [], "users": [11]}
+    assert options == {}
+
+
+async def test_history_is_read_from_before_a_message():
+    asked = []
+
+    def history(limit, before):
+        asked.append((limit, before and before.id))
+        return SimpleNamespace(flatten=lambda: asyncio.sleep(0, []))
+
+    gate, channel = Gate(), SimpleNamespace(history=history)
+    await gate.history(channel, 100, None)
+    await gate.history(channel, 50, 77)
+    assert asked == [(100, None), (50, 77)]

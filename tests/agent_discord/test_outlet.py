@@ -1,0 +1,234 @@
+import asyncio
+
+import aiohttp
+import discord
+import pytest
+
+from agent_context.entries import Entry, Reaction, Speaker
+from agent_discord.directory import Directory
+from agent_discord.fetching import Fetcher
+from agent_discord.gate import Gate, nonce
+from agent_discord.outlet import CannotPost, DiscordOutlet, Post
+from agent_discord.transcript import Transcripts
+from agent_llm.types import Picture
+from tests.doubles import (
+    ALICE,
+    BOB,
+    NAMES,
+    PNG,
+    Client,
+    Clock,
+    LoopTime,
+    Pictures,
+    Snowflakes,
+    TextChannel,
+    Thread,
+    http_error,
+    settle,
+    user,
+)
+
+ME, GROK = 21, 22
+FOX = Picture(PNG, "image/png")
+
+
+class Place:
+    """An outlet of Claude's, its channel and what it shares with others."""
+
+    def __init__(self, thread=False, may_post=lambda: True):
+        client, ids = Client(user(ME, "Claude", bot=True)), Snowflakes(Clock())
+        guild = client.guild
+        self.channel = Thread(101, guild, "t", ids, 100) if thread else TextChannel(100, guild, "lounge", ids)
+        self.directory = Directory()
+        self.directory.learn("claude", ME)
+        self.directory.learn("grok", GROK)
+        self.transcripts = Transcripts(self.directory)
+        self.outlet = DiscordOutlet(
+            self.channel,
+            gate=Gate(),
+            transcripts=self.transcripts,
+            fetcher=Fetcher(self.transcripts),
+            pictures=Pictures(),
+            names={"claude": "Claude", "grok": "Grok", "gemini": "Gemini"},
+            may_post=may_post,
+        )
+
+    def hear(self, message_id, author=ALICE, text="hi"):
+        self.outlet.transcript.add(Entry(message_id, Speaker(author, NAMES[author], "person"), text, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("thread", "taken", "locked", "refusal"),
+    [
+        (False, [], False, None),
+        (False, ["view_channel"], False, "not_permitted"),
+        (False, ["send_messages"], False, "not_permitted"),
+        (False, ["send_messages_in_threads"], False, None),
+        (True, [], False, None),
+        (True, ["send_messages"], False, None),
+        (True, ["send_messages_in_threads"], False, "not_permitted"),
+        (True, [], True, "not_permitted"),
+    ],
+)
+async def test_where_a_bot_may_speak(thread, taken, locked, refusal):
+    place = Place(thread)
+    place.channel.permissions.update(**dict.fromkeys(taken, False))
+    if thread:
+        place.channel.locked = locked
+    assert place.outlet.refusal() == refusal
+
+
+async def test_text_picture_and_embed_are_one_message():
+    place, embed = Place(), discord.Embed()
+    posted = await place.outlet.post(Post(text="Look:", picture=FOX, embed=embed, ping=ALICE), "t1")
+    (sent,) = place.channel.sent
+    assert (sent.text, sent.pinged, sent.options["embed"]) == ("Look:", [ALICE], embed)
+    assert [(file.filename, file.fp.read()) for file in sent.options["files"]] == [("picture.png", PNG)]
+    assert (posted.message_id, posted.picture_url) == (
+        sent.id,
+        "https://cdn.discordapp.com/attachments/1/50/picture.png",
+    )
+
+
+async def test_a_picture_may_stand_alone():
+    place = Place()
+    await place.outlet.post(Post(text=None, picture=Picture(PNG, "image/jpeg")), "t1")
+    (sent,) = place.channel.sent
+    assert (sent.text, sent.options["files"][0].filename) == (None, "picture.jpg")
+
+
+async def test_a_long_text_is_several_messages_the_last_with_picture_and_embed():
+    place = Place()
+    code = "```py\n" + "x = 1\n" * 700 + "```"
+    posted = await place.outlet.post(Post(text=code, picture=FOX, embed=discord.Embed(), ping=ALICE), "t1")
+    sent = place.channel.sent
+    assert len(sent) == 3
+    assert all(part.text.startswith("```py\n") and part.text.endswith("```") for part in sent)
+    assert [{"files", "embed"} & part.options.keys() for part in sent] == [set(), set(), {"files", "embed"}]
+    assert [part.options["nonce"] for part in sent] == [nonce("t1", number) for number in range(3)]
+    assert [part.pinged for part in sent] == [[ALICE]] * 3
+    assert posted.message_id == sent[0].id
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (http_error(403), "not_permitted"),
+        (http_error(404), "unknown_channel"),
+        (http_error(400), "discord_failed"),
+        (http_error(503), "discord_failed"),
+        (OSError(104, "reset"), "discord_failed"),
+        (TimeoutError(), "discord_failed"),
+        (aiohttp.ServerDisconnectedError(), "discord_failed"),
+    ],
+)
+async def test_what_cannot_be_posted_has_its_reason(error, reason):
+    place = Place()
+    place.channel.wrong = [error]
+    with pytest.raises(CannotPost) as caught:
+        await place.outlet.post(Post(text="hi"), "t1")
+    assert caught.value.reason == reason
+
+
+async def test_parts_that_are_posted_count_when_a_later_one_fails():
+    place = Place()
+    place.channel.wrong = [None, http_error(403)]
+    posted = await place.outlet.post(Post(text="word " * 1000, picture=FOX), "t1")
+    assert (posted.message_id, posted.picture_url) == (place.channel.sent[0].id, None)
+    assert len(place.channel.sent) == 1
+
+
+async def test_nothing_is_posted_for_an_agent_that_another_process_took_over():
+    place = Place(may_post=lambda: False)
+    with pytest.raises(CannotPost, match="not_ours"):
+        await place.outlet.post(Post(text="hi"), "t1")
+    assert place.channel.sent == []
+
+
+@pytest.mark.parametrize(
+    ("written", "posted"),
+    [
+        ("@Alice and @bob, look", f"<@{ALICE}> and <@{BOB}>, look"),
+        ("what do you say, @Grok?", f"what do you say, <@{GROK}>?"),
+        ("@Gemini is not here, @Nobody neither", "@Gemini is not here, @Nobody neither"),
+        ("write `@Alice` so", "write `@Alice` so"),
+        ("mail alice@Bob.example", "mail alice@Bob.example"),
+    ],
+)
+async def test_names_become_mentions_of_those_who_are_there(written, posted):
+    place = Place()
+    place.hear(1, ALICE)
+    place.hear(2, BOB)
+    await place.outlet.post(Post(text=written), "t1")
+    assert place.channel.sent[0].text == posted
+
+
+async def test_a_mention_made_of_a_name_does_not_make_a_message_too_long():
+    place = Place()
+    place.hear(1, ALICE)
+    await place.outlet.post(Post(text="@Alice " * 285), "t1")
+    assert max(len(sent.text) for sent in place.channel.sent) <= 2000
+
+
+async def test_an_own_post_is_in_the_transcript_before_the_gateway_brings_it():
+    place = Place()
+    posted = await place.outlet.post(Post(text="hi"), "t1")
+    entry = place.outlet.transcript.get(posted.message_id)
+    assert (entry.text, entry.speaker) == ("hi", Speaker(ME, "Claude", "agent", "claude"))
+
+
+async def test_a_reaction_is_given_and_remembered():
+    place = Place()
+    place.hear(1)
+    assert await place.outlet.react(1, "🔥") is True
+    assert place.channel.reacted == [(1, "🔥")]
+    assert place.outlet.transcript.get(1).reactions == (Reaction("🔥", ("Claude",), 1),)
+
+
+async def test_a_message_of_another_channel_gets_no_reaction():
+    place = Place()
+    place.transcripts.of(999).add(Entry(1, Speaker(ALICE, "Alice", "person"), "hi", 1.0))
+    assert await place.outlet.react(1, "🔥") is False
+    assert place.channel.reacted == []
+
+
+@pytest.mark.parametrize("error", [http_error(400), http_error(403), http_error(404), aiohttp.ClientError(), OSError()])
+async def test_a_reaction_that_discord_does_not_take_is_dropped(error):
+    place = Place()
+    place.hear(1)
+    place.channel.wrong = [error]
+    assert await place.outlet.react(1, "🔥") is False
+    assert place.outlet.transcript.get(1).reactions == ()
+
+
+async def test_a_quick_answer_shows_no_typing():
+    place, loop = Place(), LoopTime()
+    with place.outlet.typing():
+        await settle()
+    await loop.run(20)
+    assert place.channel.typed == 0
+
+
+async def test_typing_lasts_as_long_as_the_thinking():
+    place, loop = Place(), LoopTime()
+    with place.outlet.typing():
+        await loop.run(20, step=0.1)
+    await loop.run(20)
+    assert place.channel.typed == 3
+
+
+async def test_nobody_waits_for_typing():
+    place, loop = Place(), LoopTime()
+    place.channel.hold = asyncio.Event()
+    with place.outlet.typing():
+        await loop.run(1)
+    assert place.channel.typed == 1
+    place.channel.hold.set()
+    await settle()
+
+
+async def test_a_past_that_the_bot_may_not_read_is_not_asked_for():
+    place = Place()
+    place.channel.permissions.update(read_message_history=False)
+    assert await place.outlet.read_page(100, None) == ()
+    assert place.channel.reads == []
