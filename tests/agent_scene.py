@@ -227,5 +227,5 @@ class Scene:
 
     def spent(self, name: str = "claude") -> dict[str, float]:
         """The agent's book of the day."""
-        (found,) = [fields for (agent, _), fields in self.ledger.costs.days.items() if agent == name] or [{}]
-        return dict(found)
+        days = [fields for (agent, _), fields in self.ledger.costs.days.items() if agent == name]
+        return dict(*days)

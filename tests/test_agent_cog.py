@@ -50,7 +50,7 @@ class CallingTests(CogCase):
     async def test_a_reply_to_its_message_is_answered_also_without_a_ping(self) -> None:
         scene = await self.scene()
         mine = {"id": "5", "author": user_payload(scene.me.id, "Claude", bot=True), "content": "so I said"}
-        plain = {"attachments": [], "embeds": [], "edited_timestamp": None, "type": 0, "pinned": False}
+        plain: dict[str, Any] = {"attachments": [], "embeds": [], "edited_timestamp": None, "type": 0, "pinned": False}
         parent = {**plain, **mine, "mention_everyone": False, "tts": False, "mentions": [], "mention_roles": []}
         reference = {"message_id": "5", "channel_id": str(LOUNGE)}
         await scene.hear("no!", type=19, message_reference=reference, referenced_message=parent)
@@ -100,11 +100,14 @@ class CallingTests(CogCase):
         await scene.ask()
         self.assertIn("Bob: I had soup", scene.shown[0])
 
-    async def test_an_event_that_comes_twice_is_answered_once(self) -> None:
-        scene = await self.scene()
-        message_id = await scene.ask()
-        await scene.ask(message_id=message_id)
-        self.assertEqual(len(scene.texts()), 1)
+    async def test_an_event_that_comes_twice_is_answered_once_also_while_redis_is_away(self) -> None:
+        for away in (False, True):
+            with self.subTest(away=away):
+                scene = await self.scene()
+                scene.bus.away = scene.ledger.turns.away = scene.ledger.costs.away = away
+                message_id = await scene.ask()
+                await scene.ask(message_id=message_id)
+                self.assertEqual(len(scene.texts()), 1)
 
     async def test_one_that_stands_by_only_listens(self) -> None:
         scene = await self.scene()
@@ -331,12 +334,14 @@ class InstructionTests(CogCase):
         self.assertEqual(scene.bus.published, [])
 
     async def test_where_it_may_not_write_nothing_is_asked_of_the_model(self) -> None:
-        cases = ((LOUNGE, {"send_messages": False}), (LOUNGE, {"view_channel": False}), (THREAD, {}))
+        cases = ((LOUNGE, "send_messages"), (LOUNGE, "view_channel"), (THREAD, None))
         for channel, taken in cases:
             with self.subTest(channel=channel, taken=taken):
                 scene = await self.scene()
-                scene.channel(channel).permissions.update(**taken)
-                scene.channel(channel).locked = not taken
+                if taken is None:
+                    scene.channel(channel).locked = True
+                else:
+                    scene.channel(channel).permissions.update(**{taken: False})
                 self.assert_result(await scene.instruct(channel=channel), skipped=True, reason="not_permitted")
                 self.assertEqual(scene.cog.asked, [])
 
@@ -567,7 +572,8 @@ class MoneyTests(CogCase):
         spent = scene.spent()
         self.assertEqual({name: round(spent[name], 6) for name in expected}, expected)
         self.assertEqual([spent[name] for name in ("ai_calls", "image_calls", "emoji_reactions")], [1, 1, 1])
-        usage = result and result.usage
+        assert result is not None
+        usage = result.usage
         assert usage is not None
         self.assertEqual((usage.model, usage.calls, usage.pictures, usage.cost_usd), ("scripted/one", 2, 1, 0.06))
 

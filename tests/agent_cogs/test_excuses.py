@@ -1,0 +1,55 @@
+import pytest
+
+from agent_cogs.events import MentionEvent
+from agent_cogs.excuses import LINES, SIGNS, excuse
+from agent_cogs.turn import REASONS
+from agent_context.entries import Entry, Speaker
+from agent_discord.outlet import CannotPost
+
+ASKED = Entry(5, Speaker(11, "Alice", "person"), "well?", 1.0)
+EVENT = MentionEvent.of(ASKED, channel_id=1, theme="casual", to_all=False, now=0.0)
+
+
+class Outlet:
+    def __init__(self, wrong=None):
+        self.posts, self.reactions, self.wrong = [], [], wrong
+
+    async def post(self, post, turn_id):
+        if self.wrong:
+            raise self.wrong
+        self.posts.append((post.text, post.ping, turn_id))
+
+    async def react(self, message_id, emoji):
+        self.reactions.append((message_id, emoji))
+
+
+@pytest.mark.parametrize("reason", sorted(LINES))
+async def test_a_line_goes_to_the_one_who_asked_under_a_nonce_of_its_own(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert outlet.posts == [(LINES[reason], 11, "m5:excuse")]
+    assert outlet.reactions == []
+
+
+@pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "deadline"])
+async def test_a_limit_is_a_sign_at_the_message(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
+
+
+@pytest.mark.parametrize("reason", ["not_permitted", "unknown_channel", "discord_failed", "not_ours"])
+async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert (outlet.posts, outlet.reactions) == ([], [])
+
+
+async def test_an_excuse_that_cannot_be_posted_is_logged(caplog):
+    await excuse(Outlet(CannotPost("discord_failed")), EVENT, "busy")
+    assert "not even an excuse" in caplog.text
+
+
+def test_excuses_are_made_for_known_reasons_in_short_lines_without_markup():
+    assert {*LINES, *SIGNS} <= REASONS.keys()
+    assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in LINES.values())
