@@ -21,9 +21,7 @@ from agent_config import (
     missing_tokens_message,
     process_environment,
 )
-
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai")  # their INFO is not ours
+from agent_logging import set_up_logging
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         from agent_local.mode import run_local  # the stand-ins are no part of a live start
 
         return run_local(settings, once=options.once, scripted=options.scripted)
-    set_up_logging(settings)
+    set_up_logging(settings.log_level)
     if not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
         return 2
@@ -54,7 +52,7 @@ def main_one_bot() -> int:
     settings = _settings()
     if settings is None:
         return 2
-    set_up_logging(settings)
+    set_up_logging(settings.log_level)
     if settings.agent_name is None:
         names = ", ".join(settings.agents)
         print(f"AGENT_NAME is not set. Use: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr)
@@ -90,21 +88,6 @@ def _settings() -> Settings | None:
     for warning in settings.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     return settings
-
-
-def set_up_logging(settings: Settings) -> None:
-    """One line an event, on standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter(LOG_FORMAT))
-    logging.basicConfig(level=settings.log_level, handlers=[handler], force=True)
-    quiet_libraries(settings.log_level)
-
-
-def quiet_libraries(level: str) -> None:
-    """Other packages' chatter stays out of the log."""
-    for name in QUIET:
-        logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
-    logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice, which is not used, is missing
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -53,6 +53,7 @@ GUILD_READY_SECONDS = (
 )
 DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 CLOSE_SECONDS = 5.0  # for each bot's goodbye
+CANCEL_AGAIN_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +171,7 @@ class Runtime:
         self.coordinator: Coordinator | None = None
         self.stop = asyncio.Event()
         self.failed = False
+        self._bots_started = False
         self._link = link
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -197,6 +199,8 @@ class Runtime:
         """Starts every bot of the set-up that nobody else runs on this Redis."""
         chosen = [self.setup.settings.agents[name] for name in self.setup.agents]
         await asyncio.gather(*(self._start_bot(agent) for agent in chosen))
+        self._bots_started = True
+        self._stop_without_bots()
 
     async def _start_bot(self, agent: AgentSettings) -> None:
         lease = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder)
@@ -206,13 +210,20 @@ class Runtime:
             return
         bot = BotProcess(agent, self.house, lease, self.setup.make_model(agent))
         self.bots[agent.spec.name] = bot
-        self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._one_less)
+        self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
-    def _one_less(self, _: asyncio.Task[None]) -> None:
+    def _stop_without_bots(self, _: object = None) -> None:
         """A bot that failed leaves the others running; without any there is nothing to run."""
-        if all(self._tasks[name].done() for name in self.bots) and not self.stop.is_set():
-            self.failed = True
-            self.stop.set()
+        if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
+            return
+        if not self.bots:
+            log.error("every bot already runs on this Redis")
+        elif any(bot.cog.ready.is_set() for bot in self.bots.values()):
+            log.error("no bot is left")
+        else:
+            log.error("no bot could log in")
+        self.failed = True
+        self.stop.set()
 
     async def wait_online(self) -> set[str]:
         """Waits until every bot is online and subscribed, or has failed; the names of those online."""
@@ -265,9 +276,13 @@ class Runtime:
 
 async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
     """Ends tasks and waits for their ends."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        # Python 3.11's wait_for, in py-cord too, may swallow a cancellation that comes with the awaited outcome.
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)  # what they raised was reported when they ended
 
 
 @asynccontextmanager
@@ -333,28 +348,15 @@ async def serve(setup: Setup) -> int:
     """Runs until a signal or a failure; the process's exit code."""
     async with running(setup) as runtime:
         stop_on_signals(runtime)
-        online = await _first(runtime.wait_online(), runtime.stop)
-        if online is not None and not online:
-            log.error("no bot could log in" if runtime.bots else "every bot already runs on this Redis")
-            return 1
         runtime.start(_settle_down(runtime), "warm-up", essential=False)
         await runtime.stop.wait()
-        log.info("no bot is left" if runtime.failed else "stopping")
+        log.info("stopping")
         return 1 if runtime.failed else 0
-
-
-async def _first(work: Coroutine[Any, Any, set[str]], stop: asyncio.Event) -> set[str] | None:
-    """The outcome of `work`, or None when it is told to stop before."""
-    task, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
-    try:
-        await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
-        return task.result() if task.done() else None
-    finally:
-        await cancel([task, stopped])
 
 
 async def _settle_down(runtime: Runtime) -> None:
     """After the start: the SDKs that will be needed, then no more garbage collection of what stays."""
+    await runtime.wait_online()
     for bot in runtime.bots.values():
         if isinstance(bot.model, LazyModel):
             await bot.model.get_ready()

@@ -21,7 +21,6 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 from rich.console import Console
 
-from agent_commands import LOG_FORMAT, quiet_libraries
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
 from agent_llm.model import Model
@@ -29,6 +28,7 @@ from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
 from agent_local.voices import ScriptedVoice
+from agent_logging import set_up_logging
 from agent_runtime import Runtime, Setup, cancel, provider_model, running, stop_on_signals
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
@@ -225,10 +225,7 @@ def _logging_to(folder: Path, level: str) -> Iterator[None]:
     handler = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
     loud = logging.StreamHandler()
     loud.setLevel(logging.WARNING)
-    for each in (handler, loud):
-        each.setFormatter(logging.Formatter(LOG_FORMAT))
-    logging.basicConfig(level=level, handlers=[handler, loud], force=True)
-    quiet_libraries(level)
+    set_up_logging(level, (handler, loud))
     try:
         yield
     finally:

@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     **dict.fromkeys(
         ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
     ),
+    "agent_logging": set(),
 }
 """Package or module → what of ours it may import besides itself."""
 
@@ -42,6 +43,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
         "agent_local",
         "agent_runtime",
+        "agent_check",  # reads the set-up over REST
     ),
     "redis": ("agent_protocol",),
     "fakeredis": ("agent_protocol",),

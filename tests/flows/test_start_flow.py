@@ -1,0 +1,130 @@
+"""Starts that work, starts that cannot, and how the program ends."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from flow import flow
+from pydantic import SecretStr
+
+from agent_runtime import runnable, serve
+
+PROJECT = Path(__file__).parents[2]
+
+
+def run(folder, *arguments, script="run_all.py", **environment):
+    """The program as it is typed, in a folder of its own, with nothing in its environment but what is given."""
+    return subprocess.run(  # noqa: S603
+        [sys.executable, str(PROJECT / script), *arguments],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "HOME": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_without_any_token_it_says_in_three_lines_what_is_missing_and_how_to_try(tmp_path):
+    ended = run(tmp_path)
+    assert ended.returncode == 2
+    assert len(ended.stderr.strip().splitlines()) == 3
+    assert "BOT_TOKEN_CLAUDE" in ended.stderr
+    assert "--local" in ended.stderr
+
+
+def test_wrong_settings_are_all_told_at_once_and_no_secret_with_them(tmp_path):
+    ended = run(
+        tmp_path, GUILD_IDS="x", CHANNEL_THEME_MAP="1:nonsense", BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret"
+    )
+    assert ended.returncode == 2
+    assert all(key in ended.stderr for key in ("GUILD_IDS", "CHANNEL_THEME_MAP", "BOT_TOKEN_CLAUDE", "debate"))
+    assert "s3cret" not in ended.stderr
+
+
+def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp_path):
+    ended = run(tmp_path, BOT_TOKEN_CLAUDE="a-token", AGENT_CHANNEL_IDS="1")
+    assert ended.returncode == 1
+    assert "ANTHROPIC_API_KEY" in ended.stderr
+
+
+def test_run_bot_without_a_name_says_how_to_give_one(tmp_path):
+    ended = run(tmp_path, script="run_bot.py")
+    assert ended.returncode == 2
+    assert "AGENT_NAME=claude python run_bot.py" in ended.stderr
+
+
+def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
+    ended = run(tmp_path, "--local", "--once", COLUMNS="200", REDIS_URL="redis://127.0.0.1:1", TIMEZONE="UTC")
+    assert ended.returncode == 0, ended.stderr
+    shown = re.findall(r"^\d\d:\d\d #debate (?:ChatGPT|Claude|Gemini|Grok) ", ended.stdout, re.MULTILINE)
+    total = next(line for line in ended.stdout.splitlines() if line.startswith("all "))
+    assert int(total.split()[1]) == len(shown) > 0
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    assert ended.stderr == ""
+
+
+async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path, caplog):
+    async with flow(tmp_path) as f:
+        agents = dict(f.settings.agents)
+        agents["grok"] = _with_token(agents["grok"], "wr0ng")
+        async with f.running(settings=f.settings.with_(agents=agents)):
+            assert "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text
+            assert "wr0ng" not in caplog.text
+            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+            await f.discord.wait_for(lambda: f.said("debate", "claude"))
+
+
+async def test_a_bot_without_the_message_content_intent_is_named(tmp_path, caplog):
+    async with flow(tmp_path) as f:
+        f.world.app("grok").message_content = False
+        async with f.running() as runtime:
+            assert runtime.bots["grok"].failure
+            assert "Message Content Intent" in caplog.text
+
+
+async def test_when_no_bot_can_log_in_the_program_ends_with_1(tmp_path, caplog):
+    async with flow(tmp_path) as f:
+        agents = {name: _with_token(agent, "wr0ng") for name, agent in f.settings.agents.items()}
+        code = await asyncio.wait_for(serve(f.setup(settings=f.settings.with_(agents=agents))), 20)
+        assert code == 1
+        assert "no bot could log in" in caplog.text
+
+
+async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
+    async with flow(tmp_path) as f:
+        serving = asyncio.create_task(serve(f.setup()))
+        await f.discord.wait_for(lambda: len(f.discord.online) == 4)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert await asyncio.wait_for(serving, 20) == 0
+        assert not f.discord.online
+        assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize(
+    ("only", "without", "expected"),
+    [
+        ((), (), ("chatgpt", "claude", "gemini", "grok")),
+        (("claude", "grok"), (), ("claude", "grok")),
+        ((), ("gemini",), ("chatgpt", "claude", "grok")),
+    ],
+)
+async def test_bots_are_chosen_by_only_and_without(tmp_path, only, without, expected):
+    async with flow(tmp_path) as f:
+        assert runnable(f.settings, only, without) == expected
+
+
+async def test_bot_ids_that_do_not_fit_are_a_warning(tmp_path, caplog):
+    async with flow(tmp_path) as f, f.running(settings=f.settings.with_(bot_ids=(f.user_id("claude"), 1))):
+        assert f"BOT_IDS does not list grok, whose user id is {f.user_id('grok')}" in caplog.text
+        assert "BOT_IDS does not list claude" not in caplog.text
+
+
+def _with_token(agent, token):
+    return replace(agent, token=SecretStr(token))
