@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
@@ -46,13 +46,14 @@ class RedisAway(Exception):
         self.maybe_done = maybe_done
 
 
-def _client(address: str | FakeServer, *, timeout: float | None, connect_timeout: float) -> Redis:
+def _client(address: str | FakeServer) -> Redis:
+    # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
     # Foreign bytes on a channel are a bad message, not a reason to lose the connection: hence "replace".
     options: dict[str, Any] = {
         "decode_responses": True,
         "encoding_errors": "replace",
-        "socket_timeout": timeout,
-        "socket_connect_timeout": connect_timeout,
+        "socket_timeout": None,
+        "socket_connect_timeout": CONNECT_TIMEOUT,
         "retry": Retry(NoBackoff(), 0),
     }
     if isinstance(address, str):
@@ -81,10 +82,11 @@ class RedisLink:
         command_timeout: float = COMMAND_TIMEOUT,
         probe_every: float = PROBE_EVERY,
     ) -> None:
-        self.commands = _client(address, timeout=command_timeout, connect_timeout=command_timeout)
-        self.subscriber = _client(address, timeout=None, connect_timeout=CONNECT_TIMEOUT)
+        self.commands = _client(address)
+        self.subscriber = _client(address)
         self.present = asyncio.Event()  # cleared while the breaker is open
         self.present.set()
+        self._command_timeout = command_timeout
         self._probe_every = probe_every
         self._next_probe = 0.0  # event loop time
         self._reason = ""
@@ -119,10 +121,11 @@ class RedisLink:
         async with self._slots:
             self._fail_while_away()  # it may have gone while this call stood in line
             try:
-                outcome = await command(self.commands)
+                async with asyncio.timeout(self._command_timeout):
+                    outcome = await command(self.commands)
             except (RedisConnectionError, RedisTimeoutError, OSError) as error:
                 self._open_breaker(error)
-                raise RedisAway(self._reason, maybe_done=isinstance(error, RedisTimeoutError)) from error
+                raise RedisAway(self._reason, maybe_done=isinstance(error, TimeoutError)) from error
             except ResponseError as error:
                 if not _refusal(error):
                     raise
@@ -153,8 +156,9 @@ class RedisLink:
             await asyncio.sleep(max(0.0, self._next_probe - loop.time()))
             self._next_probe = loop.time() + self._probe_every
             try:
-                await self.commands.ping()
-            except (RedisError, OSError) as error:
+                async with asyncio.timeout(self._command_timeout):
+                    await self.commands.ping()
+            except Exception as error:  # the edge of the loop: whatever it was, without a probe nothing comes back
                 self._reason = f"{type(error).__name__}: {error}"[:200]
             else:
                 self.present.set()

@@ -12,10 +12,11 @@ import logging
 import random
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 
-from redis.asyncio.client import PubSub
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from agent_protocol.connection import CONNECT_TIMEOUT, RedisLink
@@ -107,24 +108,33 @@ class Listener:
 
     async def _hold_connection(self) -> Exception:
         """Hold one connection as long as it lasts; returns what ended it."""
-        pubsub = self._link.subscriber.pubsub()
         lost: Exception = ConnectionError("closed")
         try:
-            async with asyncio.timeout(CONNECT_TIMEOUT):
-                await pubsub.connect()  # type: ignore[no-untyped-call]
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(pubsub))
-                tasks.create_task(self._keep_up(pubsub))
+            async with self._connect() as connection, asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._read(connection))
+                tasks.create_task(self._keep_up(connection))
         except* (RedisError, OSError) as group:
             lost = group.exceptions[0]
-        finally:
-            await pubsub.aclose()  # type: ignore[no-untyped-call]
+        except* Exception as group:  # the edge of the loop: a mistake must not end everybody's hearing
+            lost = group.exceptions[0]
+            log.exception("the connection to Redis failed in an unknown way")
         return lost
 
-    async def _read(self, pubsub: PubSub) -> None:
+    @asynccontextmanager
+    async def _connect(self) -> AsyncIterator[AbstractConnection]:
+        # Not redis-py's PubSub: it connects anew by itself, in the reading and the writing task at once.
+        pool = self._link.subscriber.connection_pool
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            yield connection
+        finally:
+            await connection.disconnect(nowait=True)
+            await pool.release(connection)
+
+    async def _read(self, connection: AbstractConnection) -> None:
         while True:
-            # parse_response, since with RESP3 get_message trips over the answer to PING.
-            reply = await pubsub.parse_response(block=True)
+            reply = await connection.read_response(disconnect_on_error=False, push_request=True)
             self._heard.set()
             match reply:
                 case ["message", str() as channel, str() as text]:
@@ -133,29 +143,34 @@ class Listener:
                     self._confirmed.add(channel)
                     self._check_ready()
 
-    async def _keep_up(self, pubsub: PubSub) -> None:
+    async def _keep_up(self, connection: AbstractConnection) -> None:
         while True:
-            await self._send_changes(pubsub)
+            await self._send_changes(connection)
             try:
                 async with asyncio.timeout(self._heartbeat):
                     await self._changed.wait()
             except TimeoutError:
-                await self._hear_something(pubsub)
+                await self._hear_something(connection)
 
-    async def _send_changes(self, pubsub: PubSub) -> None:
+    async def _send_changes(self, connection: AbstractConnection) -> None:
         self._changed.clear()
         wanted = set(self._handlers)
         new, gone, self._asked = wanted - self._asked, self._asked - wanted, wanted
         if gone:
             self._confirmed -= gone
-            await pubsub.unsubscribe(*sorted(gone))
+            await self._write(connection, "UNSUBSCRIBE", *sorted(gone))
         if new:
-            await pubsub.subscribe(*sorted(new))
+            await self._write(connection, "SUBSCRIBE", *sorted(new))
         self._check_ready()
 
-    async def _hear_something(self, pubsub: PubSub) -> None:
+    async def _write(self, connection: AbstractConnection, *command: str) -> None:
+        if not connection.is_connected:  # send_command would connect anew, without the subscriptions
+            raise ConnectionError("the connection was closed")
+        await connection.send_command(*command, check_health=False)
+
+    async def _hear_something(self, connection: AbstractConnection) -> None:
         self._heard.clear()
-        await pubsub.ping()
+        await self._write(connection, "PING")
         async with asyncio.timeout(self._heartbeat):
             await self._heard.wait()
 

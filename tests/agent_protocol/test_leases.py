@@ -104,6 +104,7 @@ async def test_after_redis_was_emptied_the_last_holder_comes_first(link):
         holders = [await first.current_holder()]
         async with asyncio.timeout(10):
             while holders[-1] is None:
+                await asyncio.sleep(0)
                 holders.append(await first.current_holder())
         assert holders[-1] == "first"
         assert first.held
