@@ -316,6 +316,7 @@ class Settings(_Keys):
     )
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
 
     @property
     def channels(self) -> dict[int, str]:
@@ -373,6 +374,7 @@ def load_settings(
     settings = _fitted(settings).with_(
         agents={spec.name: _agent_settings(spec, keys) for spec in agents.values()},
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
+        runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
     problems += [text for involved, text in _conflicts(settings) if wrong.isdisjoint(involved)]
     if problems:

@@ -291,7 +291,12 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
     settings = setup.settings
     async with AsyncExitStack() as stack:
         place = await stack.enter_async_context(
-            locate_redis(settings.redis_url, settings.data_dir, use_default_port=setup.use_default_redis)
+            locate_redis(
+                settings.redis_url,
+                settings.data_dir,
+                runtime_dir=settings.runtime_dir,
+                use_default_port=setup.use_default_redis,
+            )
         )
         log.info("Redis: %s", place.description)
         link = await stack.enter_async_context(RedisLink(place.address))

@@ -25,7 +25,12 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
     """Opens Redis as a start would: a private server is started and stopped, or joined where one runs."""
     try:
         async with (
-            locate_redis(settings.redis_url, settings.data_dir, use_default_port=use_default_redis) as place,
+            locate_redis(
+                settings.redis_url,
+                settings.data_dir,
+                runtime_dir=settings.runtime_dir,
+                use_default_port=use_default_redis,
+            ) as place,
             RedisLink(place.address) as link,
         ):
             await _check_server(place, link, found, _whence(settings))
