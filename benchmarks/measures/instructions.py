@@ -17,7 +17,7 @@ from benchmarks.table import Row, median, milliseconds, percentile
 
 CHANNELS = 20
 HISTORY = 60
-PACE = 0.04  # seconds, see mentions.py
+PACE = 0.02  # seconds, see mentions.py
 
 
 @dataclass(frozen=True)
