@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program from outside.")
     known = ", ".join(MEASURES)
     parser.add_argument("--only", type=_names, default=tuple(MEASURES), metavar="name,...", help=f"of {known}")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions: about a minute, rough numbers")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions: about two minutes, rough numbers")
     parser.add_argument("--seconds", type=float, default=60.0, help="of ordinary traffic in stalls (60)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
     parser.add_argument("--profile", type=Path, metavar="FOLDER", help="profile the program; times are then not true")
