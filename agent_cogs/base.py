@@ -18,8 +18,8 @@ import discord
 
 from agent_cogs.agent import Agent
 from agent_cogs.book import TurnBook
+from agent_cogs.busy import BusyLines
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.excuses import excuse
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
@@ -76,7 +76,7 @@ class BaseAgentCog(discord.Cog):
         self._inbox: Inbox[TurnEvent] = Inbox(
             self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
         )
-        self._excuses: set[asyncio.Task[None]] = set()
+        self._busy = BusyLines(house.clock)
         self._closing = False
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
@@ -138,10 +138,7 @@ class BaseAgentCog(discord.Cog):
         self._closing = True
         self.house.bus.unsubscribe(keys.instructions(self.name))
         await self._inbox.aclose()
-        excuses = list(self._excuses)
-        for task in excuses:
-            task.cancel()
-        await asyncio.gather(*excuses, return_exceptions=True)
+        await self._busy.aclose()
 
     def _channels(self) -> list[Channel]:
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
@@ -203,15 +200,9 @@ class BaseAgentCog(discord.Cog):
             return
         if not self._inbox.put(event):
             self._book.forget(event.id)
-            log.warning("%s: the inbox is full, a mention in channel %d is put off", self.name, event.channel_id)
-            self._say_busy(event)
-
-    def _say_busy(self, event: MentionEvent) -> None:
-        channel = self.bot.get_channel(event.channel_id)
-        if isinstance(channel, Channel):
-            task = asyncio.create_task(excuse(self._outlet(channel), event, "busy"), name="busy line")
-            self._excuses.add(task)
-            task.add_done_callback(self._excuses.discard)
+            channel = self.bot.get_channel(event.channel_id)
+            if isinstance(channel, Channel):
+                self._busy.tell(self._outlet(channel), event)
 
     def _my_role(self, message: discord.Message) -> int | None:
         role = message.guild.self_role if message.guild else None

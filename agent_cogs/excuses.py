@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 
@@ -10,7 +11,8 @@ from agent_cogs.events import MentionEvent
 from agent_discord.outlet import CannotPost, Post
 
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
-SIGNS: Mapping[str, str] = {"cooldown": "⏳", "daily_limit": "⏳", "deadline": "⏳"}
+HOURGLASS = "⏳"
+SIGNS: Mapping[str, str] = dict.fromkeys(("cooldown", "daily_limit", "deadline"), HOURGLASS)
 LINES: Mapping[str, str] = {
     "busy": "I have too much to do right now. Please ask me again in a minute.",
     "model_failed": "I can't answer right now: my model isn't reachable. Please try again in a while.",
@@ -20,18 +22,24 @@ LINES: Mapping[str, str] = {
     "internal_error": "Something went wrong on my side. Please try again in a while.",
 }
 
+EXCUSE_SECONDS = 20.0  # the channel's next turn waits for it
+
 log = logging.getLogger(__name__)
 
 
 async def excuse(outlet: Outlet, event: MentionEvent, reason: str) -> None:
     """Says in one short line, or by one sign, why there is no answer. Where even that fails the log says so."""
-    if reason in SIGNS:
-        await outlet.react(event.asked.id, SIGNS[reason])
-        return
-    line = LINES.get(reason)
-    if line is None:
-        return
     try:
-        await outlet.post(Post(text=line, ping=event.asked.speaker.id), f"{event.id}:excuse")
+        async with asyncio.timeout(EXCUSE_SECONDS):
+            await _say(outlet, event, reason)
     except CannotPost as error:
         log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)
+    except TimeoutError:
+        log.warning("channel %d: not even an excuse could be posted in time", event.channel_id)
+
+
+async def _say(outlet: Outlet, event: MentionEvent, reason: str) -> None:
+    if reason in SIGNS:
+        await outlet.react(event.asked.id, SIGNS[reason])
+    elif reason in LINES:
+        await outlet.post(Post(text=LINES[reason], ping=event.asked.speaker.id), f"{event.id}:excuse")

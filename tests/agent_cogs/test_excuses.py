@@ -1,10 +1,13 @@
+import asyncio
+
 import pytest
 
 from agent_cogs.events import MentionEvent
-from agent_cogs.excuses import LINES, SIGNS, excuse
+from agent_cogs.excuses import EXCUSE_SECONDS, LINES, SIGNS, excuse
 from agent_cogs.turn import REASONS
 from agent_context.entries import Entry, Speaker
 from agent_discord.outlet import CannotPost
+from tests.doubles import LoopTime
 
 ASKED = Entry(5, Speaker(11, "Alice", "person"), "well?", 1.0)
 EVENT = MentionEvent.of(ASKED, channel_id=1, theme="casual", to_all=False, now=0.0)
@@ -53,3 +56,15 @@ async def test_an_excuse_that_cannot_be_posted_is_logged(caplog):
 def test_excuses_are_made_for_known_reasons_in_short_lines_without_markup():
     assert {*LINES, *SIGNS} <= REASONS.keys()
     assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in LINES.values())
+
+
+async def test_a_discord_that_hangs_does_not_hold_the_channel_for_ever(caplog):
+    class Hanging(Outlet):
+        async def react(self, message_id, emoji):
+            await asyncio.Event().wait()
+
+    loop = LoopTime()
+    saying = asyncio.create_task(excuse(Hanging(), EVENT, "deadline"))
+    await loop.run(EXCUSE_SECONDS + 1)
+    assert saying.done()
+    assert "in time" in caplog.text

@@ -1,0 +1,70 @@
+"""What people hear while the inbox is full.
+
+Posts of a channel go out one after another, five in five seconds: a line for each of two hundred mentions would hold
+the answers back for minutes. So a person is told once a minute in a channel, a few lines wait at most, and whoever
+comes beyond that sees a sign at the message; signs have a limit of their own at Discord.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+
+from agent_cogs.agent import Outlet
+from agent_cogs.events import MentionEvent
+from agent_cogs.excuses import HOURGLASS, excuse
+
+TOLD_FOR = 60.0  # seconds: "ask me again in a minute"
+MAX_LINES = 3  # on their way at once, of a channel
+MAX_WAITING = 100  # lines and signs on their way at once, of all channels
+REMEMBERED = 1000  # people who were told
+
+log = logging.getLogger(__name__)
+
+
+class BusyLines:
+    """One agent's. `clock` gives unix seconds; `aclose` ends what is still on its way."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._lines: Counter[int] = Counter()  # on their way, by channel
+        self._told: OrderedDict[tuple[int, int], float] = OrderedDict()  # channel and person → when
+
+    def tell(self, outlet: Outlet, event: MentionEvent) -> None:
+        """Lets the person know, beside everything else that happens."""
+        if len(self._tasks) >= MAX_WAITING:
+            return
+        line = self._may_be_told(event)
+        task = asyncio.create_task(self._tell(outlet, event, line=line), name="busy line")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _may_be_told(self, event: MentionEvent) -> bool:
+        who, now = (event.channel_id, event.asked.speaker.id), self._clock()
+        if now - self._told.get(who, 0.0) < TOLD_FOR or self._lines[event.channel_id] >= MAX_LINES:
+            return False
+        log.warning("the inbox is full, mentions in channel %d are put off", event.channel_id)
+        self._told[who] = now
+        self._told.move_to_end(who)
+        if len(self._told) > REMEMBERED:
+            self._told.popitem(last=False)
+        self._lines[event.channel_id] += 1
+        return True
+
+    async def _tell(self, outlet: Outlet, event: MentionEvent, *, line: bool) -> None:
+        if not line:
+            await outlet.react(event.asked.id, HOURGLASS)
+            return
+        try:
+            await excuse(outlet, event, "busy")
+        finally:
+            self._lines[event.channel_id] -= 1
