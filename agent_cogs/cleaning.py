@@ -2,12 +2,13 @@
 
 Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, see agent_context/render.py),
 notes of reactions and pictures, their own name before their words. And where one emoji is asked for they write names,
-several, or words.
+several, or words. Some models think aloud in marks, also inside of the form that was asked for.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection
 
 _MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
@@ -15,6 +16,9 @@ _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as
 _MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", re.MULTILINE)
 _MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
 _NOTES = re.compile(r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: [^\n]{0,2000}?→[^\]\n]{0,600})\]")
+_THOUGHT_MARK = re.compile(r"<(/?)(?:think(?:ing)?|reasoning)>", re.IGNORECASE)
+_UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUSTOM_EMOJI = re.compile(r"<a?:\w{2,32}:\d{15,20}>")
 _SHORTCODE = re.compile(r":([a-z0-9_+-]{1,40}):")
@@ -63,9 +67,31 @@ def clean_text(text: str | None, names: Collection[str] = ()) -> str | None:
     if text is None:
         return None
     text = _CONTROL.sub("", text.replace("\r\n", "\n"))
+    text = _without_thoughts(text)
     for pattern in (_MARK_AND_NAME, _NOTES, _MARK_INSIDE):
         text = pattern.sub("", text)
-    return _without_name(text.strip(), names).strip() or None
+    text = _without_name(text.strip(), names).strip()
+    return text if any(_is_seen(char) for char in text) else None
+
+
+def _without_thoughts(text: str) -> str:
+    """`<think>so …</think>Hello` → `Hello`. What is only opened is a thought where nothing stands before it; what is
+    only closed, on a line of its own or at a line's end, was one from the beginning."""
+    kept, at, opened = "", 0, -1
+    for mark in _THOUGHT_MARK.finditer(text):
+        if not mark[1] and opened < 0:
+            kept, opened = kept + text[at : mark.start()], mark.start()
+        elif mark[1] and opened >= 0:
+            at, opened = mark.end(), -1
+        elif mark[1] and text[mark.end() : mark.end() + 1] in ("", "\n"):
+            kept, at = "", mark.end()
+    if opened >= 0:
+        return kept + text[opened:] if kept.strip() else ""
+    return kept + text[at:]
+
+
+def _is_seen(char: str) -> bool:
+    return unicodedata.category(char) not in _UNSEEN and char not in _BLANK_LETTERS
 
 
 def _without_name(text: str, names: Collection[str]) -> str:

@@ -101,7 +101,15 @@ def parse_decision(raw: str) -> Decision:
         decision = _first_decision(unescape(text))  # an object inside of a JSON string
     if decision is None:
         raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
-    return decision
+    return _unwrapped(decision)
+
+
+def _unwrapped(decision: Decision) -> Decision:
+    """Of a decision whose text is a decision again, the inner one: the form itself is nothing to post."""
+    text = (decision.text or "").lstrip()
+    inner = next(objects(text), None) if text.startswith("{") else None
+    fields = _known(inner.fields) if inner is not None else {}
+    return Decision(**fields) if {"skip", "text"} <= fields.keys() else decision
 
 
 def _first_decision(text: str) -> Decision | None:

@@ -132,6 +132,8 @@ def test_a_broken_form_still_yields_its_decision(raw: str) -> None:
         ('{"text": "use {\\"skip\\": true} here"}', 'use {"skip": true} here'),
         ('{"text": "no end to this,\n "react_emoji": "🔥"}', "no end to this"),
         ('{"text": "I like <think> tags"}', "I like <think> tags"),
+        ('{"skip": false, "text": "{\\"skip\\": false, \\"text\\": \\"hi\\"}"}', "hi"),
+        ('{"skip": false, "text": "{\\"name\\": \\"a\\"}"}', '{"name": "a"}'),
     ],
 )
 def test_the_text_arrives_as_it_was_meant(raw: str, text: str) -> None:
@@ -291,6 +293,13 @@ def test_empty_words_are_none() -> None:
         ("Claude:", "Claude:"),
         ("[reactions: 👍]", None),
         ("a\x00b\r\nc", "ab\nc"),
+        ("<think>a plan</think>Hello", "Hello"),
+        ("Hello <Thinking>a plan,\n\nof two parts</Thinking>there", "Hello there"),
+        ("<think>a plan without an end", None),
+        ("a plan\n</think>\n\nHello", "Hello"),
+        ("I like <think> tags, and </i> too", "I like <think> tags, and </i> too"),
+        ("\u200b\u2800 \ufeff", None),
+        ("👍", "👍"),
         ("a list [1] of [links](https://example.org)", "a list [1] of [links](https://example.org)"),
     ],
 )
