@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from agent_cogs.agent import Agent, Outlet
@@ -13,7 +14,7 @@ from agent_cogs.events import MentionEvent, TurnEvent
 from agent_cogs.spending import Spending
 from agent_context.entries import Entry
 from agent_discord.embeds import cost_embed
-from agent_discord.outlet import Post
+from agent_discord.outlet import Post, Posted
 from agent_llm.errors import ModelError
 from agent_llm.types import Drawing, Source, Usage
 
@@ -51,31 +52,34 @@ class Deed:
     target: Entry | None = None
 
 
-async def act(agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending) -> Done:
-    """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted."""
+async def act(
+    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending, keep: Callable[[Done], None]
+) -> Done:
+    """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted.
+
+    `keep` hears of what is done as soon as it is: the turn's time may be over in the middle.
+    """
     decision = deed.decision
     drawing = await _draw(agent, decision, spending, event.deadline - agent.clock() - POST_SECONDS)
     text = with_sources(decision.text, deed.sources)
     if text is None and drawing is None and (event.forced or decision.react_emoji is None):
         return Done(reason="picture_failed")
-    message_id, picture_url = None, None
+    done = Done(text=text, end_conversation=decision.end_conversation, topic=decision.topic)
+
+    def noted(posted: Posted) -> None:
+        nonlocal done
+        prompt = decision.image_prompt if posted.picture_url else None
+        done = replace(done, message_id=posted.message_id, picture_url=posted.picture_url, image_prompt=prompt)
+        keep(done)
+
     if text is not None or drawing is not None:
         picture = drawing.picture if drawing else None
         ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
         embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
-        posted = await outlet.post(Post(text=text, picture=picture, embed=embed, ping=ping), event.id)
-        message_id, picture_url = posted.message_id, posted.picture_url
+        noted(await outlet.post(Post(text=text, picture=picture, embed=embed, ping=ping), event.id, noted))
     emoji, reacted_to = await _react(outlet, deed)
-    return Done(
-        text=text,
-        message_id=message_id,
-        picture_url=picture_url,
-        image_prompt=decision.image_prompt if drawing else None,
-        emoji=emoji,
-        reacted_to=reacted_to,
-        end_conversation=decision.end_conversation,
-        topic=decision.topic,
-        reason=None if message_id or emoji else "reaction_failed",
+    return replace(
+        done, emoji=emoji, reacted_to=reacted_to, reason=None if done.message_id or emoji else "reaction_failed"
     )
 
 

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 
 from agent_cogs.actions import POST_SECONDS, Deed, Done, act
 from agent_cogs.agent import Agent, Outlet
@@ -38,6 +39,7 @@ REASONS: Mapping[str, str] = {
     "skipped": "the model chose to stay silent",
     "cooldown": "the agent has just spoken in the channel",
     "daily_limit": "the agent's turns of the day are used up",
+    "withdrawn": "the message to answer was deleted",
     "busy": "too many events wait already",
     "deadline": "the time was over",
     "invalid": "the instruction could not be read",
@@ -90,7 +92,7 @@ async def _ended(turn: _Turn, seconds: float) -> Done:
     except TurnOver as over:
         return Done(reason=over.reason)
     except TimeoutError:
-        return Done(reason="deadline")
+        return replace(turn.done, reason="deadline")
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
         return Done(reason="unreadable")
@@ -102,7 +104,7 @@ async def _ended(turn: _Turn, seconds: float) -> Done:
     except Exception:
         # The outermost edge of a turn: whoever gave it is owed a result.
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
-        return Done(reason="internal_error")
+        return replace(turn.done, reason="internal_error")
 
 
 class _Turn:
@@ -110,8 +112,11 @@ class _Turn:
 
     def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending) -> None:
         self.agent, self.outlet, self.event, self.spending = agent, outlet, event, spending
+        self.can_draw = agent.can_draw and outlet.may_attach
+        self.done = Done()  # what can be seen of the turn so far
 
     async def walk(self) -> Done:
+        self._check_question()
         await self._admit()
         with self.outlet.typing() if self.event.forced else nullcontext():
             context = await self._look()
@@ -119,8 +124,17 @@ class _Turn:
             if decision.is_empty:
                 await self._give_back()
                 raise TurnOver("skipped")
+            self._check_question()
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
-            return await act(self.agent, self.outlet, self.event, deed, self.spending)
+            return await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
+
+    def _keep(self, done: Done) -> None:
+        self.done = done
+
+    def _check_question(self) -> None:
+        """What was taken back is neither read nor answered any more."""
+        if asked_id(self.event) in self.outlet.transcript.deleted:
+            raise TurnOver("withdrawn")
 
     async def _admit(self) -> None:
         refusal = self.outlet.refusal()
@@ -157,7 +171,7 @@ class _Turn:
             topic=topic,
             started_with=started_with,
             round_number=round_number,
-            can_draw=agent.can_draw,
+            can_draw=self.can_draw,
             searches=theme.search or trigger == "starter",
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
@@ -217,7 +231,7 @@ class _Turn:
             parse_decision(reply.text),
             forced=self.event.forced,
             always_draw=context.theme.always_draw,
-            can_draw=self.agent.can_draw,
+            can_draw=self.can_draw,
             names=(self.agent.identity.display_name, self.agent.key),
         )
 
@@ -239,6 +253,13 @@ class _Turn:
 def history_ids(event: InstructionEvent) -> list[int]:
     """The messages of the conversation so far that have an id."""
     return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]
+
+
+def asked_id(event: TurnEvent) -> int | None:
+    """The message that the turn answers."""
+    if isinstance(event, MentionEvent):
+        return event.asked.id
+    return event.instruction.trigger_message_id if isinstance(event, InstructionEvent) else None
 
 
 def trigger_of(event: TurnEvent) -> Trigger:

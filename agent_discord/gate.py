@@ -11,17 +11,19 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import aiohttp
 import discord
 
 # What a request can fail with; aiohttp's own errors (a server that hangs up) are no OSError.
-REQUEST_ERRORS = (discord.HTTPException, aiohttp.ClientError, OSError)
+CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
+REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS)
 
 WINDOW_REQUESTS = 45
 WINDOW_SECONDS = 1.0
+CUT_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
 TYPING_SHARE = 0.5  # of the window; when it is fuller, typing is dropped
 REMEMBERED_TYPING = 1000  # channels
@@ -86,15 +88,34 @@ class Gate:
         *,
         nonce: str,
         ping: int | None = None,
-        files: Sequence[discord.File] = (),
+        attach: Callable[[], discord.File] | None = None,
         embed: discord.Embed | None = None,
     ) -> discord.Message:
-        """Posts one message. Raises discord.HTTPException (Forbidden, NotFound among it)."""
-        await self._window.enter()
-        extras: dict[str, Any] = {"files": list(files)} if files else {}
+        """Posts one message; `attach` makes its file, anew for each try. Raises one of REQUEST_ERRORS.
+
+        A broken connection does not tell whether Discord took the post. py-cord gives up there, so it is sent once
+        more: by its nonce Discord knows it and answers with the message that stands.
+        """
+        extras: dict[str, Any] = {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(ping)}
         if embed is not None:
             extras["embed"] = embed
-        return await channel.send(text, nonce=nonce, enforce_nonce=True, allowed_mentions=pings(ping), **extras)
+        try:
+            return await self._send(channel, text, attach, extras)
+        except CONNECTION_ERRORS as error:
+            log.info("a post is sent once more, its connection broke: %s", type(error).__name__)
+        await asyncio.sleep(CUT_PAUSE)
+        return await self._send(channel, text, attach, extras)
+
+    async def _send(
+        self,
+        channel: discord.abc.Messageable,
+        text: str | None,
+        attach: Callable[[], discord.File] | None,
+        extras: dict[str, Any],
+    ) -> discord.Message:
+        await self._window.enter()
+        files: dict[str, Any] = {"files": [attach()]} if attach is not None else {}
+        return await channel.send(text, **extras, **files)
 
     async def react(self, message: discord.PartialMessage, emoji: str) -> None:
         await self._window.enter()

@@ -52,12 +52,12 @@ def to_names(
     return _MARKUP.sub(shown, text)
 
 
-def from_names(text: str, names: Mapping[int, str]) -> str:
-    """`@Name` → `<@id>` for those in `names`, in any case of letters, the longest name first, not inside of code.
+def from_names(text: str, names: Iterable[tuple[str, int]]) -> str:
+    """`@Name` → `<@id>` for the (name, id) in `names`, in any case of letters, the longest first, not inside of code.
 
     A name that several have is a mention only where its letters' case tells who is meant.
     """
-    cleaned = [(clean_name(name), user_id) for user_id, name in names.items()]
+    cleaned = [(clean_name(name), user_id) for name, user_id in names]
     if not cleaned or "@" not in text:
         return text
     exact = _unique(cleaned)

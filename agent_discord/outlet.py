@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import discord
@@ -55,6 +56,10 @@ class Post:
     ping: int | None = None
 
 
+def ignored(_: Posted) -> None:
+    """For callers that wait for the end."""
+
+
 class DiscordOutlet:
     """A channel or thread, spoken into by one bot."""
 
@@ -86,9 +91,17 @@ class DiscordOutlet:
     def transcript(self) -> Transcript:
         return self._transcripts.of(self._channel.id)
 
+    def _permissions(self) -> discord.Permissions:
+        return self._channel.permissions_for(self._channel.guild.me)
+
+    @property
+    def may_attach(self) -> bool:
+        """Pictures may be posted here."""
+        return self._permissions().attach_files
+
     def refusal(self) -> str | None:
         """Why this bot may not take a turn here, None when it may."""
-        permissions = self._channel.permissions_for(self._channel.guild.me)
+        permissions = self._permissions()
         may_send = (
             permissions.send_messages_in_threads
             if isinstance(self._channel, discord.Thread)
@@ -102,7 +115,7 @@ class DiscordOutlet:
         await self._fetcher.whole(self._channel.id, self.read_page)
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
-        if not self._channel.permissions_for(self._channel.guild.me).read_message_history:
+        if not self._permissions().read_message_history:
             return ()
         return await self._gate.history(self._channel, limit, before)
 
@@ -110,13 +123,14 @@ class DiscordOutlet:
         """The newest pictures of these entries, by message id."""
         return await self._pictures.read(entries)
 
-    async def post(self, post: Post, turn_id: str) -> Posted:
+    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Posts text and picture as one message, as several where the text is too long.
 
-        Raises CannotPost when nothing could be posted; what is posted when a later part fails counts.
+        `noted` hears of what stands in the channel as soon as it does, also when a later part takes too long. Raises
+        CannotPost when nothing could be posted; what is posted when a later part fails counts.
         """
         chunks: list[str | None] = [*split_text(self._with_mentions(post.text or ""))] or [None]
-        first: discord.Message | None = None
+        posted: Posted | None = None
         for number, chunk in enumerate(chunks):
             last = number == len(chunks) - 1
             try:
@@ -124,18 +138,19 @@ class DiscordOutlet:
                     chunk,
                     nonce=nonce(turn_id, number),
                     ping=post.ping,
-                    files=[_file(post.picture)] if last and post.picture else (),
-                    embed=post.embed if last else None,
+                    attach=partial(_file, post.picture) if last and post.picture else None,
+                    embed=post.embed if last and post.embed and self._permissions().embed_links else None,
                 )
             except CannotPost as error:
-                if first is None:
+                if posted is None:
                     raise
                 log.warning("channel %d: only the first %d parts are posted (%s)", self.channel_id, number, error)
-                return Posted(first.id)
-            first = first or message
-        assert first is not None
-        url = message.attachments[0].url if message.attachments else None
-        return Posted(first.id, url)
+                return posted
+            url = message.attachments[0].url if message.attachments else None
+            posted = Posted(posted.message_id if posted else message.id, url)
+            noted(posted)
+        assert posted is not None
+        return posted
 
     async def _send(self, text: str | None, **details: Any) -> discord.Message:
         if not self._may_post():
@@ -170,14 +185,18 @@ class DiscordOutlet:
             indicator.stop()
 
     def _with_mentions(self, text: str) -> str:
+        """Everybody is known by each name that the channel has seen: a nickname live, another one in its past.
+
+        An agent's name is the agent's, whoever else may have taken it.
+        """
         if "@" not in text:
             return text
-        names = {entry.speaker.id: entry.speaker.name for entry in self.transcript.entries() if entry.speaker.id}
-        for agent, name in self._names.items():
-            user_id = self._transcripts.directory.id_of(agent)
-            if user_id is not None:
-                names.setdefault(user_id, name)
-        return from_names(text, names)
+        ids = {agent: self._transcripts.directory.id_of(agent) for agent in self._names}
+        agents = {(name, user_id) for agent, name in self._names.items() if (user_id := ids[agent]) is not None}
+        taken = {name.lower() for name, _ in agents}
+        speakers = {entry.speaker for entry in self.transcript.entries() if entry.speaker.id}
+        others = {(who.name, who.id) for who in speakers if who.agent or who.name.lower() not in taken}
+        return from_names(text, agents | others)
 
     def _record(self, message: discord.Message) -> None:
         """Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event."""

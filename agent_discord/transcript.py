@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from agent_context.entries import Entry, Reaction, Speaker
@@ -69,7 +69,8 @@ class Transcript:
         return self._ids[-1] if self._ids else 0
 
     @property
-    def deleted(self) -> Iterable[int]:
+    def deleted(self) -> Collection[int]:
+        """Ids of messages that were deleted, the newest `MAX_MARKS`."""
         return self._deleted.keys()
 
     def note_gap(self) -> None:

@@ -196,6 +196,7 @@ class _Speaking:
         self.last_message_id: int | None = None
         self.permissions = discord.Permissions(view_channel=True, read_message_history=True)
         self.permissions.update(send_messages=True, send_messages_in_threads=True)
+        self.permissions.update(attach_files=True, embed_links=True, add_reactions=True)
         self.sent: list[Sent] = []
         self.reacted: list[tuple[int, str]] = []
         self.typed = 0
@@ -203,6 +204,7 @@ class _Speaking:
         self.reads: list[int | None] = []  # the `before` of each read
         self.wrong: list[Exception | None] = []
         self.hold: asyncio.Event | None = None  # requests wait for it
+        self.hold_reactions: asyncio.Event | None = None
 
     async def _request(self) -> None:
         if self.hold is not None:
@@ -228,6 +230,8 @@ class _Speaking:
 
     def get_partial_message(self, message_id: int, /) -> Any:
         async def add_reaction(emoji: str) -> None:
+            if self.hold_reactions is not None:
+                await self.hold_reactions.wait()
             await self._request()
             self.reacted.append((message_id, emoji))
 

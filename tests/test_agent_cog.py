@@ -221,6 +221,16 @@ class AnsweringTests(CogCase):
         await loop.run(91, step=10)
         self.assertEqual((scene.texts(), scene.channel().reacted), ([], [(message_id, "⏳")]))
 
+    async def test_a_question_that_was_taken_back_is_neither_read_nor_answered(self) -> None:
+        scene, thought = await self.scene(), asyncio.Event()
+        scene.answers(thought.wait)
+        thinking, waiting = await scene.ask("one"), await scene.ask("two")
+        for message_id in (thinking, waiting):
+            scene.transcripts.of(LOUNGE).delete(message_id)
+        thought.set()
+        await settle()
+        self.assertEqual((len(scene.cog.asked), scene.texts(), scene.channel().reacted), (1, [], []))
+
     async def test_a_bot_that_was_taken_over_while_it_thought_posts_nothing(self) -> None:
         scene, thought = await self.scene(), asyncio.Event()
         scene.answers(thought.wait)
@@ -385,6 +395,16 @@ class InstructionTests(CogCase):
         (result,) = scene.results
         self.assert_result(result, skipped=True, reason="deadline")
 
+    async def test_a_post_is_reported_though_the_time_was_over_before_the_reaction(self) -> None:
+        scene, loop = await self.scene(), LoopTime()
+        asked = await scene.hear("hi")
+        scene.answers({"text": "Here.", "react_emoji": "🔥", "react_to_message_id": str(asked)})
+        scene.channel().hold_reactions = asyncio.Event()
+        self.assertIsNone(await scene.instruct(deadline=scene.clock.now + 30))
+        await loop.run(31)
+        posted = scene.channel().sent[0].id
+        self.assert_result(scene.results[-1], skipped=False, text="Here.", message_id=posted, reason="deadline")
+
     async def test_the_model_is_told_how_long_it_has(self) -> None:
         scene = await self.scene()
         await scene.instruct(deadline=scene.clock.now + 30)
@@ -467,6 +487,14 @@ class ActionTests(CogCase):
                 scene.answers({"text": "Monday.", "generate_image": True, "image_prompt": "rain"})
                 self.assert_result(await scene.instruct(channel=MEMES), text="Monday.", image_url=None)
                 self.assertEqual(scene.texts(MEMES), ["Monday."])
+
+    async def test_where_files_may_not_be_attached_words_are_posted_and_nothing_is_drawn(self) -> None:
+        scene = await self.scene()
+        scene.channel(MEMES).permissions.update(attach_files=False)
+        scene.answers({"text": "a cat on a keyboard", "generate_image": True, "image_prompt": "a cat"})
+        self.assert_result(await scene.instruct(channel=MEMES), text="a cat on a keyboard", image_url=None)
+        self.assertEqual((scene.texts(MEMES), scene.cog.drawn), (["a cat on a keyboard"], []))
+        self.assertIn("You cannot post pictures.", scene.prompt.system)
 
     async def test_a_picture_that_takes_too_long_does_not_cost_the_words(self) -> None:
         scene, loop = await self.scene(), LoopTime()

@@ -1,8 +1,10 @@
 import asyncio
+import io
 import random
 from types import SimpleNamespace
 
 import aiohttp
+import discord
 import pytest
 
 from agent_discord.gate import TYPING_SECONDS, WINDOW_REQUESTS, Gate, RequestWindow, nonce, pings
@@ -119,6 +121,36 @@ async def test_every_post_carries_its_nonce_and_restrictive_mentions_and_no_refe
     assert (options.pop("nonce"), options.pop("enforce_nonce")) == ("n1", True)
     assert options.pop("allowed_mentions").to_dict() == {"parse": [], "users": [11]}
     assert options == {}
+
+
+@pytest.mark.parametrize("error", [OSError(104, "reset"), aiohttp.ServerDisconnectedError()])
+async def test_a_post_whose_connection_breaks_is_sent_once_more_under_its_nonce_with_its_file(error):
+    loop, channel = LoopTime(), a_channel()
+    made = []
+
+    def attach():
+        made.append(discord.File(io.BytesIO(b"x"), "x.png"))
+        return made[-1]
+
+    channel.wrong = [error]
+    sending = asyncio.create_task(Gate().send(channel, "hello", nonce="n1", attach=attach))
+    await loop.run(2)
+    assert sending.result().content == "hello"
+    assert [(sent.options["nonce"], sent.options["files"]) for sent in channel.sent] == [("n1", made[1:])]
+    assert len(made) == 2
+
+
+async def test_a_post_is_sent_twice_at_most_and_a_refused_one_once():
+    loop, channel = LoopTime(), a_channel()
+    channel.wrong = [aiohttp.ServerDisconnectedError(), OSError(104, "reset"), None]
+    sending = asyncio.create_task(send(Gate(), channel, 1))
+    await loop.run(5)
+    with pytest.raises(OSError, match="reset"):
+        await sending
+    channel.wrong = [http_error(403), None]
+    with pytest.raises(discord.Forbidden):
+        await send(Gate(), channel, 2)
+    assert channel.sent == []
 
 
 async def test_history_is_read_from_before_a_message():

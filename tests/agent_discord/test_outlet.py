@@ -79,7 +79,7 @@ async def test_where_a_bot_may_speak(thread, taken, locked, refusal):
 
 
 async def test_text_picture_and_embed_are_one_message():
-    place, embed = Place(), discord.Embed()
+    place, embed = Place(), discord.Embed(title="cost")
     posted = await place.outlet.post(Post(text="Look:", picture=FOX, embed=embed, ping=ALICE), "t1")
     (sent,) = place.channel.sent
     assert (sent.text, sent.pinged, sent.options["embed"]) == ("Look:", [ALICE], embed)
@@ -100,7 +100,7 @@ async def test_a_picture_may_stand_alone():
 async def test_a_long_text_is_several_messages_the_last_with_picture_and_embed():
     place = Place()
     code = "```py\n" + "x = 1\n" * 700 + "```"
-    posted = await place.outlet.post(Post(text=code, picture=FOX, embed=discord.Embed(), ping=ALICE), "t1")
+    posted = await place.outlet.post(Post(text=code, picture=FOX, embed=discord.Embed(title="cost"), ping=ALICE), "t1")
     sent = place.channel.sent
     assert len(sent) == 3
     assert all(part.text.startswith("```py\n") and part.text.endswith("```") for part in sent)
@@ -123,10 +123,12 @@ async def test_a_long_text_is_several_messages_the_last_with_picture_and_embed()
     ],
 )
 async def test_what_cannot_be_posted_has_its_reason(error, reason):
-    place = Place()
-    place.channel.wrong = [error]
+    place, loop = Place(), LoopTime()
+    place.channel.wrong = [error, error]
+    posting = asyncio.create_task(place.outlet.post(Post(text="hi"), "t1"))
+    await loop.run(2)
     with pytest.raises(CannotPost) as caught:
-        await place.outlet.post(Post(text="hi"), "t1")
+        await posting
     assert caught.value.reason == reason
 
 
@@ -136,6 +138,22 @@ async def test_parts_that_are_posted_count_when_a_later_one_fails():
     posted = await place.outlet.post(Post(text="word " * 1000, picture=FOX), "t1")
     assert (posted.message_id, posted.picture_url) == (place.channel.sent[0].id, None)
     assert len(place.channel.sent) == 1
+
+
+async def test_each_part_is_told_of_as_soon_as_it_stands():
+    place, told = Place(), []
+    place.channel.wrong = [None, http_error(403)]
+    posted = await place.outlet.post(Post(text="word " * 1000, picture=FOX), "t1", told.append)
+    assert told == [posted]
+    await place.outlet.post(Post(text="hi", picture=FOX), "t2", told.append)
+    assert [note.picture_url is not None for note in told] == [False, True]
+
+
+async def test_an_embed_stays_away_where_links_may_not_be_embedded():
+    place = Place()
+    place.channel.permissions.update(embed_links=False)
+    await place.outlet.post(Post(text="hi", embed=discord.Embed(title="cost")), "t1")
+    assert "embed" not in place.channel.sent[0].options
 
 
 async def test_nothing_is_posted_for_an_agent_that_another_process_took_over():
@@ -161,6 +179,15 @@ async def test_names_become_mentions_of_those_who_are_there(written, posted):
     place.hear(2, BOB)
     await place.outlet.post(Post(text=written), "t1")
     assert place.channel.sent[0].text == posted
+
+
+async def test_a_person_is_known_by_nickname_and_name_and_an_agent_by_its_own_name_alone():
+    place = Place()
+    for message_id, who in enumerate(("Alice", "Ali", "grok"), 1):
+        place.outlet.transcript.add(Entry(message_id, Speaker(ALICE, who, "person"), "hi", 1.0))
+    place.outlet.transcript.add(Entry(9, Speaker(GROK, "Grokky", "agent", "grok"), "hi", 1.0))
+    await place.outlet.post(Post(text="@Alice @Ali @Grok @Grokky"), "t1")
+    assert place.channel.sent[0].text == f"<@{ALICE}> <@{ALICE}> <@{GROK}> <@{GROK}>"
 
 
 async def test_a_mention_made_of_a_name_does_not_make_a_message_too_long():
