@@ -1,0 +1,126 @@
+"""Makes docs/conversation.svg: .venv/bin/python -m docs.make_picture
+
+A run as in local mode, over the Discord stand-in and with scripted voices, in which a person joins. Each run is another
+conversation; the one that is kept is about the four-day week, which the person asks about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import random
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from rich.console import Console
+
+from agent_config import AGENTS, load_settings
+from agent_local.discord import DiscordStandIn, World, routed_to, small_world
+from agent_local.terminal import Header, Names, Terminal
+from agent_local.voices import ScriptedVoice
+from agent_runtime import Runtime, Setup, running
+
+TARGET = Path(__file__).parent / "conversation.svg"
+COLUMNS = 88
+CHANNEL = "debate"
+PERSON, LINE = "Sam", "@gemini which is better, four long days or five short ones?"
+TOPIC = "four-day week"
+JOINS_AFTER = 4  # messages
+TRIES = 30
+QUICK = {
+    "COORDINATOR_SCHEDULE_MAX": "0",
+    "COORDINATOR_REACTIVE_PROBABILITY": "0",
+    "COORDINATOR_TURN_DELAY_MIN": "0.5",
+    "COORDINATOR_TURN_DELAY_MAX": "0.5",
+    "COORDINATOR_MAX_ROUNDS": "2",
+}
+
+
+def new_world() -> World:
+    bots = {name: (spec.display_name, f"token-{name}") for name, spec in AGENTS.items()}
+    return small_world(bots, (CHANNEL,), (PERSON,))
+
+
+def setup_for(world: World, folder: str) -> Setup:
+    tokens = {spec.token_setting: world.app(name).token for name, spec in AGENTS.items()}
+    place = {"CHANNEL_THEME_MAP": f"{world.channel(CHANNEL).id}:{CHANNEL}", "DATA_DIR": folder}
+    voices = {name: ScriptedVoice(name, rng=random.Random(), delay=lambda: 0.2) for name in AGENTS}
+    return Setup(
+        settings=load_settings({**tokens, **place, **QUICK}, env_file=None),
+        agents=tuple(AGENTS),
+        make_model=lambda agent: voices[agent.name],
+        use_default_redis=False,
+    )
+
+
+def terminal_on(server: DiscordStandIn, runtime: Runtime, console: Console) -> Terminal:
+    world = server.world
+    ids = {name: world.app(name).user.id for name in AGENTS}
+    person, channel = world.user(PERSON), world.channel(CHANNEL)
+    users = {ids[name]: (spec.display_name, f"#{spec.colour:06x}") for name, spec in AGENTS.items()}
+    assert runtime.coordinator is not None
+    return Terminal(
+        console,
+        server,
+        names=Names({channel.id: CHANNEL}, {**users, person.id: (PERSON, "bold white")}, {}),
+        me=person.id,
+        fire=runtime.coordinator.fire,
+        mention_ids=ids,
+        header=Header(dict.fromkeys(spec.display_name for spec in AGENTS.values())),
+        lines=typed(server),
+    )
+
+
+async def typed(server: DiscordStandIn) -> AsyncGenerator[str]:
+    """What the person types, once there is something to join in with."""
+    heard = asyncio.Event()
+
+    def on_event(event: str, data: object) -> None:
+        if len(server.messages(CHANNEL)) >= JOINS_AFTER:
+            heard.set()
+
+    unsubscribe = server.subscribe(on_event)
+    await heard.wait()
+    unsubscribe()
+    yield LINE
+
+
+async def hold_one(runtime: Runtime, terminal: Terminal) -> None:
+    """One conversation, shown, with the person at the terminal."""
+    assert runtime.coordinator is not None
+    async with terminal.watching():
+        person = asyncio.create_task(terminal.run())
+        await runtime.coordinator.fire()
+        if not person.done():
+            person.cancel()
+        await asyncio.gather(person, return_exceptions=True)
+
+
+async def make(target: Path) -> str:
+    """Writes the picture of one conversation; its text."""
+    world = new_world()
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
+    with tempfile.TemporaryDirectory() as folder:
+        async with DiscordStandIn(world) as server:
+            with routed_to(server):
+                async with running(setup_for(world, folder)) as runtime:
+                    await runtime.wait_online()
+                    terminal = terminal_on(server, runtime, console)
+                    await hold_one(runtime, terminal)
+                    terminal.export_svg(target, title="make local")
+    return console.export_text()
+
+
+def main() -> int:
+    for _ in range(TRIES):
+        text = asyncio.run(make(TARGET))
+        if TOPIC in text and PERSON in text:
+            print(text)
+            return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,238 @@
+"""What the documents say, held against the code: tables, examples, links, the picture."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from redis_server import redis_binary
+
+from agent_check.permissions import NEEDED, WELCOME
+from agent_cogs.decision import DECISION_SCHEMA
+from agent_cogs.turn import REASONS
+from agent_commands import _parser
+from agent_config import AGENTS, AgentSpec, Settings, load_settings, setting_names
+from agent_local.discord import DiscordStandIn, routed_to, small_world
+from agent_local.voices import ScriptedVoice
+from agent_protocol import keys, messages
+from agent_protocol.messages import Command, Instruction, MentionNotice, Result, WireMessage
+from agent_runtime import Setup, cog_class, running
+from agent_themes import THEMES
+
+ROOT = Path(__file__).parent.parent
+README, PROTOCOL, ARCHITECTURE = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/protocol.md", "docs/architecture.md")
+)
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+
+def table(text: str, heading: str) -> dict[str, list[str]]:
+    """The rows of the table whose first column has this heading: first cell, without backticks → the other cells."""
+    lines = text.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    rows: dict[str, list[str]] = {}
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+        assert first not in rows, f"{first} twice"
+        rows[first.strip("`")] = others
+    return rows
+
+
+def code(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+# --- README ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_readmes_table_has_every_setting_and_no_other() -> None:
+    assert sorted(table(README, "Setting")) == sorted(setting_names())
+
+
+def defaults() -> Iterator[tuple[str, object]]:
+    for info in Settings.model_fields.values():
+        if info.validation_alias and isinstance(info.default, bool | int | float | str | Path):
+            yield str(info.validation_alias), info.default
+    for spec in AGENTS.values():
+        yield spec.model_setting, spec.model
+        yield spec.image_model_setting, spec.image_model or ""
+
+
+def test_the_readmes_defaults_are_those_of_the_code() -> None:
+    rows = table(README, "Setting")
+    for key, default in defaults():
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
+        shown = shown.lower() if isinstance(default, bool) else shown
+        assert rows[key][-1].strip("`") == shown, key
+
+
+def test_the_readmes_themes_are_those_of_the_code() -> None:
+    rows = table(README, "Theme")
+    assert list(rows) == list(THEMES)
+    for name, (_, share, search, pictures) in rows.items():
+        theme = THEMES[name]
+        assert share == f"{theme.window_share:.0%}".replace("%", " %"), name
+        assert search == ("yes" if theme.search else ""), name
+        assert pictures == ("always" if theme.always_draw else "now and then" if theme.maybe_draw else ""), name
+
+
+def test_the_readme_names_every_permission_and_option() -> None:
+    words = " ".join(README.split())
+    for name in (*NEEDED, *WELCOME):
+        assert name in words
+    for action in _parser()._actions:
+        if "--help" not in action.option_strings:
+            assert action.option_strings[-1] in words
+
+
+def test_commands_in_the_documents_are_targets_of_the_makefile() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in DOCUMENTS:
+        named = re.findall(r"(?:`|^    |=true )make (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(named) <= targets, path.name
+
+
+def test_relative_links_lead_somewhere() -> None:
+    for path in DOCUMENTS:
+        text = path.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, anchor = target.partition("#")
+            if file.startswith(("http://", "https://")):
+                continue
+            place = (path.parent / file) if file else path
+            assert place.exists(), f"{path.name}: {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", place.read_text(encoding="utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+                assert anchor in slugs, f"{path.name}: {target}"
+
+
+def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None:
+    text = (ROOT / "docs" / "conversation.svg").read_text(encoding="utf-8")
+    shown = "".join(ElementTree.fromstring(text).itertext())  # noqa: S314 - our own file
+    for spec in AGENTS.values():
+        assert spec.display_name in shown
+    assert not re.findall(r"""(?:href|src)\s*=|url\((?!["']?#)|@import|@font-face""", text)
+
+
+# --- README: a fifth agent ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fifth(monkeypatch: pytest.MonkeyPatch) -> AgentSpec:
+    """The README's two pieces of code, as they stand there."""
+    subclass, row = code(README, "python")
+    found: dict[str, Any] = {"AgentSpec": AgentSpec}
+    exec(row, found)  # noqa: S102 - our own document
+    spec = found["_OPUS"]
+    assert isinstance(spec, AgentSpec)
+    module = ModuleType(spec.cog.partition(":")[0])
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(subclass, module.__dict__)  # noqa: S102
+    return spec
+
+
+async def test_the_readmes_fifth_agent_logs_in_and_answers(fifth: AgentSpec, tmp_path: Path) -> None:
+    redis_binary()
+    agents = {**AGENTS, fifth.name: fifth}
+    assert cog_class(fifth.cog).provider == fifth.provider
+    world = small_world({fifth.name: (fifth.display_name, "token")}, ("casual",), ("Ann",))
+    channel = world.channel("casual").id
+    environ = {fifth.token_setting: "token", "AGENT_CHANNEL_IDS": str(channel), "DATA_DIR": str(tmp_path)}
+    settings = load_settings(environ, None, agents)
+    assert settings.agents[fifth.name].model == "claude-opus-5-5"
+    async with DiscordStandIn(world) as discord:
+        with routed_to(discord):
+            setup = Setup(
+                settings=settings,
+                agents=(fifth.name,),
+                coordinator=False,
+                make_model=lambda agent: ScriptedVoice(agent.name, rng=setup.rng),
+                use_default_redis=False,
+            )
+            async with running(setup) as runtime:
+                assert await runtime.wait_online() == {fifth.name}
+                await discord.say("Ann", "casual", f"<@{world.app(fifth.name).user.id}> hello")
+                await discord.wait_for(lambda: len(discord.messages("casual")) == 2)
+                assert discord.messages("casual")[-1]["author"]["username"] == "Opus"
+
+
+# --- the wire -------------------------------------------------------------------------------------------------------
+
+
+def wire_models() -> list[type[WireMessage]]:
+    found = [model for _, model in inspect.getmembers(messages, inspect.isclass) if issubclass(model, WireMessage)]
+    return [model for model in found if model is not WireMessage]
+
+
+@pytest.mark.parametrize("model", wire_models(), ids=lambda model: model.__name__)
+def test_every_field_of_the_wire_is_in_its_table(model: type[WireMessage]) -> None:
+    rows = table(PROTOCOL, model.__name__)
+    assert list(rows) == list(model.model_fields)
+    for name, info in model.model_fields.items():
+        assert ("required" in rows[name][0]) == info.is_required(), name
+
+
+@pytest.mark.parametrize(
+    ("example", "read", "model"),
+    [
+        ("instruction", messages.read_instruction, Instruction),
+        ("result", messages.read_result, Result),
+        ("notice", messages.read_result, MentionNotice),
+    ],
+)
+def test_the_examples_of_the_wire_can_be_read_whole(example: str, read: Any, model: type[WireMessage]) -> None:
+    (text,) = code(PROTOCOL, f"json {example}")
+    assert isinstance(read(text), model)
+    assert json.loads(text).keys() <= model.model_fields.keys()
+
+
+def test_the_example_of_a_command_can_be_read() -> None:
+    (text,) = re.findall(r"publish coordinator:commands '(.*)'", PROTOCOL)
+    assert messages.read_command(text) == Command(command="start", theme="debate")
+
+
+def test_every_reason_is_explained() -> None:
+    rows = table(PROTOCOL, "Reason")
+    assert list(rows) == list(REASONS)
+    for reason, (meaning,) in rows.items():
+        assert meaning.startswith(REASONS[reason]), reason
+
+
+def key_names() -> Iterator[str]:
+    """Every name in keys.py, with the parameters' names where their values go."""
+    for name, value in vars(keys).items():
+        if inspect.isfunction(value):
+            yield value(
+                *("{name}" if given == "agent" else f"{{{given}}}" for given in inspect.signature(value).parameters)
+            )
+        elif name.isupper():
+            yield value
+
+
+def test_every_redis_key_is_in_the_table() -> None:
+    assert sorted(table(PROTOCOL, "Name")) == sorted(key_names())
+
+
+def test_the_fields_of_a_decision_are_told() -> None:
+    (text,) = code(ARCHITECTURE, "json decision")
+    assert list(json.loads(text)) == list(DECISION_SCHEMA["properties"])
+
+
+def test_files_named_in_the_documents_exist() -> None:
+    """`name.py` alone stands for one file somewhere; `folder/name.py` for that one."""
+    known = [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    made_here = {"agent_cogs/opus_agent.py"}
+    for path in DOCUMENTS:
+        for name in set(re.findall(r"`([\w/]+\.py)\b", path.read_text(encoding="utf-8"))) - made_here:
+            assert any(file == name or file.endswith(f"/{name}") for file in known), f"{path.name}: {name}"
