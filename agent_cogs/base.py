@@ -70,7 +70,7 @@ class BaseAgentCog(discord.Cog):
         self.agent = self._agent()
         self._may_act = may_act
         self._listener = Listener(bot, house.transcripts)
-        self._book = TurnBook(self.name, house.ledger.turns)
+        self._book = TurnBook(self.name, house.ledger)
         self._guild_came = asyncio.Event()
         shared = house.settings
         self._inbox: Inbox[TurnEvent] = Inbox(
@@ -291,12 +291,10 @@ class BaseAgentCog(discord.Cog):
         standing = await self._book.claim(event)
         if standing == "new":
             result = await self._turn(event)
-            await self._book.finish(event, result)
-            if isinstance(event, MentionEvent) and result.message_id is not None and not event.to_all:
-                await self._publish(self._notice(event, result))
-        else:
-            result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
-            self._book.keep(event.id, result)
+            await self._book.settle(event, result, self.agent.today(), self._told(event, result))
+            return
+        result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
+        self._book.keep(event.id, result)
         if isinstance(event, InstructionEvent):
             await self._publish(result)
 
@@ -321,7 +319,12 @@ class BaseAgentCog(discord.Cog):
         theme = self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
         return channel if theme is not None else None
 
-    def _notice(self, event: MentionEvent, result: Result) -> MentionNotice:
+    def _told(self, event: TurnEvent, result: Result) -> WireMessage | None:
+        """What the coordinator is told of a turn: its result, or that a person was answered."""
+        if not isinstance(event, MentionEvent):
+            return result
+        if result.message_id is None or event.to_all:
+            return None
         return MentionNotice(
             agent_name=self.name,
             channel_id=event.channel_id,

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from typing import Literal
 
 from agent_cogs.events import TurnEvent
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Result, read_result
-from agent_protocol.turns import Turns
+from agent_cogs.spending import cost_fields
+from agent_protocol.ledger import Ledger
+from agent_protocol.messages import Result, WireMessage, read_result
 
 REMEMBERED = 1000  # turns in this process's memory
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 class TurnBook:
     """One agent's turns."""
 
-    def __init__(self, agent: str, store: Turns) -> None:
-        self._agent, self._store = agent, store
+    def __init__(self, agent: str, ledger: Ledger) -> None:
+        self._agent, self._ledger = agent, ledger
         self._turns: OrderedDict[str, Result | None] = OrderedDict()
 
     def begin(self, turn_id: str) -> Standing | Result:
@@ -48,10 +48,7 @@ class TurnBook:
 
     async def claim(self, event: TurnEvent) -> Standing | Result:
         """Claims the turn for good, right before it is taken: as `begin`, over all processes."""
-        try:
-            claim = await self._store.claim(self._agent, event.id, event.deadline)
-        except RedisAway:
-            return "new"
+        claim = await self._ledger.turns.claim(self._agent, event.id, event.deadline)
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
             if isinstance(kept, Result):
@@ -59,10 +56,17 @@ class TurnBook:
                 return kept
         return "new" if claim.state == "new" else "running"
 
-    async def finish(self, event: TurnEvent, result: Result) -> None:
-        """Keeps the result for whoever asks again."""
+    async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None) -> None:
+        """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`."""
         self._turns[event.id] = result
-        try:
-            await self._store.finish(self._agent, event.id, result.to_wire(), event.deadline)
-        except RedisAway:
+        settled = await self._ledger.settle(
+            self._agent,
+            event.id,
+            result.to_wire(),
+            event.deadline,
+            date=date,
+            spent=cost_fields(result),
+            say=say.to_wire() if say is not None else "",
+        )
+        if not settled:
             log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)

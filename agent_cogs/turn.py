@@ -74,8 +74,6 @@ async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
     spending = Spending(agent.costs, agent.key, agent.today())
     turn = _Turn(agent, outlet, event, spending)
     done = await _ended(turn, event.deadline - began)
-    spending.emoji_reactions = 1 if done.emoji else 0
-    await spending.book()
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
         await excuse(outlet, event, done.reason)
     _log_turn(agent, event, done, spending, agent.clock() - began)
@@ -323,7 +321,8 @@ def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = 
             reasoning_tokens=total.reasoning_tokens,
             searches=total.searches,
             pictures=total.pictures,
-            cost_usd=round(total.cost_usd, 6),
+            cost_usd=round(total.cost_usd, 8),
+            picture_cost_usd=round(total.picture_cost_usd, 8),
         ),
     )
 

@@ -6,7 +6,6 @@ reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions.
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
@@ -20,18 +19,22 @@ Fields = Mapping[str, float | int]
 
 
 class Costs:
-    """Running totals. What could not be written while Redis was away is written with the next addition."""
+    """Running totals, written by `Ledger.settle`. What was spent while Redis was away is written with the next turn."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
         self._owed: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
 
-    async def add(self, agent: str, date: str, fields: Fields) -> None:
-        """Add to the agent's totals of the day. Raises ValueError for what is not a finite number; never RedisAway."""
-        if not all(math.isfinite(value) for value in fields.values()):
-            raise ValueError("costs must be finite numbers")
+    def owe(self, agent: str, date: str, fields: Fields) -> None:
+        """Note what could not be written with its turn; `pay` writes it."""
+        if fields:
+            _merge(self._owed[agent, date], fields)
+
+    async def pay(self) -> None:
+        """Write what is owed, if anything is. Never raises RedisAway."""
+        if not self._owed:
+            return
         owed, self._owed = self._owed, defaultdict(Counter)
-        _merge(owed[agent, date], fields)
         try:
             await self._link.call(lambda redis: _write(redis, owed))
         except RedisAway as away:

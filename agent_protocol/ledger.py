@@ -6,15 +6,30 @@ costs) goes on in this process's memory while Redis is away; the rest raises Red
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Callable
 
+from agent_protocol import keys
 from agent_protocol.agenda import Agenda, Slot
-from agent_protocol.connection import RedisLink
-from agent_protocol.costs import Costs
+from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.presence import Presence
 from agent_protocol.turns import Claim, Turns
+
+# KEYS: the turn's record, the day's costs. ARGV: the result, who did the turn, the record's lifetime in ms, a channel
+# and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field and amount.
+SETTLE = """
+redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+for i = 7, #ARGV, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 6 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+"""
+
+log = logging.getLogger(__name__)
 
 __all__ = ["Agenda", "Claim", "Costs", "Ledger", "Limits", "Presence", "Slot", "Turns", "Verdict"]
 
@@ -23,8 +38,43 @@ class Ledger:
     """`clock` gives unix seconds; `holder` is this process's name in the turns that it claims."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "") -> None:
+        self._link = link
         self.turns = Turns(link, clock, holder)
         self.limits = Limits(link, clock)
         self.costs = Costs(link)
         self.presence = Presence(link)
         self.agenda = Agenda(link)
+
+    async def settle(
+        self,
+        agent: str,
+        turn_id: str,
+        result_json: str,
+        deadline: float,
+        *,
+        date: str = "",
+        spent: Fields | None = None,
+        say: str = "",
+    ) -> bool:
+        """End a turn in one step: its result is kept for later claims, its costs are booked on `date` (YYYY-MM-DD), and
+        `say` goes out on the agent's results channel.
+
+        False while Redis is away: the result is then kept in memory, the costs are booked later and nothing is said.
+        Raises ValueError for costs that are no finite numbers.
+        """
+        costs = {field: amount for field, amount in (spent or {}).items() if amount}
+        if not all(math.isfinite(amount) for amount in costs.values()):
+            raise ValueError("costs must be finite numbers")
+        self.turns.remember(agent, turn_id, result_json, deadline)
+        lifetime = round(self.turns.lifetime(deadline) * 1000)
+        pairs = [part for pair in costs.items() for part in pair]
+        arguments = [result_json, self.turns.holder, lifetime, keys.results(agent), say, KEEP_SECONDS, *pairs]
+        try:
+            await self._link.script(SETTLE, [keys.turn(agent, turn_id), keys.cost(agent, date)], arguments)
+        except RedisAway as away:
+            log.debug("the end of a turn is kept in memory: %s", away)
+            if not away.maybe_done:
+                self.costs.owe(agent, date, costs)
+            return False
+        await self.costs.pay()
+        return True

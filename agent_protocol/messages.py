@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
@@ -22,7 +22,12 @@ log = logging.getLogger(__name__)
 
 
 class WireMessage(BaseModel):
-    """Base of everything on the wire: frozen, forward-compatible, nulls defaulted."""
+    """Base of everything on the wire: frozen, forward-compatible, nulls defaulted.
+
+    `forgiven` are additions of ours that another maker may use for something else: unreadable, they count as missing.
+    """
+
+    forgiven: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(extra="ignore", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
 
@@ -30,11 +35,21 @@ class WireMessage(BaseModel):
     @classmethod
     def _null_means_missing(cls, data: Any) -> Any:
         if isinstance(data, dict):
-            return {key: value for key, value in data.items() if value is not None}
+            return {key: _encodable(value) for key, value in data.items() if value is not None}
         return data
 
     def to_wire(self) -> str:
         return self.model_dump_json()
+
+
+def _encodable(value: Any) -> Any:
+    """Half an emoji (JSON can hold a lone surrogate, as can a model's text) would fail whoever writes it on."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+_Id = Annotated[str, Field(min_length=1)]
+_Amount = Annotated[int, Field(ge=0, le=10**12)]
+_Money = Annotated[float, Field(ge=0, le=10**6)]
 
 
 class HistoryEntry(WireMessage):
@@ -52,8 +67,10 @@ class HistoryEntry(WireMessage):
 class Instruction(WireMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
+    forgiven = frozenset({"topic"})
+
     protocol_version: int = PROTOCOL_VERSION
-    instruction_id: str
+    instruction_id: _Id
     action: str = "decide"
     channel_id: int
     channel_theme: str = "casual"
@@ -78,14 +95,17 @@ class Usage(WireMessage):
     reasoning_tokens: int = 0
     searches: int = 0
     pictures: int = 0
-    cost_usd: float = 0.0
+    cost_usd: float = 0.0  # all of it
+    picture_cost_usd: float = 0.0  # of it, for pictures
 
 
 class Result(WireMessage):
     """Agent → coordinator, on `agent:{name}:results`: exactly one for each readable instruction."""
 
+    forgiven = frozenset({"reason", "react_to_message_id", "image_prompt", "end_conversation", "topic", "usage"})
+
     protocol_version: int = PROTOCOL_VERSION
-    instruction_id: str
+    instruction_id: _Id
     agent_name: str
     skipped: bool = False
     text: str | None = None
@@ -146,7 +166,9 @@ def _decode(raw: bytes | str, what: str) -> dict[str, Any] | None:
     if not isinstance(data, dict):
         log.warning("%s dropped: a JSON %s where an object was expected", what, type(data).__name__)
         return None
-    version = data.get("protocol_version", PROTOCOL_VERSION)
+    version = data.get("protocol_version")
+    if version is None:
+        version = PROTOCOL_VERSION
     if isinstance(version, bool) or version not in (PROTOCOL_VERSION, str(PROTOCOL_VERSION)):
         log.warning("%s dropped: protocol version %.20r, this program speaks %d", what, version, PROTOCOL_VERSION)
         return None
@@ -157,7 +179,11 @@ def _validate(model: type[W], data: dict[str, Any], what: str) -> W | None:
     try:
         return model.model_validate(data)
     except ValidationError as error:
+        wrong = {str(e["loc"][0]) if e["loc"] else "message" for e in error.errors()}
         fields = ", ".join(sorted({".".join(map(str, e["loc"])) or "message" for e in error.errors()})[:5])
+        if wrong <= model.forgiven:
+            log.warning("%s read without %s, which is not as expected", what, fields)
+            return model.model_validate({key: value for key, value in data.items() if key not in wrong})
         log.warning("%s dropped: wrong or missing %s", what, fields)
         return None
 

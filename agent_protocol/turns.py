@@ -41,17 +41,17 @@ class Claim:
 
 
 class Turns:
-    """`clock` gives unix seconds, as deadlines are. Neither method raises RedisAway."""
+    """`clock` gives unix seconds, as deadlines are. No method raises RedisAway. `Ledger.settle` ends a turn."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], holder: str = "") -> None:
         self._link = link
         self._clock = clock
-        self._holder = holder
+        self.holder = holder
         self._ours: dict[str, tuple[float, Claim]] = {}  # key → (forget at, open or done)
 
     async def claim(self, agent: str, turn_id: str, deadline: float) -> Claim:
         """Claim a turn, atomically among all processes."""
-        key, lifetime = keys.turn(agent, turn_id), self._lifetime(deadline)
+        key, lifetime = keys.turn(agent, turn_id), self.lifetime(deadline)
         try:
             kept = await self._claim(key, lifetime)
         except RedisAway as away:
@@ -63,30 +63,29 @@ class Turns:
                 await self._write(key, cast(str, ours.result), lifetime)
             return ours
         if kept.state == "new":
-            self._remember(key, lifetime, Claim("open", holder=self._holder))
+            self._remember(key, lifetime, Claim("open", holder=self.holder))
         return kept
 
-    async def finish(self, agent: str, turn_id: str, result_json: str, deadline: float) -> None:
-        """Keep the turn's result; later claims get it."""
-        key, lifetime = keys.turn(agent, turn_id), self._lifetime(deadline)
-        self._remember(key, lifetime, Claim("done", result_json, self._holder))
-        await self._write(key, result_json, lifetime)
+    def remember(self, agent: str, turn_id: str, result_json: str, deadline: float) -> None:
+        """This process did the turn; `Ledger.settle` writes it to Redis."""
+        self._remember(keys.turn(agent, turn_id), self.lifetime(deadline), Claim("done", result_json, self.holder))
 
-    def _lifetime(self, deadline: float) -> float:
+    def lifetime(self, deadline: float) -> float:
+        """Seconds that the record of a turn with this deadline lives from now."""
         left = min(max(deadline - self._clock(), 0.0), LATEST_DEADLINE)
         return left + KEEP_AFTER_DEADLINE
 
     async def _claim(self, key: str, lifetime: float) -> Claim:
-        kept = await self._link.script(CLAIM, [key], [self._holder, self._clock(), round(lifetime * 1000)])
+        kept = await self._link.script(CLAIM, [key], [self.holder, self._clock(), round(lifetime * 1000)])
         if kept is None:
-            return Claim("new", holder=self._holder)
+            return Claim("new", holder=self.holder)
         state, result, holder = kept
         return Claim("done" if state == "done" else "open", result, holder or "")
 
     async def _write(self, key: str, result_json: str, lifetime: float) -> None:
         async def write(redis: Redis) -> None:
             pipe = redis.pipeline(transaction=True)
-            fields: dict[Any, Any] = {"state": "done", "result": result_json, "holder": self._holder}
+            fields: dict[Any, Any] = {"state": "done", "result": result_json, "holder": self.holder}
             pipe.hset(key, mapping=fields)
             pipe.pexpire(key, round(lifetime * 1000))
             await pipe.execute()

@@ -105,7 +105,9 @@ class Scene:
         self.clock = Clock()
         self.ids = Snowflakes(self.clock)
         self.settings = load_settings({**SETTINGS, **(env or {})}, env_file=None, agents=table)
-        self.bus, self.ledger, self.pictures = MemoryBus(), ledger or MemoryLedger(self.clock), Pictures()
+        self.bus, self.pictures = MemoryBus(), Pictures()
+        self.ledger = ledger or MemoryLedger(self.clock)
+        self.ledger.bus = self.bus
         self.directory = Directory()
         self.transcripts = Transcripts(self.directory)
         self.acts = True

@@ -17,9 +17,10 @@ from typing import Any
 import discord
 
 from agent_net.fetch import FetchedPicture, FetchRefused
+from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.limits import MemoryLimits, Verdict
-from agent_protocol.messages import WireMessage
+from agent_protocol.messages import WireMessage, read_result
 from agent_protocol.turns import Claim
 
 GUILD = 7
@@ -324,14 +325,11 @@ class MemoryTurns(_Away):
         self.kept: dict[tuple[str, str], Claim] = {}
 
     async def claim(self, agent: str, turn_id: str, _: float) -> Claim:
-        self._here()
+        if self.away:
+            return Claim("new")
         kept = self.kept.get((agent, turn_id))
         self.kept.setdefault((agent, turn_id), Claim("open"))
         return kept or Claim("new")
-
-    async def finish(self, agent: str, turn_id: str, result_json: str, _: float) -> None:
-        self._here()
-        self.kept[agent, turn_id] = Claim("done", result_json)
 
 
 class LimitStore:
@@ -353,10 +351,6 @@ class LimitStore:
 class MemoryCosts(_Away):
     def __init__(self) -> None:
         self.days: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-
-    async def add(self, agent: str, date: str, fields: Any) -> None:
-        self._here()
-        self.days[agent, date].update(fields)
 
     async def read(self, agent: str, date: str) -> dict[str, float]:
         self._here()
@@ -380,7 +374,22 @@ class MemoryPresence(_Away):
         return {agent: self.texts[agent] for agent in agents if agent in self.texts}
 
 
-class MemoryLedger:
-    def __init__(self, clock: Callable[[], float]) -> None:
+class MemoryLedger(_Away):
+    """`bus` hears what is said with the end of a turn."""
+
+    def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None) -> None:
         self.turns, self.limits = MemoryTurns(), LimitStore(clock)
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
+        self.bus = bus or MemoryBus()
+
+    async def settle(
+        self, agent: str, turn_id: str, result_json: str, _: float, *, date: str, spent: Any, say: str
+    ) -> bool:
+        if self.away or self.bus.away:
+            return False
+        self.turns.kept[agent, turn_id] = Claim("done", result_json)
+        if spent := {field: amount for field, amount in spent.items() if amount}:
+            self.costs.days[agent, date].update(spent)
+        if (message := read_result(say) if say else None) is not None:
+            self.bus.published.append((keys.results(agent), message))
+        return True

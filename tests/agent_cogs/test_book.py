@@ -2,64 +2,64 @@ from agent_cogs.book import REMEMBERED, TurnBook
 from agent_cogs.events import TurnEvent
 from agent_protocol.messages import Result
 from agent_protocol.turns import Claim
-from tests.doubles import MemoryTurns
+from tests.doubles import MemoryLedger
 
 EVENT = TurnEvent(id="i1", channel_id=1, theme="casual", deadline=100.0)
 RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=9)
 
 
 def test_a_turn_is_new_once():
-    book = TurnBook("claude", MemoryTurns())
+    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
     assert [book.begin("i1"), book.begin("i1"), book.begin("i2")] == ["new", "running", "new"]
 
 
 def test_a_turn_that_was_not_taken_is_new_again():
-    book = TurnBook("claude", MemoryTurns())
+    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
     book.begin("i1")
     book.forget("i1")
     assert book.begin("i1") == "new"
 
 
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
-    store = MemoryTurns()
-    book = TurnBook("claude", store)
+    ledger = MemoryLedger(lambda: 0.0)
+    book = TurnBook("claude", ledger)
     assert await book.claim(EVENT) == "new"
-    await book.finish(EVENT, RESULT)
+    await book.settle(EVENT, RESULT, "2026-06-10", None)
     assert book.begin("i1") == RESULT
-    after_restart = TurnBook("claude", store)
+    after_restart = TurnBook("claude", ledger)
     assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
     assert after_restart.begin("i1") == RESULT
 
 
 async def test_a_turn_that_another_process_began_is_not_new():
-    store = MemoryTurns()
-    await TurnBook("claude", store).claim(EVENT)
-    assert await TurnBook("claude", store).claim(EVENT) == "running"
+    ledger = MemoryLedger(lambda: 0.0)
+    await TurnBook("claude", ledger).claim(EVENT)
+    assert await TurnBook("claude", ledger).claim(EVENT) == "running"
 
 
 async def test_the_same_id_is_another_turn_for_another_agent():
-    store = MemoryTurns()
-    assert [await TurnBook(agent, store).claim(EVENT) for agent in ("claude", "grok")] == ["new", "new"]
+    ledger = MemoryLedger(lambda: 0.0)
+    assert [await TurnBook(agent, ledger).claim(EVENT) for agent in ("claude", "grok")] == ["new", "new"]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
-    store = MemoryTurns()
-    store.kept["claude", "i1"] = Claim("done", "{broken")
-    assert await TurnBook("claude", store).claim(EVENT) == "running"
+    ledger = MemoryLedger(lambda: 0.0)
+    ledger.turns.kept["claude", "i1"] = Claim("done", "{broken")
+    assert await TurnBook("claude", ledger).claim(EVENT) == "running"
 
 
 async def test_while_redis_is_away_this_process_remembers(caplog):
-    store = MemoryTurns()
-    store.away = True
-    book = TurnBook("claude", store)
+    ledger = MemoryLedger(lambda: 0.0)
+    ledger.away = ledger.turns.away = True
+    book = TurnBook("claude", ledger)
     assert (book.begin("i1"), await book.claim(EVENT)) == ("new", "new")
-    await book.finish(EVENT, RESULT)
+    await book.settle(EVENT, RESULT, "2026-06-10", None)
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text
 
 
 def test_its_memory_has_a_bound_and_the_oldest_go_first():
-    book = TurnBook("claude", MemoryTurns())
+    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
     for number in range(REMEMBERED + 1):
         book.begin(str(number))
     assert (book.begin(str(REMEMBERED)), book.begin("0")) == ("running", "new")

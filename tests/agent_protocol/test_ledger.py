@@ -43,7 +43,7 @@ async def test_a_turn_is_new_for_one_of_many_and_open_for_the_rest(link, clock):
 
 async def test_a_finished_turn_answers_with_its_result_in_every_process(link, ledger, clock):
     await ledger.turns.claim("claude", "t1", clock() + 90)
-    await ledger.turns.finish("claude", "t1", '{"text": "hi"}', clock() + 90)
+    await ledger.settle("claude", "t1", '{"text": "hi"}', clock() + 90)
     for process in (ledger, Ledger(link, clock)):
         assert await process.turns.claim("claude", "t1", clock() + 90) == Claim("done", '{"text": "hi"}', "here")
 
@@ -54,14 +54,14 @@ async def test_a_turn_is_kept_until_15_minutes_after_its_deadline_but_no_nonsens
 ):
     await ledger.turns.claim("claude", "t1", clock() + deadline)
     assert seconds - 5 <= await link.call(lambda redis: redis.ttl(keys.turn("claude", "t1"))) <= seconds
-    await ledger.turns.finish("claude", "t1", "{}", clock() + deadline)
+    await ledger.settle("claude", "t1", "{}", clock() + deadline)
     assert seconds - 5 <= await link.call(lambda redis: redis.ttl(keys.turn("claude", "t1"))) <= seconds
 
 
 async def test_a_turn_done_is_not_new_again_when_redis_came_back_empty(link, ledger, clock):
     await ledger.turns.claim("claude", "open", clock() + 90)
     await ledger.turns.claim("claude", "done", clock() + 90)
-    await ledger.turns.finish("claude", "done", "{}", clock() + 90)
+    await ledger.settle("claude", "done", "{}", clock() + 90)
     await link.call(lambda redis: redis.flushall())
     assert (await ledger.turns.claim("claude", "open", clock() + 90)).state == "open"
     assert (await ledger.turns.claim("claude", "done", clock() + 90)).result == "{}"
@@ -74,7 +74,7 @@ async def test_turns_go_on_in_memory_while_redis_is_away(server: RedisServer, cl
         await take_away(link, server)
         assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "new"
         assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "open"
-        await ledger.turns.finish("claude", "t1", "{}", clock() + 90)
+        await ledger.settle("claude", "t1", "{}", clock() + 90)
         assert (await ledger.turns.claim("claude", "t1", clock() + 90)).result == "{}"
         await back(link, server)
         assert (await ledger.turns.claim("claude", "t1", clock() + 90)).result == "{}"
@@ -144,29 +144,40 @@ async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwa
 # Costs and presence
 
 
+async def settle(ledger, turn, spent, agent="claude"):
+    return await ledger.settle(agent, turn, "{}", 1e10, date=DAY, spent=spent)
+
+
 async def test_costs_add_up_per_agent_and_day(ledger, link):
-    await asyncio.gather(
-        *(ledger.costs.add("claude", DAY, {"total_cost": 0.25, "ai_calls": 1, "input_tokens": 10}) for _ in range(4))
-    )
-    await ledger.costs.add("grok", DAY, {"total_cost": 9.0})
+    spent = {"total_cost": 0.25, "ai_calls": 1, "input_tokens": 10, "image_calls": 0}
+    await asyncio.gather(*(settle(ledger, f"t{n}", spent) for n in range(4)))
+    await settle(ledger, "t1", {"total_cost": 9.0}, agent="grok")
     assert await ledger.costs.read("claude", DAY) == {"total_cost": 1.0, "ai_calls": 4.0, "input_tokens": 40.0}
     assert await ledger.costs.read("claude", "2027-01-16") == {}
     with pytest.raises(ValueError, match="finite"):
-        await ledger.costs.add("claude", DAY, {"total_cost": float("nan")})
+        await settle(ledger, "t5", {"total_cost": float("nan")})
     assert await link.call(lambda redis: redis.hget(keys.cost("claude", DAY), "ai_calls")) == "4"
+
+
+async def test_what_a_turn_says_goes_out_when_it_is_settled(ledger, link):
+    async with link.subscriber.pubsub() as listener:
+        await listener.subscribe(keys.results("claude"))
+        assert (await listener.get_message(timeout=5))["type"] == "subscribe"
+        await ledger.settle("claude", "t1", "{}", 1e10, say="done")
+        assert (await listener.get_message(timeout=5))["data"] == "done"
 
 
 async def test_costs_of_a_time_without_redis_are_written_afterwards_and_once(server: RedisServer):
     async with RedisLink(server.url) as link:
-        costs = Ledger(link).costs
+        ledger = Ledger(link)
         await take_away(link, server)
-        await costs.add("claude", DAY, {"total_cost": 0.5, "ai_calls": 1})
-        await costs.add("claude", DAY, {"total_cost": 0.5, "ai_calls": 1})
+        assert not await settle(ledger, "t1", {"total_cost": 0.5, "ai_calls": 1})
+        assert not await settle(ledger, "t2", {"total_cost": 0.5, "ai_calls": 1})
         await back(link, server)
-        await costs.add("grok", DAY, {"ai_calls": 1})
-        await costs.add("grok", DAY, {"ai_calls": 1})
-        assert await costs.read("claude", DAY) == {"total_cost": 1.0, "ai_calls": 2.0}
-        assert await costs.read("grok", DAY) == {"ai_calls": 2.0}
+        assert await settle(ledger, "t3", {"ai_calls": 1}, agent="grok")
+        assert await settle(ledger, "t4", {"ai_calls": 1}, agent="grok")
+        assert await ledger.costs.read("claude", DAY) == {"total_cost": 1.0, "ai_calls": 2.0}
+        assert await ledger.costs.read("grok", DAY) == {"ai_calls": 2.0}
 
 
 async def test_an_agent_is_online_until_it_says_otherwise(ledger):
@@ -269,10 +280,9 @@ async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
 
 async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.turns.claim("claude", "t1", clock() + 90)
-    await ledger.turns.finish("claude", "t1", "{}", clock() + 90)
-    await ledger.turns.finish("claude", "t2", "{}", clock() + 90)
+    await ledger.settle("claude", "t1", "{}", clock() + 90)
+    await ledger.settle("claude", "t2", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
     await ledger.limits.take("claude", 1, **{**RULES, "cooldown": 5.0})
-    await ledger.costs.add("claude", DAY, {"ai_calls": 1})
     await ledger.presence.renew("claude", "yes")
     await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
     await ledger.agenda.claim_slot(DAY, 0)
