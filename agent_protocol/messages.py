@@ -88,15 +88,15 @@ class Usage(WireMessage):
     """What one turn consumed, for summaries; money in US dollars."""
 
     model: str = ""
-    calls: int = 0
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    reasoning_tokens: int = 0
-    searches: int = 0
-    pictures: int = 0
-    cost_usd: float = 0.0  # all of it
-    picture_cost_usd: float = 0.0  # of it, for pictures
+    calls: _Amount = 0
+    input_tokens: _Amount = 0
+    cached_tokens: _Amount = 0
+    output_tokens: _Amount = 0
+    reasoning_tokens: _Amount = 0
+    searches: _Amount = 0
+    pictures: _Amount = 0
+    cost_usd: _Money = 0.0  # all of it
+    picture_cost_usd: _Money = 0.0  # of it, for pictures
 
 
 class Result(WireMessage):
