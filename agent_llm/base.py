@@ -7,15 +7,17 @@ Its client is built once and lives as long as the model; SDK retries are off, be
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from agent_llm import pricing
-from agent_llm.errors import BadAnswer, CannotDraw, ModelError, Refused
+from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, Refused
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
+from agent_llm.shaping import without_pictures
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 # Turns of a bot are tens of seconds apart: a kept connection saves them the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
+NO_SUCH_MODEL = 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,23 @@ class ProviderModel:
         return f"<{type(self).__name__} {self.name}>"
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """One answer within `prompt.timeout` seconds, retries included. Raises ModelError only."""
-        request = self._request(prompt, history)
-        reply = await self._run(self.access.model, prompt.timeout, partial(self._checked, request))
+        """One answer within `prompt.timeout` seconds, retries included. Raises ModelError only.
+
+        Where the provider does not accept a request with pictures it is asked in words alone: one broken file, which
+        anybody may post, would fail every turn as long as it is among the messages shown.
+        """
+        began = time.monotonic()
+        try:
+            reply = await self._complete(prompt, history, prompt.timeout)
+        except BadRequest as error:
+            if error.status == NO_SUCH_MODEL or not (prompt.pictures or any(message.pictures for message in history)):
+                raise
+            reply = await self._complete(*without_pictures(prompt, history), prompt.timeout + began - time.monotonic())
         return replace(reply, model=self.name, usage=self._priced(reply.usage, self.access.model))
+
+    async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
+        request = self._request(prompt, history)
+        return await self._run(self.access.model, seconds, partial(self._checked, request))
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""

@@ -104,13 +104,18 @@ def _search_cost(provider: str, model: str, usage: Usage) -> float:
 def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float:
     if not (usage.input_tokens or usage.output_tokens):
         return 0.0
-    snapshot = _snapshot()
+    seller, info = _row(provider, model)
+    return _cost(seller, info, _priced_usage(usage), now)
+
+
+@functools.cache
+def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
+    """Where the table prices a model; looking it up compares its name with thousands."""
     try:
-        seller, info = snapshot.find_provider_model(model, None, _IDS.get(provider, provider), None)
+        return _snapshot().find_provider_model(model, None, _IDS.get(provider, provider), None)
     except LookupError:
         _warn_once(provider, model)
-        seller, info = _dearest(_IDS.get(provider, ""))
-    return _cost(seller, info, _priced_usage(usage), now)
+        return _dearest(_IDS.get(provider, ""))
 
 
 def _cost(seller: Provider, info: ModelInfo, usage: PricedUsage, now: datetime) -> float:

@@ -42,7 +42,8 @@ class Profile:
     `unknown_keywords`: JSON schema keywords that it refuses. `alternate`: roles must alternate.
     `system_as_message`: the system prompt is the first message. `cache_marks`: how many explicit cache breakpoints a
     request may carry. `effort`: reasoning effort or thinking level, None to leave it out. `search`: its search tool.
-    `search_extra` and `image`: further fields of a request with search, and of one for a picture.
+    `search_extra` and `image`: further fields of a request with search, and of one for a picture. `sees`: the media
+    types that it looks at, up to `picture_bytes` each; one picture of another kind fails the whole request.
     """
 
     schema: bool = True
@@ -56,6 +57,8 @@ class Profile:
     search: Mapping[str, Any] = field(default_factory=dict)
     search_extra: Mapping[str, Any] = field(default_factory=dict)
     image: Mapping[str, Any] = field(default_factory=dict)
+    sees: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+    picture_bytes: int = 8_000_000
 
 
 _COUNTED = frozenset(
@@ -88,6 +91,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             # Links such as [[1]](url) inside the strings of a JSON answer would be posted as they are.
             "search_extra": {"include": ["no_inline_citations"]},
             "image": {"response_format": "b64_json"},  # size and quality are refused
+            "sees": frozenset({"image/png", "image/jpeg"}),
         },
     ),
     (
@@ -98,6 +102,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "unknown_keywords": _NO_KEYWORDS | _COUNTED,
             "alternate": True,
             "cache_marks": 4,
+            "picture_bytes": 3_900_000,  # 5 MiB when it is base64
             "search": {
                 "type": "web_search_20260318",
                 "name": "web_search",
@@ -112,7 +117,16 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
         {"search": {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}},
     ),
     ("anthropic", _OLD_CLAUDE, {"schema": False}),
-    ("google", ("",), {"alternate": True, "search": {"googleSearch": {}}, "unknown_keywords": _NO_KEYWORDS}),
+    (
+        "google",
+        ("",),
+        {
+            "alternate": True,
+            "search": {"googleSearch": {}},
+            "unknown_keywords": _NO_KEYWORDS,
+            "sees": frozenset({"image/png", "image/jpeg", "image/webp"}),
+        },
+    ),
     ("google", ("gemini-1", "gemini-2"), {"schema_with_search": False}),
     ("google", ("gemini-3", "gemini-4"), {"effort": "LOW"}),
 )

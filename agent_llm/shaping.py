@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent_llm.profiles import Profile
@@ -44,7 +44,7 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
     """History, then the tail as the last user turn; merged and opened by the user where roles must alternate."""
     turns: list[Turn] = []
     for message in (*history, Message("user", tail_of(prompt, profile), prompt.pictures)):
-        for turn in _turns_of_message(message):
+        for turn in _turns_of_message(message, profile):
             if profile.alternate and turns and turns[-1].role == turn.role:
                 turns[-1].parts.extend(turn.parts)
             else:
@@ -54,17 +54,25 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
     return turns
 
 
-def _turns_of_message(message: Message) -> list[Turn]:
+def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
     """One turn, or two: no provider takes pictures from the assistant, so its pictures follow as the user's."""
-    text = [Part(message.text, cache=message.cache and not message.pictures)] if message.text.strip() else []
-    last = len(message.pictures) - 1
-    pictures = [
-        Part(picture=picture, cache=message.cache and number == last) for number, picture in enumerate(message.pictures)
-    ]
+    seen = [picture for picture in message.pictures if _is_seen(picture, profile)]
+    text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []
+    last = len(seen) - 1
+    pictures = [Part(picture=picture, cache=message.cache and number == last) for number, picture in enumerate(seen)]
     if message.role == "user":
         return [Turn("user", text + pictures)] if text or pictures else []
     turns = [Turn("assistant", text)] if text else []
     return turns + ([Turn("user", pictures)] if pictures else [])
+
+
+def _is_seen(picture: Picture, profile: Profile) -> bool:
+    return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
+
+
+def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
+    """The same in words alone."""
+    return replace(prompt, pictures=()), [replace(message, pictures=()) for message in history]
 
 
 def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = ("user", "assistant")) -> frozenset[int]:

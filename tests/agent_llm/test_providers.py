@@ -45,6 +45,22 @@ async def test_pictures_are_sent_also_those_of_the_model_itself(provider: str) -
     assert base64.b64encode(SMALL_PNG).decode() in json.dumps(dict(server.requests[0].raw))
 
 
+async def test_a_picture_that_the_provider_does_not_accept_costs_the_picture_not_the_answer(provider: str) -> None:
+    history = [Message("user", "look", (PIXEL,), cache=True), Message("user", "well?")]
+    async with talking(provider, Answer(status=400, error_code="invalid_image"), "words") as (model, server):
+        reply = await model.complete(Prompt(text="tail"), history)
+    assert reply.text == "words"
+    assert [request.pictures for request in server.requests] == [1, 0]
+    assert server.requests[1].texts == ("look", "well?", "tail")
+
+
+async def test_an_unknown_model_is_not_asked_again_without_pictures(provider: str) -> None:
+    async with talking(provider, Answer(status=404)) as (model, server):
+        with pytest.raises(BadRequest):
+            await model.complete(Prompt(text="tail", pictures=(PIXEL,)))
+    assert len(server.requests) == 1
+
+
 async def test_a_schema_becomes_structured_output(provider: str) -> None:
     async with talking(provider, "{}") as (model, server):
         await model.complete(Prompt(text="decide", schema=SCHEMA))
@@ -251,7 +267,11 @@ async def test_claude_cannot_draw() -> None:
 
 
 async def test_the_key_and_nothing_of_another_provider_is_sent(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    foreign = {"OPENAI_ORG_ID": "org-canary", "OPENAI_BASE_URL": "http://127.0.0.1:9", "GOOGLE_API_KEY": "google-canary"}
+    foreign = {
+        "OPENAI_ORG_ID": "org-canary",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9",
+        "GOOGLE_API_KEY": "google-canary",
+    }
     for name, value in foreign.items():
         monkeypatch.setenv(name, value)
     async with talking(provider, "ok") as (model, server):

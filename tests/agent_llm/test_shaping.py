@@ -64,6 +64,26 @@ def test_only_the_last_marks_are_kept_and_each_on_a_part_that_can_carry_it() -> 
 
 
 @pytest.mark.parametrize(
+    ("provider", "model", "kinds"),
+    [
+        ("openai", "gpt-6-luna", ["png", "jpeg", "gif", "webp"]),
+        ("anthropic", "claude-haiku-5-5", ["png", "jpeg", "gif", "webp"]),
+        ("google", "gemini-3.8-flash", ["png", "jpeg", "webp"]),
+        ("xai", "grok-4.7", ["png", "jpeg"]),
+    ],
+)
+def test_a_picture_that_would_fail_the_request_is_left_out(provider: str, model: str, kinds: list[str]) -> None:
+    profile = profile_of(provider, model)
+    pictures = [Picture(b"x", f"image/{kind}") for kind in ("png", "jpeg", "gif", "webp")]
+    large = Picture(bytes(profile.picture_bytes + 1), "image/png")
+    history = [Message("user", "", (picture,), cache=True) for picture in (*pictures, large)]
+    history.append(Message("user", "look", (large,), cache=True))
+    parts = [part for turn in turns_of(Prompt(text="tail"), history, profile) for part in turn.parts]
+    assert [part.picture.media_type for part in parts if part.picture] == [f"image/{kind}" for kind in kinds]
+    assert [part.text for part in parts if part.cache and not part.picture] == ["look"]
+
+
+@pytest.mark.parametrize(
     ("model", "effort", "marks"), [("gpt-4.1-mini", None, 0), ("gpt-5.4", "low", 0), ("gpt-6-luna", "low", 4)]
 )
 def test_older_models_are_not_asked_for_what_they_lack(model: str, effort: str | None, marks: int) -> None:
