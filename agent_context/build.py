@@ -75,12 +75,21 @@ def build_history(context: TurnContext, pictures: Mapping[int, tuple[Picture, ..
     return [
         Message(
             "user",
-            render_entry(entry, context.window.cut_at, context.me.key),
+            _shown(context.window, entry, context.me.key),
             pictures.get(entry.id, ()),
             cache=index == last,
         )
         for index, entry in enumerate(entries)
     ]
+
+
+def _shown(window: Window, entry: Entry, me: str) -> str:
+    known = window.shown.get(entry.id)
+    if known is not None and (known[0] is entry or known[0] == entry):
+        return known[1]
+    text = render_entry(entry, window.cut_at, me)
+    window.shown[entry.id] = (entry, text)
+    return text
 
 
 def build_system(context: TurnContext) -> str:

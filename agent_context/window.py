@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_context.entries import Entry
 
@@ -24,6 +24,8 @@ class Window:
 
     entries: tuple[Entry, ...]
     cut_at: float
+    shown: dict[int, tuple[Entry, str]] = field(default_factory=dict, compare=False, repr=False)
+    """How entries of this cut were rendered, by message id: a window of hundreds is not rendered anew each turn."""
 
 
 def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
@@ -45,20 +47,31 @@ def recent_entries(entries: Sequence[Entry], size: int, share: float) -> tuple[E
 
 
 class WindowMemory:
-    """Remembers the cut of each window while its first entry stays."""
+    """Remembers the cut of each window, and what was rendered for it, while its first entry stays."""
 
     def __init__(self) -> None:
-        self._cuts: OrderedDict[tuple[int, str], tuple[int, float]] = OrderedDict()
+        self._windows: OrderedDict[tuple[int, str], Window] = OrderedDict()
 
     def lay(self, channel_id: int, kind: str, entries: tuple[Entry, ...], now: float) -> Window:
         """The window over `entries`; `kind` tells a channel's windows apart ("recent", a conversation's id)."""
         key = (channel_id, kind)
-        first = entries[0].id if entries else 0
-        known = self._cuts.get(key)
-        if known is None or known[0] != first:
-            known = (first, now)
-            self._cuts[key] = known
-            if len(self._cuts) > MAX_REMEMBERED:
-                self._cuts.popitem(last=False)
-        self._cuts.move_to_end(key)
-        return Window(entries, known[1])
+        before = self._windows.pop(key, None)
+        if before is None or _first_id(before.entries) != _first_id(entries):
+            window = Window(entries, now)
+        else:
+            window = Window(entries, before.cut_at, _still_shown(before.shown, entries))
+        self._windows[key] = window
+        if len(self._windows) > MAX_REMEMBERED:
+            self._windows.popitem(last=False)
+        return window
+
+
+def _first_id(entries: Sequence[Entry]) -> int:
+    return entries[0].id if entries else 0
+
+
+def _still_shown(shown: dict[int, tuple[Entry, str]], entries: Sequence[Entry]) -> dict[int, tuple[Entry, str]]:
+    """Without what has left the window, once that is more than what is in it."""
+    if len(shown) <= 2 * len(entries):
+        return shown
+    return {entry.id: shown[entry.id] for entry in entries if entry.id in shown}

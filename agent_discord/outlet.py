@@ -23,7 +23,7 @@ from agent_discord.splitting import split_text
 from agent_discord.transcript import Transcript, Transcripts
 from agent_llm.types import Picture
 
-TYPING_DELAY = 0.1  # seconds: an answer that is there sooner needs no typing
+TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
 
 Channel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
 

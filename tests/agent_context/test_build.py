@@ -95,3 +95,13 @@ def test_a_theme_of_pictures_asks_for_one_where_the_agent_can_draw():
     memes = {"theme": theme_named("memes")}
     assert "generate_image" in build_tail(context("round", can_draw=True, **memes))
     assert "generate_image" not in build_tail(context("round", can_draw=False, **memes))
+
+
+def test_an_edited_entry_is_rendered_anew_and_the_others_are_not():
+    spoken = [said(1, GROK, "a"), said(2, ALICE, "b")]
+    window = Window(tuple(spoken), 100.0)
+    before = build_history(context(window=window))
+    edited = Window((spoken[0], said(2, ALICE, "changed")), 100.0, window.shown)
+    after = build_history(context(window=edited))
+    assert after[0].text is before[0].text
+    assert after[1].text.endswith("changed")

@@ -50,3 +50,10 @@ def test_windows_of_one_channel_do_not_disturb_each_other():
     memory.lay(7, "conversation", entries(1, 2), 100.0)
     memory.lay(7, "recent", entries(2), 150.0)
     assert memory.lay(7, "conversation", entries(1, 2, 3), 200.0).cut_at == 100.0
+
+
+def test_what_was_rendered_is_kept_while_the_cut_is():
+    memory = WindowMemory()
+    memory.lay(7, "recent", entries(1, 2), 100.0).shown[1] = (entries(1)[0], "as shown")
+    assert memory.lay(7, "recent", entries(1, 2, 3), 200.0).shown[1][1] == "as shown"
+    assert memory.lay(7, "recent", entries(2, 3), 300.0).shown == {}
