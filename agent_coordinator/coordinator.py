@@ -123,6 +123,8 @@ class Coordinator:
     # What makes it act
 
     async def _act(self) -> None:
+        # Only one acts, so whoever holds a channel now is dead; its hold would block the channel for minutes.
+        await until_back(self._ledger.agenda.release_all_channels, self._sleep)
         self._acting = True
         try:
             if self._fire_at_start:

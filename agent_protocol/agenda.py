@@ -8,22 +8,34 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
+
+from redis.asyncio import Redis
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisLink
 
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
+SCAN_COUNT = 1000
 
 COMPARE_AND_SET = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1
 """
+# Another maker's program may have used the same names for values of other types: these are made anew.
+ONLY_LIST = """
+if not ({list = 1, none = 1})[redis.call('TYPE', KEYS[1]).ok] then redis.call('DEL', KEYS[1]) end
+"""
+ONLY_TEXT = ONLY_LIST.replace("list", "string")
 # KEYS: queue, filled mark; ARGV: seconds, fresh elements. Elements that are not fresh any more are passed over.
-NEXT_CHANNEL = """
+NEXT_CHANNEL = (
+    ONLY_LIST
+    + """
 local allowed = {}
 for i = 2, #ARGV do allowed[ARGV[i]] = true end
 if #ARGV > 1 and redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then
@@ -36,7 +48,10 @@ while true do
   if not channel or allowed[channel] then return channel end
 end
 """
-NEXT_STARTER = """
+)
+NEXT_STARTER = (
+    ONLY_LIST
+    + """
 local allowed = {}
 for i = 2, #ARGV do allowed[ARGV[i]] = true end
 while true do
@@ -49,13 +64,17 @@ while true do
   end
 end
 """
+)
 PUT_BACK = "redis.call('LPUSH', KEYS[1], ARGV[2]) return redis.call('EXPIRE', KEYS[1], ARGV[1])"
-HOLD = """
+HOLD = (
+    ONLY_TEXT
+    + """
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """
+)
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 log = logging.getLogger(__name__)
@@ -77,8 +96,8 @@ class Agenda:
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
         """The day's plan, None when there is none yet (or none that can be read)."""
-        raw = await self._link.call(lambda redis: redis.get(keys.schedule(date)))
-        return None if raw is None else _read_slots(str(raw))
+        raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
+        return None if raw is None else _read_slots(raw)
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
         """Keep the day's plan for 48 h, in place of an earlier one."""
@@ -88,12 +107,12 @@ class Agenda:
     async def claim_slot(self, date: str, index: int) -> bool:
         """Mark a slot as done. True for exactly one caller, whatever restarts in between."""
         while True:
-            raw = await self._link.call(lambda redis: redis.get(keys.schedule(date)))
-            slots = None if raw is None else _read_slots(str(raw))
-            if slots is None or not 0 <= index < len(slots) or slots[index].done:
+            raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
+            slots = None if raw is None else _read_slots(raw)
+            if raw is None or slots is None or not 0 <= index < len(slots) or slots[index].done:
                 return False
             slots[index] = Slot(slots[index].at, done=True)
-            if await self._link.script(COMPARE_AND_SET, [keys.schedule(date)], [str(raw), _write_slots(slots)]):
+            if await self._link.script(COMPARE_AND_SET, [keys.schedule(date)], [raw, _write_slots(slots)]):
                 return True
 
     async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
@@ -130,6 +149,29 @@ class Agenda:
         """Let go of a channel; nothing happens when another one holds it."""
         await self._link.script(RELEASE, [keys.conversation(channel_id)], [holder])
 
+    async def release_all_channels(self) -> None:
+        """End every hold, whoever has it: for a coordinator that begins to lead, so that all others are dead."""
+        cursor = 0
+        while True:
+            cursor = await self._link.call(partial(_delete_page, cursor))
+            if not cursor:
+                return
+
+
+async def _delete_page(cursor: int, redis: Redis) -> int:
+    """A page of all keys at a time, since none may take long; the next one's cursor, 0 after the last."""
+    cursor, found = await redis.scan(cursor, match=keys.CONVERSATIONS, count=SCAN_COUNT)
+    if found:
+        await redis.delete(*found)
+    return cursor
+
+
+async def _text(redis: Redis, key: str) -> str | None:
+    if await redis.type(key) not in ("string", "none"):
+        return None
+    text = await redis.get(key)
+    return None if text is None else str(text)
+
 
 def _write_slots(slots: Sequence[Slot]) -> str:
     return json.dumps([asdict(slot) for slot in slots])
@@ -137,7 +179,10 @@ def _write_slots(slots: Sequence[Slot]) -> str:
 
 def _read_slots(raw: str) -> list[Slot] | None:
     try:
-        return [Slot(float(slot["at"]), bool(slot.get("done", False))) for slot in json.loads(raw)]
+        slots = [Slot(float(slot["at"]), bool(slot.get("done", False))) for slot in json.loads(raw)]
+        if not all(math.isfinite(slot.at) for slot in slots):
+            raise ValueError("no time")
+        return slots
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         log.warning("the kept schedule cannot be read (%s), a new one is made", type(error).__name__)
         return None

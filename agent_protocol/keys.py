@@ -8,6 +8,7 @@ from __future__ import annotations
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"
+CONVERSATIONS = "coordinator:conversation:*"  # every channel's
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 

@@ -130,6 +130,10 @@ class MemoryAgenda:
         if self.holders.get(channel_id) == holder:
             del self.holders[channel_id]
 
+    async def release_all_channels(self) -> None:
+        self._here()
+        self.holders.clear()
+
 
 class MemoryPresence:
     """Everybody of `arriving` is online once `polls` polls were made."""

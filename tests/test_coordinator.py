@@ -665,6 +665,18 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         lease.give()
         await until(lambda: coordinator.acting)
 
+    async def test_who_begins_to_lead_frees_the_channels_that_a_killed_one_held(self) -> None:
+        self.ledger.agenda.holders[CHANNEL] = "a conversation of a process that was killed"
+        lease = MemoryLease(free=False)
+        coordinator = self.coordinator(lease=lease)
+        await self.start(coordinator)
+        await _settle()
+        self.assertIn(CHANNEL, self.ledger.agenda.holders)  # while it stands by the other one may be alive
+        lease.give()
+        await until(lambda: coordinator.acting)
+        self.bus.command(Command(command="start", channel_id=CHANNEL))
+        await until(lambda: self.reports)
+
     async def test_a_lease_is_given_back_at_the_end(self) -> None:
         lease = MemoryLease()
         coordinator = self.coordinator(lease=lease)

@@ -217,8 +217,9 @@ async def test_a_slot_that_is_not_there_cannot_be_claimed(ledger, index):
     assert not await ledger.agenda.claim_slot("2027-01-16", 0)
 
 
-async def test_a_schedule_that_cannot_be_read_is_none(link, ledger):
-    await link.call(lambda redis: redis.set(keys.schedule(DAY), '[{"when": 1}]'))
+@pytest.mark.parametrize("text", ['[{"when": 1}]', "[1]", "null", "x", '[{"at": NaN}]', '[{"at": 1e400}]'])
+async def test_a_schedule_that_cannot_be_read_is_none(text, link, ledger):
+    await link.call(lambda redis: redis.set(keys.schedule(DAY), text))
     assert await ledger.agenda.load_schedule(DAY) is None
 
 
@@ -265,6 +266,31 @@ async def test_a_channel_is_held_by_one_conversation_at_a_time(ledger):
     assert not await agenda.hold_channel(7, "second", 60.0)
     await agenda.release_channel(7, "first")
     assert await agenda.hold_channel(7, "second", 60.0)
+
+
+async def test_all_holds_can_be_ended_and_nothing_else(link, ledger):
+    agenda = ledger.agenda
+    for channel in range(50):
+        await agenda.hold_channel(channel, "killed", 60.0)
+    await link.call(lambda redis: redis.mset({f"another:{number}": "1" for number in range(3000)}))
+    await agenda.release_all_channels()
+    assert all([await agenda.hold_channel(channel, "next", 60.0) for channel in range(50)])
+    assert await link.call(lambda redis: redis.dbsize()) == 3050
+
+
+async def test_another_makers_values_under_our_names_are_made_anew(link, ledger):
+    agenda = ledger.agenda
+    for key in (keys.starter_queue(7), keys.channel_queue(DAY)):
+        await link.call(lambda redis, key=key: redis.set(key, '["grok"]'))
+    for key in (keys.conversation(7), keys.schedule(DAY)):
+        await link.call(lambda redis, key=key: redis.rpush(key, "x"))
+    assert await agenda.next_starter(7, ["claude", "grok"]) == "claude"
+    assert await agenda.next_channel(DAY, [7, 8]) == 7
+    assert await agenda.hold_channel(7, "c", 60.0)
+    assert not await agenda.claim_slot(DAY, 0)
+    assert await agenda.load_schedule(DAY) is None
+    await agenda.save_schedule(DAY, [Slot(1.0)])
+    assert await agenda.claim_slot(DAY, 0)
 
 
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
