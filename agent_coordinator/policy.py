@@ -10,6 +10,7 @@ from typing import Literal
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION_DECAY
 
 END_REQUESTS_NEEDED = 2  # consecutive turns that were not skips
+SPEAKERS_NEEDED = 2  # one alone would go on talking to itself
 
 EndReason = Literal[
     "agreed", "round_limit", "too_few_spoke", "most_skipped", "chance", "nobody_opened", "channel_taken"
@@ -64,7 +65,7 @@ def should_continue(
         return Verdict(False, "agreed")
     if skippers * 2 > present:
         return Verdict(False, "most_skipped")
-    if speakers < max(1, min(2, present)):
+    if speakers < SPEAKERS_NEEDED:
         return Verdict(False, "too_few_spoke")
     if round_number >= max_rounds:
         return Verdict(False, "round_limit")

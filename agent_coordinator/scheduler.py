@@ -64,6 +64,8 @@ class Scheduler:
 
     async def next_due(self) -> Due | None:
         """The earliest open slot of the days that are not over. Raises RedisAway."""
+        if self._config.schedule_max == 0:  # switched off, whatever an earlier process had planned for today
+            return None
         today = local_date(self._clock(), self._config.timezone)
         open_slots = [
             Due(day.isoformat(), index, slot.at)

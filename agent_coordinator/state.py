@@ -18,6 +18,9 @@ from agent_protocol.messages import HistoryEntry, Result
 Missed = Literal["absent", "timed_out"]
 
 MAX_ENTRY_CHARACTERS = 8_000
+MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
+MAX_TOPIC_CHARACTERS = 200
+MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
 MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
 
 
@@ -117,14 +120,15 @@ class ConversationState:
         streak = state.end_streak + 1 if result.end_conversation else 0
         state = replace(state, end_streak=streak, last_turn_showed=True)
         if result.emoji_reacted:
-            state = state._with_reaction(Reaction(result.emoji_reacted, agent), result.react_to_message_id)
+            emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
+            state = state._with_reaction(Reaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
             state = replace(
                 state,
                 history=(*state.history, Said(agent, _entry_text(result), result.message_id)),
                 spoke=(*state.spoke, agent),
                 last_speaker=agent,
-                topic=state.topic or result.topic,
+                topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
             )
         return state._tallied(agent, _tally_of(result))
 
@@ -200,7 +204,8 @@ def _entry_text(result: Result) -> str:
     if not result.image_url:
         return text
     prompt = " ".join((result.image_prompt or "").replace('"', "'").split())
-    picture = f'[posted image: "{prompt[:MAX_ENTRY_CHARACTERS]}" → {result.image_url}]'
+    url = result.image_url[:MAX_LINE_CHARACTERS]
+    picture = f'[posted image: "{prompt[:MAX_LINE_CHARACTERS]}" → {url}]'
     return f"{text}\n{picture}" if text else picture
 
 

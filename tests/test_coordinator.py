@@ -445,10 +445,11 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         await self.run_until(_berlin(10, 23, 59), self.scheduler())
         self.assertEqual(self.fired, [at])
 
-    async def test_none_a_day_means_none(self) -> None:
+    async def test_none_a_day_means_none_today_too(self) -> None:
+        await self.run_until(_berlin(10, 10), self.scheduler())
+        self.fired.clear()
         await self.run_until(_berlin(12, 0), self.scheduler(schedule_min=0, schedule_max=0))
         self.assertEqual(self.fired, [])
-        self.assertEqual(self.ledger.agenda.schedules["2026-06-11"], [])
 
     async def test_a_day_without_any_stays_so_when_redis_is_emptied(self) -> None:
         scheduler = self.scheduler(schedule_min=1, schedule_max=1)
@@ -622,7 +623,7 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         soon = self.time.now + 60
         self.ledger.agenda.schedules["2026-06-10"] = [Slot(at=soon, done=False), Slot(at=soon + 1, done=False)]
         self.bus.voices = {agent: _after(asyncio.Event(), agent) for agent in AGENTS}
-        await self.start(self.coordinator())
+        await self.start(self.coordinator(schedule_min=1, schedule_max=1))
         await until(lambda: len(self.bus.asked) == 2)
         self.assertEqual({instruction.channel_id for _, instruction in self.bus.asked}, {CHANNEL, OTHER_CHANNEL})
 

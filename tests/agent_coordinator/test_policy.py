@@ -77,7 +77,7 @@ def test_the_probability_of_going_on_decays_by_round_and_stays_one() -> None:
         (1, 1, 3, 4, 0.0, Verdict(False, "most_skipped")),
         (1, 1, 1, 4, 0.0, Verdict(False, "too_few_spoke")),  # two gave no answer in time
         (1, 0, 0, 4, 0.0, Verdict(False, "too_few_spoke")),
-        (1, 1, 0, 1, 0.0, Verdict(True)),  # alone there: one is enough
+        (1, 1, 0, 1, 0.0, Verdict(False, "too_few_spoke")),  # alone there: no talk
         (1, 0, 0, 0, 0.0, Verdict(False, "too_few_spoke")),
         (28, 4, 0, 4, 0.0, Verdict(True)),
         (28, 4, 0, 4, 0.05, Verdict(False, "chance")),

@@ -166,3 +166,16 @@ def test_a_report_adds_up_the_agents() -> None:
 def test_a_conversation_that_goes_on_has_no_report() -> None:
     with pytest.raises(ValueError, match="has not ended"):
         report_of(begun(), ended_at=9.0)
+
+
+def test_megabytes_of_another_maker_do_not_crowd_out_the_history() -> None:
+    state = begun()
+    for agent in ("claude", "grok", "gemini"):
+        big = "x" * 900_000
+        answer = result(agent, text="hi", image_url=big, image_prompt=big, emoji_reacted=big, topic=big, message_id=7)
+        state = state.took_turn(agent, answer)
+    assert len(state.wire_history()) == 3
+    wire = Instruction(
+        instruction_id="i", channel_id=1, conversation_history=state.wire_history(), topic=state.topic
+    ).to_wire()
+    assert len(wire) < 20_000
