@@ -160,7 +160,7 @@ class Agenda:
 
 async def _delete_page(cursor: int, redis: Redis) -> int:
     """A page of all keys at a time, since none may take long; the next one's cursor, 0 after the last."""
-    cursor, found = await redis.scan(cursor, match=keys.CONVERSATIONS, count=SCAN_COUNT)
+    cursor, found = await redis.scan(cursor, match=keys.conversation("*"), count=SCAN_COUNT)
     if found:
         await redis.delete(*found)
     return cursor

@@ -5,10 +5,11 @@ All begin `agent:{name}:` or `coordinator:`; every key has an end or a bound.
 
 from __future__ import annotations
 
+from typing import Literal
+
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"
-CONVERSATIONS = "coordinator:conversation:*"  # every channel's
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 
@@ -56,7 +57,8 @@ def starter_queue(channel_id: int) -> str:
     return f"coordinator:starter_queue:{channel_id}"
 
 
-def conversation(channel_id: int) -> str:
+def conversation(channel_id: int | Literal["*"]) -> str:
+    """In a pattern "*" stands for every channel."""
     return f"coordinator:conversation:{channel_id}"
 
 
