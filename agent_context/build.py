@@ -10,7 +10,7 @@ Stable comes first and volatile last, so that a provider's prompt cache holds fr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Literal
 
@@ -70,26 +70,23 @@ class TurnContext:
 
 def build_history(context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES) -> list[Message]:
     """Stage 2. `pictures` maps a message's id to the pictures that go with it."""
-    entries = context.window.entries
-    last = len(entries) - 1
-    return [
-        Message(
-            "user",
-            _shown(context.window, entry, context.me.key),
-            pictures.get(entry.id, ()),
-            cache=index == last,
-        )
-        for index, entry in enumerate(entries)
-    ]
+    window, me = context.window, context.me.key
+    history = [_shown(window, entry, me) for entry in window.entries]
+    for index, entry in enumerate(window.entries):
+        if entry.id in pictures:
+            history[index] = replace(history[index], pictures=pictures[entry.id])
+    if history:
+        history[-1] = replace(history[-1], cache=True)
+    return history
 
 
-def _shown(window: Window, entry: Entry, me: str) -> str:
+def _shown(window: Window, entry: Entry, me: str) -> Message:
     known = window.shown.get(entry.id)
     if known is not None and (known[0] is entry or known[0] == entry):
         return known[1]
-    text = render_entry(entry, window.cut_at, me)
-    window.shown[entry.id] = (entry, text)
-    return text
+    message = Message("user", render_entry(entry, window.cut_at, me))
+    window.shown[entry.id] = (entry, message)
+    return message
 
 
 def build_system(context: TurnContext) -> str:

@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from agent_context.entries import Entry
+from agent_llm.types import Message
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
+Shown = dict[int, tuple[Entry, Message]]
+
 MAX_REMEMBERED = 1000  # windows; one channel has two at most
 
 
@@ -24,7 +27,7 @@ class Window:
 
     entries: tuple[Entry, ...]
     cut_at: float
-    shown: dict[int, tuple[Entry, str]] = field(default_factory=dict, compare=False, repr=False)
+    shown: Shown = field(default_factory=dict, compare=False, repr=False)
     """How entries of this cut were rendered, by message id: a window of hundreds is not rendered anew each turn."""
 
 
@@ -70,7 +73,7 @@ def _first_id(entries: Sequence[Entry]) -> int:
     return entries[0].id if entries else 0
 
 
-def _still_shown(shown: dict[int, tuple[Entry, str]], entries: Sequence[Entry]) -> dict[int, tuple[Entry, str]]:
+def _still_shown(shown: Shown, entries: Sequence[Entry]) -> Shown:
     """Without what has left the window, once that is more than what is in it."""
     if len(shown) <= 2 * len(entries):
         return shown

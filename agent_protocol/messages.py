@@ -44,7 +44,7 @@ class WireMessage(BaseModel):
 
 def _encodable(value: Any) -> Any:
     """Half an emoji (JSON can hold a lone surrogate, as can a model's text) would fail whoever writes it on."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
 _Id = Annotated[str, Field(min_length=1)]
