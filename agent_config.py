@@ -12,6 +12,7 @@ No other module reads `os.environ`; even here it is an argument, and `process_en
 from __future__ import annotations
 
 import difflib
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from dotenv import dotenv_values
+from dotenv.parser import parse_stream
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, create_model
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -227,8 +228,12 @@ def _address(schemes: Iterable[str]) -> AfterValidator:
             host, port = parts.hostname, parts.port
         except ValueError:
             raise ValueError from None  # its own words quote the address, which may hold a password
-        if parts.scheme not in allowed or port == 0 or not (host or parts.scheme == "unix"):
+        if parts.scheme not in allowed or port == 0 or not (parts.path if parts.scheme == "unix" else host):
             raise ValueError
+        if not value.isprintable() or " " in value:
+            raise ValueError
+        if parts.scheme in ("redis", "rediss") and not (parts.path.strip("/") or "0").isdecimal():
+            raise ValueError  # a client would take the database 0 without a word
         return value
 
     return AfterValidator(check)
@@ -237,19 +242,22 @@ def _address(schemes: Iterable[str]) -> AfterValidator:
 _Id = Annotated[int, Field(gt=0, lt=2**63)]
 _Ids = Annotated[tuple[_Id, ...], NoDecode, BeforeValidator(_comma_list)]
 _ThemeMap = Annotated[dict[_Id, str], NoDecode, BeforeValidator(_theme_map)]
-_Count = Annotated[int, Field(ge=0)]
-_Some = Annotated[int, Field(ge=1)]
-_Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Bounded above as well: a stray digit too many must not become a list of a billion or a number that Redis refuses.
+_Count = Annotated[int, Field(ge=0, le=1_000_000)]
+_Some = Annotated[int, Field(ge=1, le=1_000_000)]
+_PerDay = Annotated[int, Field(ge=0, le=1_000)]
+_Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 _Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 _LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 _IDS = "whole numbers (Discord ids), separated by commas"
 _ID = "a whole number (a Discord id)"
-_COUNT = "a whole number, 0 or more"
-_SOME = "a whole number, 1 or more"
-_SECONDS = "a number of seconds, 0 or more"
+_COUNT = "a whole number, 0 or more (at most 1000000)"
+_SOME = "a whole number, 1 or more (at most 1000000)"
+_PER_DAY = "a whole number, 0 or more (at most 1000)"
+_SECONDS = "a number of seconds, 0 or more (at most 86400)"
 _BOOL = "true or false"
-_REDIS = "an address that begins with redis://, rediss:// or unix://"
+_REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 _HTTP = "an address that begins with http:// or https://"
 
 
@@ -294,8 +302,8 @@ class Settings(_Keys):
     max_queue_depth: _Some = _setting("MAX_QUEUE_DEPTH", _SOME, 100)
     show_cost_embeds: bool = _setting("SHOW_COST_EMBEDS", _BOOL, False)
     fire_on_startup: bool = _setting("COORDINATOR_FIRE_ON_STARTUP", _BOOL, False)
-    schedule_min: _Count = _setting("COORDINATOR_SCHEDULE_MIN", _COUNT, 3)
-    schedule_max: _Count = _setting("COORDINATOR_SCHEDULE_MAX", _COUNT, 6)
+    schedule_min: _PerDay = _setting("COORDINATOR_SCHEDULE_MIN", _PER_DAY, 3)
+    schedule_max: _PerDay = _setting("COORDINATOR_SCHEDULE_MAX", _PER_DAY, 6)
     active_start: int = _setting("COORDINATOR_ACTIVE_START", "an hour from 0 to 23", 7, ge=0, le=23)
     active_end: int = _setting("COORDINATOR_ACTIVE_END", "an hour from 0 to 24", 23, ge=0, le=24)
     max_rounds: _Some = _setting("COORDINATOR_MAX_ROUNDS", _SOME, 30)
@@ -367,10 +375,13 @@ def load_settings(
     """Read, check and join both sources. Raises SettingsError with all problems at once."""
     problems: list[str] = []
     in_file = _read_env_file(env_file, problems)
-    texts = _known(in_file, environ, agents)
-    settings, wrong = _validated(Settings, texts, problems)
+    known = _known(in_file, environ, agents)
+    texts = {key: text for key, text in known.items() if _is_text(text)}
+    wrong = known.keys() - texts.keys()
+    problems += [f"{key}: expected text in UTF-8" for key in known if key in wrong]
+    settings, wrong_settings = _validated(Settings, texts, problems)
     keys, wrong_keys = _validated(_agent_keys(agents), texts, problems)
-    wrong |= wrong_keys
+    wrong |= wrong_settings | wrong_keys
     settings = _fitted(settings).with_(
         agents={spec.name: _agent_settings(spec, keys) for spec in agents.values()},
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
@@ -385,10 +396,13 @@ def load_settings(
 def _read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
     """The file's filled lines. `${NAME}` is not replaced: that would read the process environment."""
     try:
-        lines = dotenv_values(path, encoding="utf-8-sig", interpolate=False) if path and path.exists() else {}
+        text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{path}: cannot be read as UTF-8 text ({type(error).__name__})")
         return {}
+    bindings = list(parse_stream(io.StringIO(text)))
+    problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
+    lines = {line.key: line.value for line in bindings if line.key and not line.error}
     filled = {key: value.strip() for key, value in lines.items() if value and value.strip()}
     if filled.pop("AGENT_NAME", None):
         problems.append("AGENT_NAME: belongs to one process (AGENT_NAME=gemini python run_bot.py), not into .env")
@@ -402,6 +416,11 @@ def _known(in_file: Mapping[str, str], environ: Mapping[str, str], agents: Mappi
         if key not in both and stand_in in both:
             both[key] = both[stand_in]
     return {key: both[key] for key in setting_names(agents) if key in both}
+
+
+def _is_text(value: str) -> bool:
+    """No byte that is not UTF-8 (in os.environ a surrogate) and no NUL: no file and no server would take them."""
+    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 class _Texts(EnvSettingsSource):
@@ -544,7 +563,7 @@ def missing_tokens_message(settings: Settings) -> str:
     return (
         f"No bot token is set; at least one is needed of {keys}.\n"
         "To go live, copy .env.example to .env and fill in a token and its API key for each bot (README: Going live).\n"
-        "To try it on this machine, with no token and no key: python run_all.py --local"
+        "To try it on this machine, with no token and no key: make local (which runs python run_all.py --local)"
     )
 
 

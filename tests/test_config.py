@@ -231,6 +231,14 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("TIMEZONE", "Europe", "IANA"),
         ("REDIS_URL", "localhost:6379", "redis://"),
         ("REDIS_URL", "redis://x:port", "redis://"),
+        ("REDIS_URL", "redis://x/first", "redis://"),
+        ("REDIS_URL", "unix://", "unix://"),
+        ("XAI_BASE_URL", "https://api x.ai", "https://"),
+        ("AGENT_COOLDOWN_SECONDS", "1e300", "at most 86400"),
+        ("COORDINATOR_SCHEDULE_MAX", "1000000000", "at most 1000"),
+        ("MAX_QUEUE_DEPTH", "9" * 30, "at most 1000000"),
+        ("TIMEZONE", "\udcff", "UTF-8"),
+        ("AGENT_PERSONALITY", "kind\0", "UTF-8"),
         ("XAI_BASE_URL", "api.x.ai", "https://"),
         ("LOG_LEVEL", "loud", "WARNING"),
         ("BOT_TOKEN_CLAUDE", "Bot abc", "without spaces"),
@@ -290,6 +298,21 @@ def test_a_file_that_cannot_be_read_is_one_problem(tmp_path: Path) -> None:
     (tmp_path / ".env").write_bytes(b"GUILD_IDS=\xff\xfe")
     (problem,) = problems_of({}, tmp_path / ".env")
     assert "UTF-8" in problem
+
+
+def test_a_folder_in_place_of_the_file_is_one_problem(tmp_path: Path) -> None:
+    """Docker makes one where a file that is to be mounted does not exist."""
+    (tmp_path / ".env").mkdir()
+    (problem,) = problems_of({}, tmp_path / ".env")
+    assert ".env" in problem
+
+
+@pytest.mark.parametrize(
+    "line", ["BOT_TOKEN_CLAUDE: s3cret", "BOT_TOKEN_CLAUDE s3cret", 'BOT_TOKEN_CLAUDE="s3cret', "=1"]
+)
+def test_a_line_that_cannot_be_read_is_named_by_its_number(line: str, tmp_path: Path) -> None:
+    (problem,) = problems_of({}, env_file(tmp_path, f"GUILD_IDS=1\n{line}\nXAI_API_KEY=k\n"))
+    assert problem.endswith(".env, line 2: expected KEY=value")
 
 
 def test_no_secret_is_shown_whichever_line_it_was_pasted_into(tmp_path: Path) -> None:
