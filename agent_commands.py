@@ -10,7 +10,8 @@ import argparse
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 
 from agent_config import (
     AGENTS,
@@ -28,14 +29,18 @@ log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str]) -> int:
     """run_all.py: the exit code of what the arguments ask for."""
-    options = _parser().parse_args(arguments)
+    options = _options(arguments)
     settings = _settings()
     if settings is None:
         return 2
     if options.local:
         from agent_local.mode import run_local  # the stand-ins are no part of a live start
 
-        return run_local(settings, once=options.once, scripted=options.scripted)
+        def run() -> int:
+            _make_data_dir(settings)
+            return run_local(settings, once=options.once, scripted=options.scripted)
+
+        return _ended(settings, run)
     set_up_logging(settings.log_level)
     if not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
@@ -43,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.check:
         from agent_check import run_check
 
-        return asyncio.run(run_check(settings))
+        return _ended(settings, lambda: asyncio.run(run_check(settings)))
     return _serve(settings, only=options.only, without=options.without)
 
 
@@ -74,9 +79,49 @@ def _serve(
 
     agents = runnable(settings, only, without)
     if not agents:
-        log.error("no bot could log in: none has both a token and a key")
+        log.error("no bot could log in: none of those chosen has both a token and a key")
         return 1
-    return asyncio.run(serve(Setup(settings=settings, agents=agents, coordinator=coordinator)))
+    setup = Setup(settings=settings, agents=agents, coordinator=coordinator)
+
+    def run() -> int:
+        if settings.redis_url is None:
+            _make_data_dir(settings)
+        return asyncio.run(serve(setup))
+
+    return _ended(settings, run)
+
+
+def _ended(settings: Settings, run: Callable[[], int]) -> int:
+    """The exit code of a run; a Redis or a data folder that it could not begin with is told in one line."""
+    from agent_protocol.connection import RedisAddressError, RedisAway
+    from agent_protocol.embedded import RedisStartError, without_password
+
+    try:
+        return run()
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except RedisAddressError as error:
+        print(SettingsError([f"REDIS_URL: {error}"]), file=sys.stderr)
+        return 2
+    except RedisStartError as error:
+        print(f"It cannot start: {error}", file=sys.stderr)
+    except RedisAway as error:
+        place = without_password(settings.redis_url) if settings.redis_url else "its address"
+        print(f"It cannot start: Redis does not answer at {place} ({error})", file=sys.stderr)
+    return 1
+
+
+def _make_data_dir(settings: Settings) -> None:
+    """Raises SettingsError. A log or a private Redis is to go there, and would fail later and less clearly."""
+    folder = settings.data_dir
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        problem = f"DATA_DIR: expected a folder that can be written to ({error.strerror or type(error).__name__})"
+        raise SettingsError([problem]) from error
 
 
 def _settings() -> Settings | None:
@@ -96,6 +141,16 @@ def _names(text: str) -> tuple[str, ...]:
     if unknown or not names:
         raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: agents are {', '.join(AGENTS)}")
     return names
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.once or options.scripted) and not options.local:
+        parser.error("--once and --scripted go with --local")
+    if options.local and (options.only or options.without):
+        parser.error("--only and --without go without --local, where all four take part")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.maint_notifications import MaintNotificationsConfig
 
@@ -46,6 +46,10 @@ class RedisAway(Exception):
         self.maybe_done = maybe_done
 
 
+class RedisAddressError(Exception):
+    """No client can be made of the address. The text holds nothing of it, since it may hold a password."""
+
+
 def _client(address: str | FakeServer) -> Redis:
     # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
     # Foreign bytes on a channel are a bad message, not a reason to lose the connection: hence "replace".
@@ -58,7 +62,13 @@ def _client(address: str | FakeServer) -> Redis:
     }
     if isinstance(address, str):
         off = MaintNotificationsConfig(enabled=False)
-        return Redis.from_url(address, maint_notifications_config=off, **options)
+        try:
+            client = Redis.from_url(address, maint_notifications_config=off, **options)
+            # so that options after the ? fail here and not at first use
+            client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        except (ValueError, TypeError, RedisError):
+            raise RedisAddressError("an option of the address, after the ?, is not one of redis-py's") from None
+        return client
     from fakeredis import FakeAsyncRedis  # only where no server could be found
 
     return cast(Redis, FakeAsyncRedis(server=address, **options))

@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
+from agent_protocol.embedded import RedisStartError
 from agent_protocol.redis_ping import answers
 
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108
@@ -35,10 +36,6 @@ STOP_SECONDS = 5.0
 POLL_SECONDS = 0.02
 
 log = logging.getLogger(__name__)
-
-
-class RedisStartError(Exception):
-    """The private Redis could not be started; the text says why and where its log is."""
 
 
 class PrivateRedis:
@@ -60,6 +57,13 @@ class PrivateRedis:
         self.socket = Path()  # known once entered
 
     async def __aenter__(self) -> PrivateRedis:
+        try:
+            await self._enter()
+        except OSError as error:
+            raise RedisStartError(f"no private Redis can run under {self._data_dir}: {error}") from error
+        return self
+
+    async def _enter(self) -> None:
         _make_private(self._data_dir)
         _make_private(self._folder)
         self._users = await _wait_for_lock(self._folder / "users.lock", fcntl.LOCK_SH)  # someone may be stopping it
@@ -71,7 +75,6 @@ class PrivateRedis:
             await self.leave()
             raise
         log.debug("private Redis %s on %s", "started" if started else "joined", self.socket)
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -212,11 +215,13 @@ def _usable(socket: Path) -> bool:
 
 
 def _make_private(folder: Path, *, follow: bool = True) -> None:
-    """A folder that only we can enter. Raises PermissionError when it is somebody else's, or a link."""
+    """A folder that only we can enter. Raises PermissionError when it is somebody else's or everybody's, or a link."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat(follow_symlinks=follow)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(f"{folder} is not a folder of this user")
+    if found.st_mode & stat.S_ISVTX or folder.resolve() == Path(folder.anchor or "/"):
+        raise PermissionError(f"{folder} is no folder of this program's own")  # /tmp and / must not be closed to others
     if found.st_mode & 0o077:
         folder.chmod(0o700)
 

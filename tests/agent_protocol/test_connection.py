@@ -6,7 +6,7 @@ import socket
 import pytest
 from redis.exceptions import ResponseError
 
-from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.connection import RedisAddressError, RedisAway, RedisLink
 from tests.redis_server import RedisServer, until
 
 
@@ -15,6 +15,13 @@ async def test_nobody_there_is_redis_away(tmp_path):
         with pytest.raises(RedisAway) as caught:
             await link.call(lambda redis: redis.get("key"))
         assert not caught.value.maybe_done
+
+
+@pytest.mark.parametrize("options", ["db=abc", "s3cret=s3cret", "protocol=9", "max_connections=x"])
+def test_an_address_with_unknown_options_is_refused_without_being_shown(options):
+    with pytest.raises(RedisAddressError) as caught:
+        RedisLink(f"redis://:s3cret@127.0.0.1:1?{options}")
+    assert "s3cret" not in str(caught.value)
 
 
 async def test_after_a_failure_commands_fail_without_being_tried_until_a_probe_succeeds(server: RedisServer):

@@ -17,8 +17,8 @@ import pytest
 
 from agent_protocol import embedded, private_redis, redis_binary
 from agent_protocol.connection import RedisLink
-from agent_protocol.embedded import locate_redis, without_password
-from agent_protocol.private_redis import PrivateRedis, RedisStartError
+from agent_protocol.embedded import RedisStartError, locate_redis, without_password
+from agent_protocol.private_redis import PrivateRedis
 from tests.redis_server import redis_binary as needed_binary
 from tests.redis_server import until
 
@@ -230,6 +230,22 @@ async def test_a_runtime_folder_with_a_long_path_is_passed_over(home):
 async def test_a_folder_with_a_space_and_a_percent_sign_works(home):
     async with private(home, runtime_dir=home / "a 100% b") as place, RedisLink(place.address) as link:
         await write(link, "key", "value")
+
+
+async def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(home, tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(RedisStartError, match=str(folder)):
+            await PrivateRedis(needed_binary(), folder).__aenter__()
+
+
+async def test_a_folder_shared_with_everybody_is_not_closed_to_them(home, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(RedisStartError, match="of this program's own"):
+        await PrivateRedis(needed_binary(), shared).__aenter__()
+    assert shared.stat().st_mode & 0o7777 == 0o1777
 
 
 async def test_a_server_that_ends_at_once_is_an_error_that_names_its_log(home):

@@ -54,6 +54,37 @@ def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp
     assert "ANTHROPIC_API_KEY" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("environment", "code", "told"),
+    [
+        ({"REDIS_URL": "redis://:s3cret@127.0.0.1:1"}, 1, "redis://127.0.0.1:1"),
+        ({"REDIS_URL": "redis://:s3cret@127.0.0.1:1?s3cret=1"}, 2, "REDIS_URL: "),
+        ({"REDIS_URL": "redis://:s3cret@127.0.0.1:1/first"}, 2, "REDIS_URL: "),
+        ({"DATA_DIR": "file"}, 2, "DATA_DIR: "),
+        ({"DATA_DIR": "file/data"}, 2, "DATA_DIR: "),
+        ({"TIMEZONE": "\udcff"}, 2, "TIMEZONE: "),
+        ({"CLAUDE_MODEL": "\udcff"}, 2, "CLAUDE_MODEL: "),
+        ({"AGENT_COOLDOWN_SECONDS": "1e300"}, 2, "AGENT_COOLDOWN_SECONDS: "),
+        ({"COORDINATOR_SCHEDULE_MAX": "1000000000"}, 2, "COORDINATOR_SCHEDULE_MAX: "),
+    ],
+)
+def test_what_a_start_fails_at_is_told_without_a_traceback(tmp_path, environment, code, told):
+    (tmp_path / "file").write_text("no folder")
+    live = {"BOT_TOKEN_CLAUDE": "s3cret", "ANTHROPIC_API_KEY": "s3cret", "AGENT_CHANNEL_IDS": "1"}
+    ended = run(tmp_path, **live, **environment)
+    assert ended.returncode == code, ended.stderr
+    assert told in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "s3cret" not in ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--once"], ["--scripted"], ["--local", "--only", "grok"], ["--only", "bing"]])
+def test_options_that_do_not_go_together_are_refused(tmp_path, arguments):
+    ended = run(tmp_path, *arguments)
+    assert ended.returncode == 2
+    assert "usage:" in ended.stderr
+
+
 def test_run_bot_without_a_name_says_how_to_give_one(tmp_path):
     ended = run(tmp_path, script="run_bot.py")
     assert ended.returncode == 2
