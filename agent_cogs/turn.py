@@ -185,7 +185,8 @@ class _Turn:
             seen = conversation_entries(entries, history_ids(event))
             kind = "conversation"
         else:
-            seen = recent_entries(entries, agent.context_size, share)
+            first = agent.windows.first(event.channel_id, kind)
+            seen = recent_entries(entries, agent.context_size, share, first)
         return agent.windows.lay(event.channel_id, kind, seen, agent.clock())
 
     def _target(self, window: Window) -> Entry | None:

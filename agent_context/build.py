@@ -12,19 +12,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from functools import cached_property
 from typing import Literal
 
 from agent_context.entries import Entry
-from agent_context.render import INDENT, indented, render_entry
+from agent_context.render import INDENT, folded, indented, render_entry, speaker_label
 from agent_context.window import Window
 from agent_llm.types import Message, Picture
 from agent_themes import Theme
 
 Trigger = Literal["starter", "round", "reactive", "mention"]
+NOW_SECONDS = 60.0
 NO_PICTURES: Mapping[int, tuple[Picture, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Identity:
     """Who the agent is: its key, the name shown in Discord, its personality and the names of the other agents."""
 
@@ -32,6 +34,11 @@ class Identity:
     display_name: str
     personality: str
     others: tuple[str, ...] = ()
+
+    @cached_property
+    def agents(self) -> frozenset[str]:
+        """Every agent's name, folded."""
+        return frozenset(map(folded, (self.display_name, *self.others)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,7 @@ class TurnContext:
 
 def build_history(context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES) -> list[Message]:
     """Stage 2. `pictures` maps a message's id to the pictures that go with it."""
-    window, me = context.window, context.me.key
+    window, me = context.window, context.me
     history = [_shown(window, entry, me) for entry in window.entries]
     for index, entry in enumerate(window.entries):
         if entry.id in pictures:
@@ -80,11 +87,11 @@ def build_history(context: TurnContext, pictures: Mapping[int, tuple[Picture, ..
     return history
 
 
-def _shown(window: Window, entry: Entry, me: str) -> Message:
+def _shown(window: Window, entry: Entry, me: Identity) -> Message:
     known = window.shown.get(entry.id)
     if known is not None and (known[0] is entry or known[0] == entry):
         return known[1]
-    message = Message("user", render_entry(entry, window.cut_at, me))
+    message = Message("user", render_entry(entry, window.cut_at, me.key, me.agents))
     window.shown[entry.id] = (entry, message)
     return message
 
@@ -94,6 +101,8 @@ def build_system(context: TurnContext) -> str:
     me, theme = context.me, context.theme
     others = f" The other AI members are {_listed(me.others)}." if me.others else ""
     drawing = "You can post pictures." if context.can_draw else "You cannot post pictures."
+    if context.can_draw and theme.maybe_draw:
+        drawing = "You can post pictures; one now and then is welcome here, where it says more than words."
     return "\n\n".join(
         (
             f"You are {me.display_name}, an AI member of a Discord server where AIs and people talk with each other."
@@ -112,7 +121,7 @@ def build_system(context: TurnContext) -> str:
 
 def build_tail(context: TurnContext) -> str:
     """Stage 3: the present."""
-    parts = [f"It is {datetime.fromtimestamp(context.now, context.timezone):%A, %Y-%m-%d %H:%M}."]
+    parts = [_time(context)]
     parts.append(_TASKS[context.trigger](context))
     if context.searches:
         parts.append("You may search the web; say what you found in your own words and name the source.")
@@ -120,6 +129,16 @@ def build_tail(context: TurnContext) -> str:
         parts.append("This channel lives from pictures: set generate_image and describe the picture in image_prompt.")
     parts.append("Answer with the JSON object only.")
     return "\n\n".join(parts)
+
+
+def _time(context: TurnContext) -> str:
+    """The present, and when the times above were told, where that was not just now."""
+    cut_at = context.window.cut_at
+    now, cut = (datetime.fromtimestamp(at, context.timezone) for at in (context.now, cut_at))
+    text = f"It is {now:%A, %Y-%m-%d %H:%M}."
+    if context.now - cut_at < NOW_SECONDS or not context.window.entries:
+        return text
+    return f"{text} The times above are as seen at {cut:%Y-%m-%d %H:%M}; those with + lie so long after it."
 
 
 def _start(context: TurnContext) -> str:
@@ -138,10 +157,10 @@ def _go_on(context: TurnContext) -> str:
     unheard = context.unheard
     if unheard:
         lines.append("A person has joined in. Turn to what they say, by name:")
-        lines.extend(_quote(entry) for entry in unheard[-3:])
+        lines.extend(_quote(entry, context.me) for entry in unheard[-3:])
     elif context.target is not None:
         lines.append("The newest message, which you may answer, build on or contradict:")
-        lines.append(_quote(context.target))
+        lines.append(_quote(context.target, context.me))
     lines.append(
         "Say one thing worth saying in a few sentences; do not repeat what was said. If you have nothing to add, skip. "
         "If the topic is exhausted, set end_conversation."
@@ -150,7 +169,7 @@ def _go_on(context: TurnContext) -> str:
 
 
 def _join_in(context: TurnContext) -> str:
-    quoted = f"\n{_quote(context.target)}\n" if context.target is not None else " "
+    quoted = f"\n{_quote(context.target, context.me)}\n" if context.target is not None else " "
     return (
         f"A person said something that another AI member has answered; you may join in, once and briefly.{quoted}"
         "Skip unless you add something new."
@@ -158,7 +177,7 @@ def _join_in(context: TurnContext) -> str:
 
 
 def _answer(context: TurnContext) -> str:
-    quoted = _quote(context.target) if context.target is not None else "(the message is gone)"
+    quoted = _quote(context.target, context.me) if context.target is not None else "(the message is gone)"
     return (
         f"A person speaks to you and waits for your answer. The message to answer:\n{quoted}\n"
         "Answer this person, here and now, in a few sentences unless they ask for more. You may not skip."
@@ -168,9 +187,9 @@ def _answer(context: TurnContext) -> str:
 _TASKS = {"starter": _start, "round": _go_on, "reactive": _join_in, "mention": _answer}
 
 
-def _quote(entry: Entry) -> str:
+def _quote(entry: Entry, me: Identity) -> str:
     text = indented(entry.text).replace("\n", f"\n{INDENT}")
-    return f"{INDENT}[msg:{entry.id}] {entry.speaker.name}: {text or '(no text)'}"
+    return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -9,7 +9,8 @@ every further line of it is indented, so nothing that anybody types can pose as 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Container, Iterable
 
 from agent_context.entries import Entry, Reaction, Speaker
 
@@ -57,11 +58,19 @@ def indented(text: str) -> str:
     return f"\n{INDENT}".join(line.rstrip() for line in lines)
 
 
-def speaker_label(speaker: Speaker, me: str) -> str:
+def folded(name: str) -> str:
+    """The same for names that look alike by case or width of their letters."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def speaker_label(speaker: Speaker, me: str, agents: Container[str] = ()) -> str:
+    """The name, and what else must be known; `agents` are the folded names of all agents, which people may take too."""
     if speaker.agent == me:
         return f"{speaker.name} (you)"
     if speaker.kind == "stranger":
         return f"{speaker.name} (another bot)"
+    if speaker.kind == "person" and folded(speaker.name) in agents:
+        return f"{speaker.name} (a person)"
     return speaker.name
 
 
@@ -74,7 +83,8 @@ def entry_body(entry: Entry) -> str:
     return " ".join(parts) or "(no text)"
 
 
-def render_entry(entry: Entry, cut_at: float, me: str) -> str:
+def render_entry(entry: Entry, cut_at: float, me: str, agents: Container[str] = ()) -> str:
     head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]"
+    who = speaker_label(entry.speaker, me, agents)
     reply = f" (reply to msg:{entry.reply_to})" if entry.reply_to else ""
-    return f"{head} {speaker_label(entry.speaker, me)}{reply}: {entry_body(entry)}{reactions_note(entry.reactions)}"
+    return f"{head} {who}{reply}: {entry_body(entry)}{reactions_note(entry.reactions)}"

@@ -2,12 +2,14 @@
 
 A window has a first entry and a cut: the instant at which it was laid. Times before the cut are told as seen from it
 ("3h ago"), times after it as distance from it ("+4m"). While a window keeps its first entry it keeps its cut, so what
-was sent to the model once is sent again byte for byte and the provider's cache holds.
+was sent to the model once is sent again byte for byte and the provider's cache holds. So a full window does not slide
+with every message: it grows by a quarter and is then cut back in one step.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from agent_context.entries import Entry
 from agent_llm.types import Message
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
+GROWTH = 4  # a window is cut back when it has grown by this part of it
 Shown = dict[int, tuple[Entry, Message]]
 
 MAX_REMEMBERED = 1000  # windows; one channel has two at most
@@ -43,9 +46,15 @@ def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -
     return tuple(entries[max(0, before - BACKDROP) :])
 
 
-def recent_entries(entries: Sequence[Entry], size: int, share: float) -> tuple[Entry, ...]:
-    """The last `size` messages, or the share of them that the theme needs; always at least one."""
+def recent_entries(entries: Sequence[Entry], size: int, share: float, first: int | None = None) -> tuple[Entry, ...]:
+    """The last `size` messages, or the share of them that the theme needs; always at least one.
+
+    A window that began with the message `first` is kept while it has not grown too far.
+    """
     wanted = max(1, math.ceil(size * share))
+    if first is not None:
+        kept = len(entries) - bisect_left(entries, first, key=lambda entry: entry.id)
+        wanted = kept if wanted <= kept <= wanted + wanted // GROWTH else wanted
     return tuple(entries[-wanted:])
 
 
@@ -54,6 +63,11 @@ class WindowMemory:
 
     def __init__(self) -> None:
         self._windows: OrderedDict[tuple[int, str], Window] = OrderedDict()
+
+    def first(self, channel_id: int, kind: str) -> int | None:
+        """The message that the window last began with, None for a new one."""
+        before = self._windows.get((channel_id, kind))
+        return None if before is None else _first_id(before.entries)
 
     def lay(self, channel_id: int, kind: str, entries: tuple[Entry, ...], now: float) -> Window:
         """The window over `entries`; `kind` tells a channel's windows apart ("recent", a conversation's id)."""

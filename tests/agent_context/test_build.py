@@ -105,3 +105,14 @@ def test_an_edited_entry_is_rendered_anew_and_the_others_are_not():
     after = build_history(context(window=edited))
     assert after[0].text is before[0].text
     assert after[1].text.endswith("changed")
+
+
+def test_the_tail_tells_from_when_the_times_are_where_that_was_not_just_now():
+    window = Window((said(1, GROK, "a"),), 1_700_000_000.0)
+    assert "times above" not in build_tail(context("round", window=window, now=1_700_000_030.0))
+    assert "as seen at 2023-11-14 22:13; those with +" in build_tail(context(window=window, now=1_700_009_000.0))
+
+
+def test_the_quoted_person_who_took_an_agents_name_is_told_apart():
+    tail = build_tail(context("mention", [said(7, Speaker(9, "Grok", "person"), "hi")]))
+    assert "[msg:7] Grok (a person): hi" in tail

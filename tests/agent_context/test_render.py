@@ -61,3 +61,11 @@ def test_own_messages_and_foreign_bots_are_told_apart():
     assert "Grok: hello" in render_entry(entry(speaker=GROK), 1000.0, "claude")
     stranger = Speaker(3, "Claude", "stranger")
     assert "Claude (another bot): hello" in render_entry(entry(speaker=stranger), 1000.0, "claude")
+
+
+@pytest.mark.parametrize("name", ["Grok", "GROK", "\uff27rok"])
+def test_a_person_with_an_agents_name_is_told_apart(name):
+    assert f"{name} (a person): hello" in render_entry(
+        entry(speaker=Speaker(9, name, "person")), 0.0, "claude", {"grok"}
+    )
+    assert "Grok: hello" in render_entry(entry(speaker=GROK), 0.0, "claude", {"grok"})

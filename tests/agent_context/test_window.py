@@ -33,6 +33,20 @@ def test_other_turns_see_the_share_of_the_window_that_the_theme_needs():
     assert len(recent_entries(said, 1, 0.01)) == 1
 
 
+def test_a_full_window_grows_by_a_quarter_before_it_is_cut_back():
+    said, memory, firsts = entries(*range(1, 61)), WindowMemory(), []
+    for end in range(40, 61):
+        first = memory.first(7, "recent")
+        window = memory.lay(7, "recent", recent_entries(said[:end], 20, 1.0, first), 100.0)
+        firsts.append(window.entries[0].id)
+        assert ids(window.entries)[-20:] == list(range(end - 19, end + 1))
+    assert firsts == [21] * 6 + [27] * 6 + [33] * 6 + [39] * 3
+
+
+def test_a_window_of_which_too_much_was_deleted_is_laid_anew():
+    assert ids(recent_entries(entries(*range(1, 31), 51), 5, 1.0, 50)) == [27, 28, 29, 30, 51]
+
+
 def test_a_window_keeps_its_cut_while_its_first_entry_stays():
     memory = WindowMemory()
     first = memory.lay(7, "conversation", entries(1, 2), 100.0)
