@@ -163,8 +163,12 @@ class DiscordOutlet:
         return message
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """False when the message is not one of this channel's, or Discord does not take the emoji."""
-        if message_id not in self.transcript:
+        """False when the message is not one of this channel's, or Discord does not take the emoji.
+
+        What the bot may not do is not even asked for: Discord counts refused requests.
+        """
+        permissions = self._permissions()
+        if message_id not in self.transcript or not (permissions.add_reactions and permissions.read_message_history):
             return False
         me = self._channel.guild.me
         try:

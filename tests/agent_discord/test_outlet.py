@@ -219,6 +219,15 @@ async def test_a_message_of_another_channel_gets_no_reaction():
     assert place.channel.reacted == []
 
 
+@pytest.mark.parametrize("lacking", ["add_reactions", "read_message_history"])
+async def test_a_reaction_that_is_not_permitted_is_not_asked_for(lacking):
+    place = Place()
+    place.hear(1)
+    place.channel.permissions.update(**{lacking: False})
+    assert await place.outlet.react(1, "🔥") is False
+    assert place.channel.reacted == []
+
+
 @pytest.mark.parametrize("error", [http_error(400), http_error(403), http_error(404), aiohttp.ClientError(), OSError()])
 async def test_a_reaction_that_discord_does_not_take_is_dropped(error):
     place = Place()
