@@ -353,13 +353,13 @@ async def serve(setup: Setup) -> int:
     """Runs until a signal or a failure; the process's exit code."""
     async with running(setup) as runtime:
         stop_on_signals(runtime)
-        runtime.start(_settle_down(runtime), "warm-up", essential=False)
+        runtime.start(settle_down(runtime), "warm-up", essential=False)
         await runtime.stop.wait()
         log.info("stopping")
         return 1 if runtime.failed else 0
 
 
-async def _settle_down(runtime: Runtime) -> None:
+async def settle_down(runtime: Runtime) -> None:
     """After the start: the SDKs that will be needed, then no more garbage collection of what stays."""
     await runtime.wait_online()
     for bot in runtime.bots.values():

@@ -32,7 +32,7 @@ from agent_logging import set_up_logging
 from agent_runtime import Runtime, Setup, cancel, provider_model, running, stop_on_signals
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
-PERSON = "you"
+PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebody by
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
 UNLIMITED = 1_000_000  # scripted turns cost nothing
 LOG_FILE = "agentic-discord.log"
@@ -97,7 +97,12 @@ class _Local:
     def _model(self, agent: AgentSettings) -> Model:
         if agent.name in self.paid:
             return provider_model(self.paid[agent.name])
-        return ScriptedVoice(agent.name, rng=random.Random(self.rng.random()), delay=self._thinking_time)
+        return ScriptedVoice(
+            agent.name,
+            rng=random.Random(self.rng.random()),
+            delay=self._thinking_time,
+            can_draw=bool(agent.image_model),
+        )
 
     def _thinking_time(self) -> float:
         return self.rng.uniform(*self.pace.thinking)
@@ -118,9 +123,14 @@ class _Local:
             runtime = await stack.enter_async_context(running(setup))
             stop_on_signals(runtime)
             if not await runtime.wait_online():
-                print("It already runs in this folder: see the other terminal.", file=sys.stderr)
+                print(self._why_not(runtime), file=sys.stderr)
                 return 1
             return await (self._hold_one(server, runtime) if self.once else self._watch(server, runtime))
+
+    def _why_not(self, runtime: Runtime) -> str:
+        if not runtime.bots:
+            return "It already runs in this folder: see the other terminal."
+        return f"No bot could start: see {self.settings.data_dir / LOG_FILE}"
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: one conversation, shown as it happens, then the sum of it."""
@@ -169,13 +179,14 @@ class _Local:
         await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
 
     def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
+        """The terminal; warnings are shown there too, as quiet lines."""
         assert runtime.coordinator is not None
         agents = self.settings.agents
         ids = {name: self.world.app(name).user.id for name in agents}
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
         person = self.world.user(PERSON)
         role = self.world.role("bots")
-        return Terminal(
+        terminal = Terminal(
             self.console,
             server,
             names=Names(
@@ -189,6 +200,8 @@ class _Local:
             themes=CHANNELS,
             header=Header(self._voices(), str(self.settings.data_dir)),
         )
+        logging.getLogger().addHandler(_Warnings(terminal))
+        return terminal
 
     def _voices(self) -> Mapping[str, str | None]:
         return {
@@ -207,6 +220,17 @@ def _token(agent: str) -> str:
     return f"local-{agent}"
 
 
+class _Warnings(logging.Handler):
+    """Hands warnings to the terminal, which knows how to print beside a prompt."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        super().__init__(logging.WARNING)
+        self._terminal = terminal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._terminal.note(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
 async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
     """The outcome of `work`, or None when `stop` came first."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop)
@@ -219,15 +243,13 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
 
 @contextmanager
 def _logging_to(folder: Path, level: str) -> Iterator[None]:
-    """The log goes into a file, so that it does not run through the conversation; warnings come to the terminal too."""
+    """The log goes into a file, so that it does not run through the conversation."""
     for each_folder in (folder.parent, folder):
         each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handler = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-    loud = logging.StreamHandler()
-    loud.setLevel(logging.WARNING)
-    set_up_logging(level, (handler, loud))
+    set_up_logging(level, (handler,))
     try:
         yield
     finally:
         handler.close()
-        logging.getLogger().removeHandler(handler)
+        logging.getLogger().handlers.clear()

@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rich.console import Console, Group
+from rich.padding import Padding
 from rich.panel import Panel
+from rich.table import Table
 from rich.text import Text
 
 from agent_local.terminal_input import (
@@ -46,7 +48,7 @@ HELP = (
     ("@claude hello", "talk to one of the bots, anywhere in the line; several are fine, @bots calls all"),
     ("hello", "write into the channel; whoever speaks next takes it up"),
     ("#debate", "go to another channel; #debate hello writes there"),
-    ("/fire [channel] [theme]", "start a conversation"),
+    ("/fire [channel] [theme]", "start a conversation, here where no channel is named"),
     ("/who  /channels", "who is here, where one can go"),
     ("/quit", "leave; Ctrl-D does the same"),
 )
@@ -180,20 +182,19 @@ class Terminal:
                 self._channel = channel_id
                 self.note(f"you are in #{self._names.channels[channel_id]}")
             case Fire(channel_id, theme):
-                self._start(channel_id, theme)
+                self._start(channel_id or self._channel, theme)
             case Show(topic):
                 self._console.print({"help": _help, "who": self._who, "channels": self._channels}[topic]())
             case Unclear(hint):
                 self.note(hint)
 
-    def _start(self, channel_id: int | None, theme: str | None) -> None:
-        where = f" in #{self._names.channels[channel_id]}" if channel_id is not None else ""
-        self.note(f"starting a conversation{where}{f', {theme}' if theme else ''}")
+    def _start(self, channel_id: int, theme: str | None) -> None:
+        self.note(f"starting a conversation in #{self._names.channels[channel_id]}{f', {theme}' if theme else ''}")
         task = asyncio.create_task(self._fired(channel_id, theme), name="fire")
         self._fires.add(task)
         task.add_done_callback(self._fires.discard)
 
-    async def _fired(self, channel_id: int | None, theme: str | None) -> None:
+    async def _fired(self, channel_id: int, theme: str | None) -> None:
         try:
             if await self._fire(channel_id, theme) is None:
                 self.note("no conversation began: one may be running there already")
@@ -218,7 +219,7 @@ class Terminal:
             lines.append(_labelled("paid key", f"{', '.join(paid)}: calls cost money"))
         if self._header.data_dir:
             lines.append(_labelled("data", self._header.data_dir))
-        lines.append(_labelled("you", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
+        lines.append(_labelled("you type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
         return Panel(
             Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
         )
@@ -237,9 +238,11 @@ class Terminal:
         return Group(*(Text(f"      #{name}{'  ← you are here' if at else ''}", "dim") for name, at in here))
 
 
-def _help() -> Group:
-    width = max(len(what) for what, _ in HELP)
-    return Group(*(Text.assemble("      ", (what.ljust(width + 2), "bold"), (why, "dim")) for what, why in HELP))
+def _help() -> Padding:
+    rows = Table.grid(padding=(0, 2))
+    for what, why in HELP:
+        rows.add_row(Text(what, "bold", no_wrap=True), Text(why, "dim"))
+    return Padding(rows, (0, 0, 0, 6))
 
 
 def _labelled(label: str, text: str) -> Text:

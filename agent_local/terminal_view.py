@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -106,8 +107,8 @@ class View:
         lines = [self._content(data)] if data.get("content") else []
         for attachment in data.get("attachments") or ():
             kind = "picture" if _is_picture(attachment) else "file"
-            label = f"[{kind}: {one_line(attachment.get('filename'))}] "
-            lines.append(Text.assemble((label, "italic"), (one_line(attachment.get("url")), "dim")))
+            label = f"[{kind}: {one_line(attachment.get('filename'))}]"
+            lines.append(Text(label, Style(italic=True, link=one_line(attachment.get("url")))))
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
             lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from importlib import import_module
 from typing import Any
+
+import discord
 
 from benchmarks.lines import arguments, serve
 
-# By name: in the program itself each library belongs to one module, which a test holds.
-discord: Any = import_module("discord")
 Ask = Callable[[str], Awaitable[str]]
 
 
@@ -22,15 +21,19 @@ class Libraries:
     """The SDKs' clients, one for each agent."""
 
     def __init__(self, base_urls: Mapping[str, str]) -> None:
-        openai, anthropic = import_module("openai"), import_module("anthropic")
-        genai, types = import_module("google.genai"), import_module("google.genai.types")
+        import anthropic
+        import openai
+        import pydantic_settings  # noqa: F401  (the program imports it too)
+        import redis.asyncio
+        from google import genai
+        from google.genai import types
+
         self._openai = openai.AsyncOpenAI(api_key="k", base_url=base_urls["openai"])
         self._xai = openai.AsyncOpenAI(api_key="k", base_url=base_urls["xai"])
         self._anthropic = anthropic.AsyncAnthropic(api_key="k", base_url=base_urls["anthropic"])
         options = types.HttpOptions(base_url=base_urls["google"])
         self._google = genai.Client(api_key="k", http_options=options)
-        import_module("pydantic_settings")
-        self.redis = import_module("redis.asyncio").Redis()  # connects to nothing before it is used
+        self.redis = redis.asyncio.Redis()  # connects to nothing before it is used
 
     def ask_of(self, agent: str) -> Ask:
         asks = {"chatgpt": self.chatgpt, "claude": self.claude, "gemini": self.gemini, "grok": self.grok}
@@ -43,9 +46,10 @@ class Libraries:
         return str((await self._xai.responses.create(model="grok-4.7", input=text)).output_text)
 
     async def claude(self, text: str) -> str:
-        said = [{"role": "user", "content": text}]
-        answer = await self._anthropic.messages.create(model="claude-haiku-5-5", max_tokens=500, messages=said)
-        return str(answer.content[0].text)
+        answer = await self._anthropic.messages.create(
+            model="claude-haiku-5-5", max_tokens=500, messages=[{"role": "user", "content": text}]
+        )
+        return next(block.text for block in answer.content if block.type == "text")
 
     async def gemini(self, text: str) -> str:
         answer = await self._google.aio.models.generate_content(model="gemini-3.8-flash", contents=text)
@@ -57,7 +61,7 @@ class BareBot:
 
     def __init__(self, ask: Ask) -> None:
         intents = discord.Intents(guilds=True, guild_messages=True, guild_reactions=True, message_content=True)
-        self.client = discord.Bot(intents=intents)
+        self.client: discord.Bot = discord.Bot(intents=intents)  # type: ignore[no-untyped-call]
         self.ready = asyncio.Event()
         self._ask = ask
         self.client.event(self.on_ready)
@@ -73,7 +77,7 @@ class BareBot:
 
 async def run(given: Mapping[str, Any]) -> None:
     """`given`: tokens by agent, api_base (Discord's), base_urls of the models by provider."""
-    import_module("discord.http").Route.API_BASE_URL = given["api_base"]
+    discord.http.Route.API_BASE_URL = given["api_base"]
     libraries = Libraries(given["base_urls"])
     bots = {agent: BareBot(libraries.ask_of(agent)) for agent in given["tokens"]}
     running = [asyncio.create_task(bot.client.start(given["tokens"][agent])) for agent, bot in bots.items()]

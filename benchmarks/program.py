@@ -10,12 +10,13 @@ import asyncio
 import cProfile
 import random
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
+
+import discord
 
 from agent_config import load_settings
 from agent_logging import set_up_logging
-from agent_runtime import Runtime, Setup, _settle_down, running
+from agent_runtime import Runtime, Setup, running, settle_down
 from benchmarks.lines import arguments, serve
 from benchmarks.monitor import StallMonitor
 
@@ -25,7 +26,7 @@ class Inside:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._warm_up = runtime.start(_settle_down(runtime), "warm-up", essential=False)
+        self._warm_up = runtime.start(settle_down(runtime), "warm-up", essential=False)
         self._profile: cProfile.Profile | None = None
         self._conversations = 0
 
@@ -63,8 +64,7 @@ class Inside:
 
 async def run(given: Mapping[str, Any]) -> None:
     """`given`: settings (a .env's keys and values), api_base (Discord's)."""
-    # By name: py-cord belongs to a few modules of the program, and Discord's address is not one of the settings.
-    import_module("discord.http").Route.API_BASE_URL = given["api_base"]
+    discord.http.Route.API_BASE_URL = given["api_base"]  # not one of the settings
     settings = load_settings(given["settings"], None)
     set_up_logging(settings.log_level)
     setup = Setup(

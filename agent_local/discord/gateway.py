@@ -31,6 +31,8 @@ from agent_local.discord.sessions import (
 from agent_local.discord.world import BotApplication, Guild
 
 HEARTBEAT_MS = 41_250
+# An answer at once would come before py-cord, in its other thread, has noted when it asked: it warns of a slow link.
+ACK_SECONDS = 0.02
 DECODE_ERROR, NOT_AUTHENTICATED, AUTHENTICATION_FAILED, DISALLOWED_INTENTS = 4002, 4003, 4004, 4014
 _KEPT_SESSIONS = 64
 
@@ -87,6 +89,10 @@ class Gateway:
             connection.session.connection = None
             self._backend.changed()
 
+    def _acknowledge(self, connection: Connection) -> None:
+        if connection in self._connections:
+            connection.send_op(HEARTBEAT_ACK)
+
     async def _on_text(self, connection: Connection, text: str) -> None:
         frame = _parsed(text)
         if frame is None:
@@ -94,7 +100,7 @@ class Gateway:
             return
         op, data = frame["op"], frame.get("d") or {}
         if op == HEARTBEAT:
-            connection.send_op(HEARTBEAT_ACK)
+            asyncio.get_running_loop().call_later(ACK_SECONDS, self._acknowledge, connection)
         elif op == IDENTIFY:
             await self._identify(connection, data)
         elif op == RESUME:

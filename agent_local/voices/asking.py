@@ -72,7 +72,7 @@ def understand(text: str, names: Iterable[str] = ()) -> Asked:
     said = plain(text, names).lstrip(",:;- ")
     if not said:
         return Asked("greet")
-    return _sum(said) or _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
+    return _sum(text) or _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
 
 
 def _sum(said: str) -> Asked | None:

@@ -45,10 +45,16 @@ class _Decision:
 class ScriptedVoice:
     """`agent`'s scripted part. `delay` gives the seconds that an answer takes; None answers at once."""
 
-    can_draw = True
-
-    def __init__(self, agent: str, *, rng: random.Random, delay: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self,
+        agent: str,
+        *,
+        rng: random.Random,
+        delay: Callable[[], float] | None = None,
+        can_draw: bool = True,
+    ) -> None:
         self._agent, self._rng, self._delay = agent, rng, delay
+        self.can_draw = can_draw
         self._composer = Composer(agent, rng)
 
     @property

@@ -143,8 +143,8 @@ def test_pictures_files_and_embeds_are_named() -> None:
         {"filename": "notes.txt", "url": "http://127.0.0.1/2"},
     ]
     text = shown(("MESSAGE_CREATE", message("", attachments=files, embeds=[{"footer": {"text": "$0.01"}}])))
-    assert "[picture: fox.png] http://127.0.0.1/1" in text
-    assert "[file: notes.txt] http://127.0.0.1/2" in text
+    assert "[picture: fox.png]" in text
+    assert "[file: notes.txt]" in text
     assert "[$0.01]" in text
 
 

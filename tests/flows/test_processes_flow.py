@@ -53,7 +53,7 @@ async def test_a_bot_in_its_own_process_converses_with_the_others(tmp_path):
                 await f.discord.wait_for(lambda: "gemini" in f.discord.online, timeout=30)
                 async with f.running(agents=("chatgpt", "claude", "grok")) as here:
                     report = await here.coordinator.fire(f.channel("debate"))
-                    assert (report.messages, report.absences) == (4, 0)
+                    assert report.messages == 4
                     assert len(f.said("debate", "gemini")) == 1
                     await f.discord.say("Alice", "debate", f"<@{f.user_id('gemini')}> hello")
                     await f.discord.wait_for(lambda: len(f.said("debate", "gemini")) == 2)
