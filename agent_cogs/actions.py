@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.decision import Decision
@@ -15,11 +15,15 @@ from agent_cogs.spending import Spending
 from agent_context.entries import Entry
 from agent_discord.embeds import cost_embed
 from agent_discord.outlet import Post, Posted
+from agent_discord.splitting import FENCE
 from agent_llm.errors import ModelError
 from agent_llm.types import Drawing, Source, Usage
 
 MAX_SOURCES = 3
 POST_SECONDS = 10.0  # of the deadline, kept for posting
+
+_LINK = re.compile(r"https?://[^\s<>/?#]+[^\s<>]{0,1000}")
+_PLAIN = str.maketrans("[]", "()", "`")
 
 log = logging.getLogger(__name__)
 
@@ -115,13 +119,14 @@ def with_sources(text: str | None, sources: tuple[Source, ...]) -> str | None:
     """The text with a line of the sources that it does not link itself; addresses in <> so that no previews pile up."""
     if text is None:
         return None
-    lacking = [source for source in sources if source.url not in text][:MAX_SOURCES]
+    lacking = [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
     if not lacking:
         return text
     links = " · ".join(f"[{_title(source)}](<{source.url}>)" for source in lacking)
-    return f"{text}\n-# {links}"
+    closing = f"\n{FENCE}" if text.count(FENCE) % 2 else ""
+    return f"{text}{closing}\n-# {links}"
 
 
 def _title(source: Source) -> str:
-    cleaned = " ".join(source.title.replace("[", "(").replace("]", ")").split())
-    return cleaned[:60] or urlsplit(source.url).hostname or "source"
+    cleaned = " ".join(source.title.translate(_PLAIN).split())
+    return cleaned[:60] or source.url.split("/")[2]

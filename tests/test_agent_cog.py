@@ -582,6 +582,15 @@ class ActionTests(CogCase):
         line = "-# [A (paper)](<https://a.example/x>) · [b.example](<https://b.example/y>)"
         self.assertEqual(scene.texts(), [f"So they say.\n{line}"])
 
+    async def test_a_source_that_is_no_plain_link_is_left_out_and_a_code_block_ends_before_the_sources(self) -> None:
+        scene = await self.scene()
+        odd = ("https://[bad", "javascript:alert(1)", "https://a.example/> @everyone", "https://", "")
+        sources = tuple(Source("`x`", url) for url in odd)
+        scene.answers(Reply(text='{"text": "```py\\nx = 1"}', usage=CALL, sources=sources))
+        await scene.instruct()
+        line = "-# [x](<https://[bad>)"
+        self.assertEqual(scene.texts(), [f"```py\nx = 1\n```\n{line}"])
+
     async def test_topic_and_the_wish_to_end_are_reported(self) -> None:
         scene = await self.scene()
         scene.answers({"text": "Tea.", "topic": "is tea soup?", "end_conversation": True})
