@@ -2,9 +2,12 @@
 
 import asyncio
 
+import pytest
 from flow import decision, flow
 from redis_server import until
 
+from agent_local.discord.faults import Fault
+from agent_local.discord.limits import RateLimits
 from agent_local.model_server import SMALL_PNG, Answer
 
 
@@ -142,6 +145,49 @@ async def test_typing_is_shown_while_the_bot_thinks(tmp_path):
         typed.set()
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         assert len(f.discord.typing_events) == 1
+
+
+@pytest.mark.parametrize("cut", ["before", "after"])
+async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes_no_second_one(tmp_path, cut):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        f.models.answer = lambda r: decision("here")
+        f.discord.faults.add(Fault("POST", "/messages$", cut=cut))
+        for number in (1, 2):
+            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+            await f.discord.wait_for(lambda number=number: len(f.said("debate", "claude")) == number)
+        assert f.said("debate", "claude") == ["here", "here"]
+
+
+async def test_a_question_that_is_deleted_while_it_waits_never_reaches_a_model(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        me, go_on = f.user_id("claude"), asyncio.Event()
+
+        async def answer(request):
+            await go_on.wait()
+            return decision("here")
+
+        f.models.answer = answer
+        await f.discord.say("Alice", "debate", f"<@{me}> first")
+        await f.models.wait_for(1)
+        taken_back = int((await f.discord.say("Alice", "debate", f"<@{me}> my password is canary"))["id"])
+        await f.discord.say("Alice", "debate", f"<@{me}> last")
+        await f.discord.delete("debate", taken_back)
+        transcript = runtime.house.transcripts.of(f.channel("debate"))
+        await until(lambda: taken_back in transcript.deleted)
+        go_on.set()
+        await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
+        assert len(f.models.requests) == 2
+        assert all("canary" not in text for request in f.models.requests for text in request.texts)
+
+
+async def test_a_crowd_that_fills_the_inbox_is_told_so_and_does_not_hold_the_answers_back(tmp_path):
+    async with flow(tmp_path, MAX_QUEUE_DEPTH="5") as f, f.running(agents=("claude",)):
+        f.discord.limits = RateLimits(messages_per_channel=(10, 60.0))
+        f.models.answer = lambda r: decision("here")
+        for number in range(60):
+            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> {number}")
+        await f.discord.wait_for(lambda: f.said("debate", "claude").count("here") >= 5)
+        assert len(f.said("debate", "claude")) == f.said("debate", "claude").count("here") + 1
 
 
 async def test_others_may_join_in_after_a_mention(tmp_path):
