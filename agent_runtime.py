@@ -124,7 +124,9 @@ class BotProcess:
 
     @property
     def online(self) -> bool:
-        return self.client.is_ready() and not self.client.is_closed() and self.lease.held
+        """Connected at this moment: py-cord's is_ready() stays true while it tries to connect again."""
+        gateway = self.client.ws
+        return self.client.is_ready() and gateway is not None and gateway.open and self.lease.held
 
     async def run(self) -> None:
         """Logs in and stays online until cancelled; a refused token or intent ends this bot alone, in one line."""

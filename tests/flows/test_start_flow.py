@@ -159,3 +159,13 @@ async def test_bot_ids_that_do_not_fit_are_a_warning(tmp_path, caplog):
 
 def _with_token(agent, token):
     return replace(agent, token=SecretStr(token))
+
+
+async def test_a_bot_is_online_only_while_it_is_connected_to_discord(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
+        bot = runtime.bots["claude"]
+        await f.discord.wait_for(lambda: bot.online)
+        await f.discord.__aexit__()
+        await f.discord.wait_for(lambda: not bot.online)
+        async with f.discord:
+            await f.discord.wait_for(lambda: bot.online, timeout=30)
