@@ -138,8 +138,11 @@ class _Local:
         async with self._terminal(server, runtime).watching():
             conversation = runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
             report = await _first_of(conversation, runtime.stop.wait())
+        if report is None:
+            print("Stopped in the middle of the conversation: there is no summary.", file=sys.stderr)
+            return 1
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
-        summary = RunSummary.of([report] if report is not None else [], names)
+        summary = RunSummary.of([report], names)
         self.console.print()
         self.console.print(summary)
         return 0 if summary.messages and not runtime.failed else 1

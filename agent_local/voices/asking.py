@@ -72,7 +72,9 @@ def understand(text: str, names: Iterable[str] = ()) -> Asked:
     said = plain(text, names).lstrip(",:;- ")
     if not said:
         return Asked("greet")
-    return _sum(text) or _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
+    # A single * is no markup; in 12*12 it multiplies.
+    sum_ = _sum(said) or _sum(plain(text.replace("*", "×"), names).lstrip(",:;- "))
+    return sum_ or _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
 
 
 def _sum(said: str) -> Asked | None:

@@ -283,6 +283,15 @@ def test_a_sum_is_computed_or_left_alone(question: str, value: str | None) -> No
     assert (found[1] if found else None) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("@Claude what is 12*12?", "144"), ("@Claude, 2 + 2", "4"), ("**12+3**", "15"), ("@Claude 2**10", "1024")],
+)
+def test_a_sum_is_found_in_what_is_typed(text: str, value: str) -> None:
+    asked = understand(text, ["Claude"])
+    assert (asked.kind, asked.value) == ("math", value)
+
+
 async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:
     first, again, other = [(await voice().draw(words)).picture for words in ("a fox", "a fox", "a hen")]
     assert first.data == again.data != other.data

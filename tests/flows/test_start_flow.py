@@ -101,6 +101,19 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
     assert ended.stderr == ""
 
 
+def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--once"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as running:  # noqa: S603
+        assert next(line for line in running.stdout if "#debate" in line)
+        running.send_signal(signal.SIGINT)
+        shown, told = running.communicate(timeout=30)
+    assert running.returncode == 1
+    assert "messages" not in shown
+    assert told == "Stopped in the middle of the conversation: there is no summary.\n"
+
+
 async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path, caplog):
     async with flow(tmp_path) as f:
         agents = dict(f.settings.agents)
