@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str]) -> int:
     """run_all.py: the exit code of what the arguments ask for."""
     options = _options(arguments)
-    settings = _settings()
+    settings = _settings(local=options.local)
     if settings is None:
         return 2
     if options.local:
@@ -124,9 +124,9 @@ def _make_data_dir(settings: Settings) -> None:
         raise SettingsError([problem]) from error
 
 
-def _settings() -> Settings | None:
+def _settings(*, local: bool = False) -> Settings | None:
     try:
-        settings = load_settings(process_environment())
+        settings = load_settings(process_environment(), local=local)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return None

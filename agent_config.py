@@ -371,11 +371,18 @@ def load_settings(
     environ: Mapping[str, str],
     env_file: Path | None = Path(".env"),
     agents: Mapping[str, AgentSpec] = AGENTS,
+    *,
+    local: bool = False,
 ) -> Settings:
-    """Read, check and join both sources. Raises SettingsError with all problems at once."""
+    """Read, check and join both sources. Raises SettingsError with all problems at once.
+
+    `local`: what only a real Discord server and its Redis need is as if it were not set.
+    """
     problems: list[str] = []
     in_file = _read_env_file(env_file, problems)
     known = _known(in_file, environ, agents)
+    if local:
+        known = {key: text for key, text in known.items() if key not in _live_only(agents)}
     texts = {key: text for key, text in known.items() if _is_text(text)}
     wrong = known.keys() - texts.keys()
     problems += [f"{key}: expected text in UTF-8" for key in known if key in wrong]
@@ -391,6 +398,12 @@ def load_settings(
     if problems:
         raise SettingsError(problems)
     return settings.with_(warnings=(*_typos(in_file, agents), *_oddities(settings)))
+
+
+def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
+    places = ("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS")
+    others = ("BOT_IDS", "BOTS_ROLE_ID", "REDIS_URL")
+    return frozenset({*places, *others, *(spec.token_setting for spec in agents.values())})
 
 
 def _read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:

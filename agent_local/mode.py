@@ -140,7 +140,7 @@ class _Local:
             report = await _first_of(conversation, runtime.stop.wait())
         if report is None:
             print("Stopped in the middle of the conversation: there is no summary.", file=sys.stderr)
-            return 1
+            return 1 if runtime.failed else 0
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         summary = RunSummary.of([report], names)
         self.console.print()

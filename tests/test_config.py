@@ -415,3 +415,11 @@ def test_the_example_file_as_it_is_changes_nothing() -> None:
 def test_the_example_file_names_every_theme() -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     assert [theme for theme in THEMES if theme not in text] == []
+
+
+def test_local_mode_does_not_stumble_over_what_only_a_live_start_needs():
+    wrong = {"GUILD_IDS": "x", "CHANNEL_THEME_MAP": "1:nonsense", "REDIS_URL": "nowhere", "BOT_TOKEN_CLAUDE": "a b"}
+    settings = load_settings(wrong, None, local=True)
+    assert (settings.guild_ids, settings.channels, settings.redis_url) == ((), {}, None)
+    with pytest.raises(SettingsError):
+        load_settings({**wrong, "COORDINATOR_MAX_ROUNDS": "x"}, None, local=True)
