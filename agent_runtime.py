@@ -52,6 +52,7 @@ GUILD_READY_SECONDS = (
     0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
 )
 DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
+TOKEN_REFUSED = 4004  # the gateway's close code when a token is revoked while the bot is online
 CLOSE_SECONDS = 5.0  # for each bot's goodbye
 CANCEL_AGAIN_SECONDS = 1.0
 
@@ -135,7 +136,10 @@ class BotProcess:
         try:
             await self.client.start(self.agent.token.get_secret_value())
         except discord.LoginFailure:
-            self.failure = f"Discord refuses its token: check {self.agent.spec.token_setting}"
+            self.failure = self._refused_token
+        except discord.ConnectionClosed as closed:
+            revoked = closed.code == TOKEN_REFUSED
+            self.failure = self._refused_token if revoked else f"Discord closed its connection (code {closed.code})"
         except discord.PrivilegedIntentsRequired:
             self.failure = "its Message Content Intent is off: switch it on in the Discord developer portal, under Bot"
         except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
@@ -144,6 +148,12 @@ class BotProcess:
             await cancel(side)
         if self.failure:
             log.error("%s is offline: %s", self.agent.spec.name, self.failure)
+            await self.cog.aclose()  # who subscribes is waited for
+            await self.lease.release()
+
+    @property
+    def _refused_token(self) -> str:
+        return f"Discord refuses its token: check {self.agent.spec.token_setting}"
 
     async def _stay_present(self) -> None:
         await self.cog.ready.wait()
@@ -345,9 +355,9 @@ def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str
 
 
 def stop_on_signals(runtime: Runtime) -> None:
-    """Ctrl-C and SIGTERM end the process in order."""
+    """Ctrl-C, SIGTERM and a terminal that is closed end the process in order."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, runtime.stop.set)
 
 

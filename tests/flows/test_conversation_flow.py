@@ -135,6 +135,18 @@ async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
         assert (report.messages, report.timeouts) == (2, 0)
 
 
+async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path, caplog):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
+        await f.discord.drop_gateway("grok", 4004)
+        await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
+        runtime.house.bus.connected_since -= 60
+        async with asyncio.timeout(5):
+            while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:
+                await asyncio.sleep(0)
+            report = await runtime.coordinator.fire(f.channel("debate"))
+        assert (report.messages, report.timeouts, report.per_agent["grok"].absences) == (1, 0, 1)
+
+
 async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
