@@ -109,7 +109,7 @@ def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(
         assert next(line for line in running.stdout if "#debate" in line)
         running.send_signal(signal.SIGINT)
         shown, told = running.communicate(timeout=30)
-    assert running.returncode == 1
+    assert running.returncode == 0
     assert "messages" not in shown
     assert told == "Stopped in the middle of the conversation: there is no summary.\n"
 
