@@ -175,7 +175,7 @@ class BaseAgentCog(discord.Cog):
         if theme is None:
             return
         self._listener.message(message)
-        if self._closing or not self._may_act() or self.bot.user is None:
+        if message.author.bot or self._closing or not self._may_act() or self.bot.user is None:
             return
         call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
         if call is not None:
@@ -205,7 +205,7 @@ class BaseAgentCog(discord.Cog):
                 self._busy.tell(self._outlet(channel), event)
 
     def _my_role(self, message: discord.Message) -> int | None:
-        role = message.guild.self_role if message.guild else None
+        role = message.guild.self_role if message.guild and message.raw_role_mentions else None
         return role.id if role else None
 
     def _bots_role(self) -> int | None:
@@ -269,8 +269,9 @@ class BaseAgentCog(discord.Cog):
         if isinstance(standing, Result):
             await self._publish(standing)
         elif standing == "new" and not self._inbox.put(event):
-            self._book.forget(event.id)
-            await self._refuse(event.id, "busy")
+            busy = refused(self.name, event.id, "busy")
+            self._book.keep(event.id, busy)
+            await self._publish(busy)
 
     async def _refuse(self, turn_id: str, reason: str) -> None:
         await self._publish(refused(self.name, turn_id, reason))

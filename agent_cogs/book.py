@@ -59,14 +59,15 @@ class TurnBook:
     async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None) -> None:
         """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`."""
         self._turns[event.id] = result
+        wire = result.to_wire()
         settled = await self._ledger.settle(
             self._agent,
             event.id,
-            result.to_wire(),
+            wire,
             event.deadline,
             date=date,
             spent=cost_fields(result),
-            say=say.to_wire() if say is not None else "",
+            say=wire if say is result else say.to_wire() if say is not None else "",
         )
         if not settled:
             log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)

@@ -76,7 +76,8 @@ async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
     done = await _ended(turn, event.deadline - began)
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
         await excuse(outlet, event, done.reason)
-    _log_turn(agent, event, done, spending, agent.clock() - began)
+    # Whoever waits for the result need not wait for the log.
+    asyncio.get_running_loop().call_soon(_log_turn, agent, event, done, spending, agent.clock() - began)
     return result_of(agent.key, event.id, done, spending)
 
 

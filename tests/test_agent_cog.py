@@ -424,12 +424,15 @@ class InstructionTests(CogCase):
         self.assert_result(await scene.instruct("i2", trigger_message_id=said), skipped=False)
         self.assert_result(await scene.instruct("i3", trigger_message_id=said), skipped=True, reason="cooldown")
 
-    async def test_a_full_inbox_is_a_result_at_once(self) -> None:
+    async def test_a_full_inbox_is_a_result_at_once_and_stays_the_result(self) -> None:
         scene = await self.scene(env={"MAX_QUEUE_DEPTH": "1"})
         thought = asyncio.Event()
         scene.answers(thought.wait)
         for turn in ("i1", "i2"):
             self.assertIsNone(await scene.instruct(turn))
+        self.assert_result(await scene.instruct("i3"), skipped=True, reason="busy")
+        thought.set()
+        await scene.instruct("i4")
         self.assert_result(await scene.instruct("i3"), skipped=True, reason="busy")
 
     async def test_a_result_that_redis_did_not_take_is_there_when_it_is_asked_for_again(self) -> None:
