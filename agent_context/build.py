@@ -1,7 +1,7 @@
 """From what is known about a turn to what the model sees, in numbered stages. Pure: no I/O, no clock.
 
     1  system    who the agent is, the channel's rules, the answer's form: the same bytes at every turn
-    2  history   the window of the transcript, one message an entry; its end is the cache mark
+    2  history   the window of the transcript, in blocks; the last full one carries the cache mark
     3  tail      what changes: time, round, whom to answer, whether silence is allowed
 
 Stable comes first and volatile last, so that a provider's prompt cache holds from turn to turn.
@@ -9,7 +9,7 @@ Stable comes first and volatile last, so that a provider's prompt cache holds fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import cached_property
@@ -23,6 +23,7 @@ from agent_themes import Theme
 
 Trigger = Literal["starter", "round", "reactive", "mention"]
 NOW_SECONDS = 60.0
+BLOCK = 8  # entries in one message to the model
 NO_PICTURES: Mapping[int, tuple[Picture, ...]] = {}
 
 
@@ -76,23 +77,42 @@ class TurnContext:
 
 
 def build_history(context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES) -> list[Message]:
-    """Stage 2. `pictures` maps a message's id to the pictures that go with it."""
-    window, me = context.window, context.me
-    history = [_shown(window, entry, me) for entry in window.entries]
-    for index, entry in enumerate(window.entries):
-        if entry.id in pictures:
-            history[index] = replace(history[index], pictures=pictures[entry.id])
+    """Stage 2. `pictures` maps a message's id to the pictures that go with it.
+
+    Entries go in blocks counted from the window's beginning: a full block never changes while the window stays, so it
+    is rendered once, and the last one that is full carries the cache mark.
+    """
+    blocks = list(_blocks(context.window.entries, pictures))
+    history = [_shown(context.window, block, context.me) for block in blocks]
+    for index, block in enumerate(blocks):
+        if block[-1].id in pictures:
+            history[index] = replace(history[index], pictures=pictures[block[-1].id])
     if history:
-        history[-1] = replace(history[-1], cache=True)
+        full = [index for index, block in enumerate(blocks) if len(block) == BLOCK or block[-1].id in pictures]
+        marked = full[-1] if full else -1
+        history[marked] = replace(history[marked], cache=True)
     return history
 
 
-def _shown(window: Window, entry: Entry, me: Identity) -> Message:
-    known = window.shown.get(entry.id)
-    if known is not None and (known[0] is entry or known[0] == entry):
+def _blocks(entries: Sequence[Entry], pictures: Container[int]) -> Iterator[tuple[Entry, ...]]:
+    """Up to BLOCK entries each; a message with pictures ends its block, so that they follow its words."""
+    block: list[Entry] = []
+    for entry in entries:
+        block.append(entry)
+        if len(block) == BLOCK or entry.id in pictures:
+            yield tuple(block)
+            block = []
+    if block:
+        yield tuple(block)
+
+
+def _shown(window: Window, block: tuple[Entry, ...], me: Identity) -> Message:
+    known = window.shown.get(block[0].id)
+    if known is not None and known[0] == block:
         return known[1]
-    message = Message("user", render_entry(entry, window.cut_at, me.key, me.agents))
-    window.shown[entry.id] = (entry, message)
+    lines = (render_entry(entry, window.cut_at, me.key, me.agents) for entry in block)
+    message = Message("user", "\n".join(lines))
+    window.shown[block[0].id] = (block, message)
     return message
 
 

@@ -19,7 +19,7 @@ from agent_llm.types import Message
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
 GROWTH = 4  # a window is cut back when it has grown by this part of it
-Shown = dict[int, tuple[Entry, Message]]
+Shown = dict[int, tuple[tuple[Entry, ...], Message]]
 
 MAX_REMEMBERED = 1000  # windows; one channel has two at most
 
@@ -31,7 +31,7 @@ class Window:
     entries: tuple[Entry, ...]
     cut_at: float
     shown: Shown = field(default_factory=dict, compare=False, repr=False)
-    """How entries of this cut were rendered, by message id: a window of hundreds is not rendered anew each turn."""
+    """How blocks of entries of this cut were rendered, by their first message's id."""
 
 
 def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -224,8 +225,8 @@ class Scene:
 
     @property
     def shown(self) -> list[str]:
-        """The transcript that its model was shown last, a message a line."""
-        return [entry.text for entry in self.cog.asked[-1][1]]
+        """The messages of the transcript that its model was shown last; only a mark at the margin begins one."""
+        return [entry for block in self.cog.asked[-1][1] for entry in re.split(r"\n(?=\[msg:)", block.text)]
 
     def spent(self, name: str = "claude") -> dict[str, float]:
         """The agent's book of the day."""

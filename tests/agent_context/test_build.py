@@ -1,8 +1,9 @@
 from datetime import UTC
 
-from agent_context.build import Identity, TurnContext, build_history, build_system, build_tail
+from agent_context.build import BLOCK, Identity, TurnContext, build_history, build_system, build_tail
 from agent_context.entries import Entry, Speaker
 from agent_context.window import Window
+from agent_llm.types import Picture
 from agent_themes import theme_named
 
 ALICE = Speaker(1, "Alice", "person")
@@ -43,16 +44,35 @@ def test_the_system_part_is_the_same_at_every_turn():
     assert first == later
 
 
+def talk(count):
+    return [said(number, GROK, f"text {number}") for number in range(1, count + 1)]
+
+
+def words(history):
+    return "\n".join(message.text for message in history)
+
+
 def test_each_prompt_begins_with_the_whole_of_the_one_before():
-    spoken = [said(1, GROK, "a"), said(2, CLAUDE, "b"), said(3, ALICE, "c", 150.0)]
-    before = build_history(context("round", spoken[:2]))
-    after = build_history(context("round", spoken, now=1_700_009_999.0))
-    assert [m.text for m in after][:2] == [m.text for m in before]
+    for count in range(1, 3 * BLOCK):
+        before = words(build_history(context("round", talk(count))))
+        after = words(build_history(context("round", talk(count + 1), now=1_700_009_999.0)))
+        assert after.startswith(before + "\n")
 
 
-def test_the_cache_mark_stands_at_the_end_of_the_history():
-    history = build_history(context("round", [said(1, GROK, "a"), said(2, ALICE, "b")]))
-    assert [message.cache for message in history] == [False, True]
+def test_a_full_block_never_changes_and_the_last_one_carries_the_cache_mark():
+    short = build_history(context("round", talk(BLOCK - 1)))
+    assert [message.cache for message in short] == [True]
+    longer = build_history(context("round", talk(2 * BLOCK + 3)))
+    assert [message.cache for message in longer] == [False, True, False]
+    longest = build_history(context("round", talk(2 * BLOCK + 4)))
+    assert [message.text for message in longest[:2]] == [message.text for message in longer[:2]]
+
+
+def test_pictures_follow_the_words_of_their_message():
+    picture = Picture(b"png", "image/png")
+    history = build_history(context("round", talk(4)), {2: (picture,)})
+    assert [(message.text.count("[msg:"), message.pictures) for message in history] == [(2, (picture,)), (2, ())]
+    assert "text 2" in history[0].text
 
 
 def test_a_starter_is_asked_for_a_topic():
@@ -97,22 +117,11 @@ def test_a_theme_of_pictures_asks_for_one_where_the_agent_can_draw():
     assert "generate_image" not in build_tail(context("round", can_draw=False, **memes))
 
 
-def test_an_edited_entry_is_rendered_anew_and_the_others_are_not():
-    spoken = [said(1, GROK, "a"), said(2, ALICE, "b")]
+def test_a_block_with_an_edited_entry_is_rendered_anew_and_the_others_are_not():
+    spoken = talk(2 * BLOCK)
     window = Window(tuple(spoken), 100.0)
     before = build_history(context(window=window))
-    edited = Window((spoken[0], said(2, ALICE, "changed")), 100.0, window.shown)
+    edited = Window((*spoken[:-1], said(2 * BLOCK, ALICE, "changed")), 100.0, window.shown)
     after = build_history(context(window=edited))
     assert after[0].text is before[0].text
     assert after[1].text.endswith("changed")
-
-
-def test_the_tail_tells_from_when_the_times_are_where_that_was_not_just_now():
-    window = Window((said(1, GROK, "a"),), 1_700_000_000.0)
-    assert "times above" not in build_tail(context("round", window=window, now=1_700_000_030.0))
-    assert "as seen at 2023-11-14 22:13; those with +" in build_tail(context(window=window, now=1_700_009_000.0))
-
-
-def test_the_quoted_person_who_took_an_agents_name_is_told_apart():
-    tail = build_tail(context("mention", [said(7, Speaker(9, "Grok", "person"), "hi")]))
-    assert "[msg:7] Grok (a person): hi" in tail

@@ -69,6 +69,6 @@ def test_windows_of_one_channel_do_not_disturb_each_other():
 
 def test_what_was_rendered_is_kept_while_the_cut_is():
     memory = WindowMemory()
-    memory.lay(7, "recent", entries(1, 2), 100.0).shown[1] = (entries(1)[0], Message("user", "as shown"))
+    memory.lay(7, "recent", entries(1, 2), 100.0).shown[1] = (entries(1), Message("user", "as shown"))
     assert memory.lay(7, "recent", entries(1, 2, 3), 200.0).shown[1][1].text == "as shown"
     assert memory.lay(7, "recent", entries(2, 3), 300.0).shown == {}

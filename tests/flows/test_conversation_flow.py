@@ -141,7 +141,7 @@ async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path
         await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
         runtime.house.bus.connected_since -= 60
         async with asyncio.timeout(5):
-            while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:
+            while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:  # noqa: ASYNC110  (Redis has no event for it)
                 await asyncio.sleep(0)
             report = await runtime.coordinator.fire(f.channel("debate"))
         assert (report.messages, report.timeouts, report.per_agent["grok"].absences) == (1, 0, 1)
