@@ -21,6 +21,7 @@ import pytest
 from agent_protocol.redis_binary import candidates
 
 NEEDS = "needs a redis-server binary"
+PATIENT = 10.0  # seconds: a command timeout for tests of other things, on machines that are busy
 
 
 def redis_binary() -> Path:

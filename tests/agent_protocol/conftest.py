@@ -10,7 +10,7 @@ from fakeredis import FakeServer
 
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisLink
-from tests.redis_server import RedisServer
+from tests.redis_server import PATIENT, RedisServer
 
 FAST = {"republish_every": 0.05, "retry_every": 0.01}
 
@@ -44,7 +44,7 @@ def address(request: pytest.FixtureRequest) -> str | FakeServer:
 
 @pytest.fixture
 async def link(address: str | FakeServer) -> AsyncIterator[RedisLink]:
-    async with RedisLink(address) as opened:
+    async with RedisLink(address, command_timeout=PATIENT) as opened:
         yield opened
 
 
@@ -67,7 +67,7 @@ async def open_bus(request: pytest.FixtureRequest) -> AsyncIterator[Callable[...
     async with AsyncExitStack() as stack:
 
         async def open_one(address: str | FakeServer, **options: Any) -> Bus:
-            link = await stack.enter_async_context(RedisLink(address))
+            link = await stack.enter_async_context(RedisLink(address, command_timeout=PATIENT))
             return await stack.enter_async_context(running(Bus(link, **{**FAST, **options})))
 
         yield open_one

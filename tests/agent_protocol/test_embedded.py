@@ -19,8 +19,8 @@ from agent_protocol import embedded, private_redis, redis_binary
 from agent_protocol.connection import RedisLink
 from agent_protocol.embedded import RedisStartError, locate_redis, without_password
 from agent_protocol.private_redis import PrivateRedis
+from tests.redis_server import PATIENT, until
 from tests.redis_server import redis_binary as needed_binary
-from tests.redis_server import until
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
@@ -115,15 +115,15 @@ async def read(link: RedisLink, key: str) -> str | None:
 
 
 async def test_what_was_written_is_there_at_the_next_start_and_nothing_runs_in_between(home):
-    async with private(home) as place, RedisLink(place.address) as link:
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "kept")
     assert not runs(home)
-    async with private(home) as place, RedisLink(place.address) as link:
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
         assert await read(link, "key") == "kept"
 
 
 async def test_a_killed_server_is_started_again_on_the_same_socket_with_its_data(home, caplog):
-    async with private(home) as place, RedisLink(place.address) as link:
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
         await link.call(lambda redis: redis.config_set("appendfsync", "always"))
         await write(link, "key", "kept")
         first = server_pid(home)
@@ -137,7 +137,7 @@ async def test_a_killed_server_is_started_again_on_the_same_socket_with_its_data
 
 async def test_two_processes_share_one_server_and_the_last_one_stops_it(home):
     async with other_process(home) as (process, address):
-        async with private(home) as place, RedisLink(place.address) as link:
+        async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
             assert place.address == address
             await write(link, "key", "kept")
             process.stdin.close()
@@ -149,7 +149,7 @@ async def test_two_processes_share_one_server_and_the_last_one_stops_it(home):
 
 async def test_a_server_whose_starter_was_killed_serves_on_and_is_looked_after_by_the_next(home, caplog):
     async with other_process(home) as (process, _):
-        async with private(home) as place, RedisLink(place.address) as link:
+        async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
             await link.call(lambda redis: redis.config_set("appendfsync", "always"))
             await write(link, "key", "kept")
             process.kill()
@@ -168,7 +168,7 @@ async def test_a_server_left_behind_by_a_killed_process_is_joined_by_the_next_st
         process.kill()
         await process.wait()
     left = server_pid(home)
-    async with private(home) as place, RedisLink(place.address) as link:
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
         await write(link, "key", "value")
         assert server_pid(home) == left
     assert not runs(home)
@@ -223,12 +223,18 @@ async def test_a_socket_folder_that_was_planted_is_not_used(home):
 
 
 async def test_a_runtime_folder_with_a_long_path_is_passed_over(home):
-    async with private(home, runtime_dir=home / ("long" * 20)) as place, RedisLink(place.address) as link:
+    async with (
+        private(home, runtime_dir=home / ("long" * 20)) as place,
+        RedisLink(place.address, command_timeout=PATIENT) as link,
+    ):
         await write(link, "key", "value")
 
 
 async def test_a_folder_with_a_space_and_a_percent_sign_works(home):
-    async with private(home, runtime_dir=home / "a 100% b") as place, RedisLink(place.address) as link:
+    async with (
+        private(home, runtime_dir=home / "a 100% b") as place,
+        RedisLink(place.address, command_timeout=PATIENT) as link,
+    ):
         await write(link, "key", "value")
 
 
@@ -258,8 +264,8 @@ async def test_without_a_binary_it_runs_in_the_process_and_says_loudly_that_noth
     monkeypatch.setattr(redis_binary, "candidates", lambda: iter(()))
     async with (
         locate_redis(None, home / "data", use_default_port=False) as place,
-        RedisLink(place.address) as one,
-        RedisLink(place.address) as two,
+        RedisLink(place.address, command_timeout=PATIENT) as one,
+        RedisLink(place.address, command_timeout=PATIENT) as two,
     ):
         await write(one, "key", "shared")
         assert await read(two, "key") == "shared"

@@ -8,7 +8,7 @@ import pytest
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Claim, Ledger, Slot
-from tests.redis_server import RedisServer, until
+from tests.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
 RULES = {"cooldown": 0.0, "daily_max": 3, "date": DAY, "use_cooldown": True}
@@ -69,7 +69,7 @@ async def test_a_turn_done_is_not_new_again_when_redis_came_back_empty(link, led
 
 
 async def test_turns_go_on_in_memory_while_redis_is_away(server: RedisServer, clock):
-    async with RedisLink(server.url) as link:
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         await take_away(link, server)
         assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "new"
@@ -123,7 +123,7 @@ async def test_a_released_cooldown_is_over(ledger):
 
 
 async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwards(server: RedisServer, clock, caplog):
-    async with RedisLink(server.url) as link:
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
         rules = {**RULES, "cooldown": 30.0}
         assert await limits.take("claude", 1, **rules) == "ok"
@@ -168,7 +168,7 @@ async def test_what_a_turn_says_goes_out_when_it_is_settled(ledger, link):
 
 
 async def test_costs_of_a_time_without_redis_are_written_afterwards_and_once(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await take_away(link, server)
         assert not await settle(ledger, "t1", {"total_cost": 0.5, "ai_calls": 1})
@@ -294,7 +294,7 @@ async def test_another_makers_values_under_our_names_are_made_anew(link, ledger)
 
 
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await ledger.limits.take("claude", 1, **RULES)
         await ledger.agenda.next_starter(7, ["claude", "grok"])
@@ -325,7 +325,7 @@ async def test_every_key_has_an_end(link, ledger, clock):
 
 
 async def test_plans_wait_while_redis_is_away(server: RedisServer):
-    async with RedisLink(server.url) as link:
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await take_away(link, server)
         for attempt in (ledger.agenda.load_schedule(DAY), ledger.agenda.next_starter(7, ["claude"])):
