@@ -298,7 +298,7 @@ async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
         ledger = Ledger(link)
         await ledger.limits.take("claude", 1, **RULES)
         await ledger.agenda.next_starter(7, ["claude", "grok"])
-        server.kill()
+        await take_away(link, server)
         await back(link, server)
         assert await Ledger(link).limits.count("claude", DAY) == 1
         assert await ledger.agenda.next_starter(7, ["claude", "grok"]) == "grok"
