@@ -13,16 +13,17 @@ from collections.abc import Callable
 
 from agent_protocol import keys
 from agent_protocol.agenda import Agenda, Slot
-from agent_protocol.budgets import SPEND, Bill, Budgets, Caps
+from agent_protocol.budgets import SPEND, Budgets
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
+from agent_protocol.money import Bill, Caps
 from agent_protocol.presence import Presence
 from agent_protocol.turns import Claim, Turns
 
 # KEYS: the turn's record, the day's costs, the budgets' two. ARGV: the result, who did the turn, the record's lifetime
-# in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field and
-# amount, and last the bill for the budgets.
+# in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field
+# and amount, and last the bill for the budgets.
 SETTLE = f"""
 redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
@@ -74,7 +75,14 @@ class Ledger:
         lifetime = round(self.turns.lifetime(deadline) * 1000)
         pairs = [part for pair in costs.items() for part in pair]
         bill = self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
-        head = [result_json, self.turns.holder, lifetime, keys.results(agent), say, KEEP_SECONDS]
+        head: list[str | int | float] = [
+            result_json,
+            self.turns.holder,
+            lifetime,
+            keys.results(agent),
+            say,
+            KEEP_SECONDS,
+        ]
         redis_keys = [keys.turn(agent, turn_id), keys.cost(agent, date)]
         redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date)]
         try:

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent_protocol import budgets, keys
-from agent_protocol.budgets import Budgets, Caps, Wish
+from agent_protocol.budgets import Budgets
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.money import MINUTE, REFUSED, Caps, MemoryBudgets, Wish
+from agent_protocol.money import Verdict as MoneyVerdict
 
-Verdict = Literal["cooldown", "daily_limit"] | budgets.Verdict
+Verdict = Literal["cooldown", "daily_limit"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
 
 # KEYS: cooldown, count; then, where money is asked for: spent, holds, the person's mentions of the last minute.
@@ -24,7 +26,7 @@ COUNT_SECONDS = 48 * 3600
 TAKE = f"""{budgets.RESERVE}
 local function called_too_often(now)
   if ARGV[5] == '' or ARGV[6] == '0' then return false end
-  redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now - {budgets.MINUTE:.0f})
+  redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now - {MINUTE:.0f})
   return not redis.call('ZSCORE', KEYS[5], ARGV[5]) and redis.call('ZCARD', KEYS[5]) >= tonumber(ARGV[6])
 end
 local cooldown, most, owed = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
@@ -42,7 +44,7 @@ if #KEYS > 2 then
   if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
   if ARGV[5] ~= '' and ARGV[6] ~= '0' then
     redis.call('ZADD', KEYS[5], 'NX', ARGV[7], ARGV[5])
-    redis.call('EXPIRE', KEYS[5], {budgets.MINUTE:.0f})
+    redis.call('EXPIRE', KEYS[5], {MINUTE:.0f})
   end
 end
 if cooldown > 0 then redis.call('SET', KEYS[1], '1', 'PX', cooldown) end
@@ -59,9 +61,9 @@ log = logging.getLogger(__name__)
 class MemoryLimits:
     """The same rules in one process. `clock` gives unix seconds."""
 
-    def __init__(self, clock: Callable[[], float], money: budgets.MemoryBudgets | None = None) -> None:
+    def __init__(self, clock: Callable[[], float], money: MemoryBudgets | None = None) -> None:
         self._clock = clock
-        self.money = money or budgets.MemoryBudgets(Caps(), clock)
+        self.money = money or MemoryBudgets(Caps(), clock)
         self._cooldowns: dict[tuple[str, int], float] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
@@ -135,7 +137,7 @@ class Limits:
             self._owed[agent, date] += 0 if away.maybe_done else owed
             return self._take_in_memory(agent, channel_id, cooldown, daily_max, date, wish, away)
         self._away_said = False
-        verdict: Verdict = budgets.REFUSED.get(told, told)
+        verdict: Verdict = REFUSED.get(told, told)
         if verdict in ("ok", "closing"):
             self._memory.note_taken(agent, channel_id, cooldown=cooldown, count=int(count), date=date)
             if wish is not None:
@@ -179,4 +181,3 @@ class Limits:
         if verdict in ("ok", "closing"):
             self._owed[agent, date] += 1
         return verdict
-

@@ -59,6 +59,7 @@ class Model:
 
     def __init__(self, can_draw: bool) -> None:
         self.can_draw = can_draw
+        self.free = False
 
 
 class ScriptedCog(BaseAgentCog):

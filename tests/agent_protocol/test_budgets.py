@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from agent_protocol import keys
-from agent_protocol.budgets import Caps, MemoryBudgets, Wish, millionths
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
+from agent_protocol.money import Caps, MemoryBudgets, Wish, millionths
 from tests.redis_server import RedisServer
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"
@@ -200,9 +200,10 @@ async def test_every_key_of_money_has_an_end(desk, link):
     await one.take("m1")
     await one.settle("m1", 1.0)
     await one.take("m2")
-    ends = {key: await link.call(lambda redis, key=key: redis.ttl(key)) for key in (
-        keys.budget(DAY), keys.budget_holds(DAY), keys.mentions(11)
-    )}
+    ends = {
+        key: await link.call(lambda redis, key=key: redis.ttl(key))
+        for key in (keys.budget(DAY), keys.budget_holds(DAY), keys.mentions(11))
+    }
     assert 0 < ends[keys.mentions(11)] <= 60
     assert all(0 < end <= 48 * 3600 for end in ends.values())
 
