@@ -38,9 +38,9 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.standing import show_rests
 from agent_discord.transcript import Transcripts
+from agent_llm import pricing
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
-from agent_llm.pricing import at_home
 from agent_llm.registry import build_model
 from agent_net.fetch import PictureFetcher
 from agent_protocol import keys
@@ -64,7 +64,7 @@ log = logging.getLogger(__name__)
 
 def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     """The agent's real model; its SDK is imported when it is needed. On an own machine its calls cost nothing."""
-    free = free_at_home and at_home(agent.base_url)
+    free = free_at_home and pricing.at_home(agent.base_url)
     key = agent.api_key.get_secret_value() if agent.api_key else ""
 
     def build() -> Model:
@@ -393,5 +393,7 @@ async def settle_down(runtime: Runtime) -> None:
     for bot in runtime.bots.values():
         if isinstance(bot.model, LazyModel):
             await bot.model.get_ready()
+    if any(not bot.model.free for bot in runtime.bots.values()):
+        await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()
     gc.freeze()
