@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from agent_llm.pricing import Rates, at_home, price
 from agent_llm.profiles import DEFAULTS
+from agent_llm.registry import build_model
 from agent_llm.types import Usage
 
 MILLION = 1_000_000
@@ -101,3 +103,11 @@ def test_an_address_on_an_own_machine_or_network_is_free(base_url: str | None, f
 def test_an_owners_prices_stand_in_for_the_tables() -> None:
     usage = Usage(input_tokens=2_000_000, output_tokens=1_000_000)
     assert price("compatible", "anything", usage, rates=Rates(0.5, 2.0)).cost_usd == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("terms", "usd"), [({"free": True}, 0.0), ({"price_in": 0.5, "price_out": 2.0}, 0.0045)])
+async def test_a_model_prices_its_calls_by_the_terms_it_was_built_with(terms: dict[str, Any], usd: float) -> None:
+    model = build_model("openai", api_key="k", model="mine", base_url="http://127.0.0.1:9/v1", **terms)
+    assert model._priced(Usage(input_tokens=1000, output_tokens=2000), "mine").cost_usd == pytest.approx(usd)
+    assert model.free is bool(terms.get("free"))
+    await model.aclose()

@@ -47,7 +47,9 @@ async def test_a_mention_beyond_the_budget_sleeps_also_after_a_restart(tmp_path)
 
 async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_once(tmp_path):
     async with flow(tmp_path, BUDGET_DAILY_USD="0.05") as f:
-        f.models.answer = lambda r: Answer(text=decision(f"turn {len(f.models.requests)}", topic="t"), output_tokens=18_980)
+        f.models.answer = lambda r: Answer(
+            text=decision(f"turn {len(f.models.requests)}", topic="t"), output_tokens=18_980
+        )
         async with pair(f, f.settings.with_(owner_channel_id=f.channel("debate"))) as runtime:
             report = await runtime.coordinator.fire(f.channel("casual"))
             assert (report.ended_because, report.messages, len(f.models.requests)) == ("budget", 6, 6)
@@ -78,3 +80,16 @@ async def test_a_model_on_an_own_machine_is_never_out_of_money(tmp_path):
         async with f.running(agents=("claude",), make_model=provider_model):
             await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> hello")
             await f.discord.wait_for(lambda: f.said("casual", "claude") == ["hello"])
+
+
+async def test_who_has_an_ignored_role_calls_nobody(tmp_path):
+    async with flow(tmp_path) as f:
+        role = f.world.role("bots").id
+        f.world.guild.members[f.world.user("Bob").id].roles.append(role)
+        async with f.running(agents=("claude",), settings=f.settings.with_(ignore_role_ids=(role,))):
+            await f.discord.say("Bob", "casual", f"<@{f.user_id('claude')}> hello")
+            await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> hello")
+            await f.discord.wait_for(lambda: f.said("casual", "claude"))
+            await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> again")
+            await f.discord.wait_for(lambda: len(f.said("casual", "claude")) == 2)
+            assert (len(f.models.requests), signs(f, "casual")) == (2, [])
