@@ -239,6 +239,9 @@ def _address(schemes: Iterable[str]) -> AfterValidator:
     return AfterValidator(check)
 
 
+DEFAULT_BUDGET = 5.0  # US dollars a day, while no budget is set
+USER_SHARE = 0.2
+
 _Id = Annotated[int, Field(gt=0, lt=2**63)]
 _Ids = Annotated[tuple[_Id, ...], NoDecode, BeforeValidator(_comma_list)]
 _ThemeMap = Annotated[dict[_Id, str], NoDecode, BeforeValidator(_theme_map)]
@@ -247,6 +250,7 @@ _Count = Annotated[int, Field(ge=0, le=1_000_000)]
 _Some = Annotated[int, Field(ge=1, le=1_000_000)]
 _PerDay = Annotated[int, Field(ge=0, le=1_000)]
 _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+_Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 _Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 _LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -256,6 +260,7 @@ _COUNT = "a whole number, 0 or more (at most 1000000)"
 _SOME = "a whole number, 1 or more (at most 1000000)"
 _PER_DAY = "a whole number, 0 or more (at most 1000)"
 _SECONDS = "a number of seconds, 0 or more (at most 86400)"
+_DOLLARS = "US dollars, 0 or more (at most 1000000)"
 _BOOL = "true or false"
 _REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 _HTTP = "an address that begins with http:// or https://"
@@ -300,6 +305,14 @@ class Settings(_Keys):
     context_window_size: _Some = _setting("CONTEXT_WINDOW_SIZE", _SOME, 40)
     max_concurrent_turns: _Some = _setting("MAX_CONCURRENT_TURNS", _SOME, 5)
     max_queue_depth: _Some = _setting("MAX_QUEUE_DEPTH", _SOME, 100)
+    budget_daily_usd: _Dollars = _setting("BUDGET_DAILY_USD", _DOLLARS, None)
+    budget_agent_usd: _Dollars = _setting("BUDGET_AGENT_DAILY_USD", _DOLLARS, None)
+    budget_channel_usd: _Dollars = _setting("BUDGET_CHANNEL_DAILY_USD", _DOLLARS, None)
+    budget_user_usd: _Dollars = _setting("BUDGET_USER_DAILY_USD", _DOLLARS, None)
+    mentions_per_minute: _Count = _setting("MENTIONS_PER_MINUTE", _COUNT, 6)
+    ignore_user_ids: _Ids = _setting("IGNORE_USER_IDS", _IDS, ())
+    ignore_role_ids: _Ids = _setting("IGNORE_ROLE_IDS", _IDS, ())
+    owner_channel_id: Annotated[_Id | None, BeforeValidator(_zero_is_none)] = _setting("OWNER_CHANNEL_ID", _ID, None)
     show_cost_embeds: bool = _setting("SHOW_COST_EMBEDS", _BOOL, False)
     fire_on_startup: bool = _setting("COORDINATOR_FIRE_ON_STARTUP", _BOOL, False)
     schedule_min: _PerDay = _setting("COORDINATOR_SCHEDULE_MIN", _PER_DAY, 3)
@@ -331,6 +344,21 @@ class Settings(_Keys):
         """Channel id → theme, of every channel the agents may speak in."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
+
+    @property
+    def daily_budget(self) -> float | None:
+        """US dollars a day for all agents; None for any sum, where an owner has set other budgets only."""
+        others = (self.budget_agent_usd, self.budget_channel_usd, self.budget_user_usd)
+        if self.budget_daily_usd is None and all(budget is None for budget in others):
+            return DEFAULT_BUDGET
+        return self.budget_daily_usd
+
+    @property
+    def user_budget(self) -> float | None:
+        """US dollars a day that one person may bring about: a share of all, so that nobody empties the day."""
+        if self.budget_user_usd is not None or self.daily_budget is None:
+            return self.budget_user_usd
+        return self.daily_budget * USER_SHARE
 
     def personality_of(self, agent: str) -> str:
         """AGENT_PERSONALITY where it is set, the table's own otherwise."""
@@ -402,7 +430,7 @@ def load_settings(
 
 def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
     places = ("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS")
-    others = ("BOT_IDS", "BOTS_ROLE_ID", "REDIS_URL")
+    others = ("OWNER_CHANNEL_ID", "IGNORE_USER_IDS", "IGNORE_ROLE_IDS", "BOT_IDS", "BOTS_ROLE_ID", "REDIS_URL")
     return frozenset({*places, *others, *(spec.token_setting for spec in agents.values())})
 
 

@@ -36,7 +36,9 @@ from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
+from agent_discord.standing import show_rests
 from agent_discord.transcript import Transcripts
+from agent_llm import pricing
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_llm.registry import build_model
@@ -47,6 +49,7 @@ from agent_protocol.connection import RedisLink
 from agent_protocol.embedded import locate_redis
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
+from agent_protocol.money import Caps
 
 GUILD_READY_SECONDS = (
     0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
@@ -59,8 +62,9 @@ CANCEL_AGAIN_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-def provider_model(agent: AgentSettings) -> Model:
-    """The agent's real model; its SDK is imported when it is needed."""
+def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
+    """The agent's real model; its SDK is imported when it is needed. On an own machine its calls cost nothing."""
+    free = free_at_home and pricing.at_home(agent.base_url)
     key = agent.api_key.get_secret_value() if agent.api_key else ""
 
     def build() -> Model:
@@ -70,9 +74,10 @@ def provider_model(agent: AgentSettings) -> Model:
             model=agent.model,
             image_model=agent.image_model or "",
             base_url=agent.base_url,
+            free=free,
         )
 
-    return LazyModel(f"{agent.spec.provider}/{agent.model}", build, can_draw=bool(agent.image_model))
+    return LazyModel(f"{agent.spec.provider}/{agent.model}", build, can_draw=bool(agent.image_model), free=free)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +138,7 @@ class BotProcess:
         """Logs in and stays online until cancelled; a refused token or intent ends this bot alone, in one line."""
         assert self.agent.token is not None
         side = [asyncio.create_task(self.lease.run()), asyncio.create_task(self._stay_present())]
+        side.append(asyncio.create_task(show_rests(self.client, self.cog.agent.bench)))
         try:
             await self.client.start(self.agent.token.get_secret_value())
         except discord.LoginFailure:
@@ -335,13 +341,23 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         scope=Scope(settings.channels, frozenset(settings.guild_ids)),
         names={name: agent.spec.display_name for name, agent in settings.agents.items()},
         bus=Bus(link, clock=setup.clock, rng=setup.rng),
-        ledger=Ledger(link, setup.clock),
+        ledger=Ledger(link, setup.clock, caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,
         fetcher=Fetcher(transcripts),
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(
+        all=settings.daily_budget,
+        agent=settings.budget_agent_usd,
+        channel=settings.budget_channel_usd,
+        person=settings.user_budget,
+        mentions=settings.mentions_per_minute,
     )
 
 
@@ -377,5 +393,7 @@ async def settle_down(runtime: Runtime) -> None:
     for bot in runtime.bots.values():
         if isinstance(bot.model, LazyModel):
             await bot.model.get_ready()
+    if any(not bot.model.free for bot in runtime.bots.values()):
+        await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()
     gc.freeze()

@@ -3,6 +3,7 @@
     run.py          every check side by side, each within its time, one that breaks stops no other
     bots.py         a bot's token, intents, servers, channels; look.py reads them, permissions.py knows what is needed
     model_keys.py   API keys and models
+    forecast.py     what the schedule costs in a day
     machine.py      Redis, the data folder, the clock
     report.py       findings.py as a table or lines
 

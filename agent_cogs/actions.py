@@ -64,7 +64,7 @@ async def act(
     `keep` hears of what is done as soon as it is: the turn's time may be over in the middle.
     """
     decision = deed.decision
-    drawing = await _draw(agent, decision, spending, event.deadline - agent.clock() - POST_SECONDS)
+    drawing = await _draw(agent, decision, spending, event)
     text = with_sources(decision.text, deed.sources)
     if text is None and drawing is None and (event.forced or decision.react_emoji is None):
         return Done(reason="picture_failed")
@@ -87,12 +87,16 @@ async def act(
     )
 
 
-async def _draw(agent: Agent, decision: Decision, spending: Spending, seconds: float) -> Drawing | None:
-    """The picture, or None where none was wanted or drawing failed or took too long: words are posted all the same."""
+async def _draw(agent: Agent, decision: Decision, spending: Spending, event: TurnEvent) -> Drawing | None:
+    """The picture, or None where none was wanted or drawing failed, took too long or is too dear: words are posted all
+    the same."""
     if not decision.generate_image or not decision.image_prompt:
         return None
+    if not await agent.limits.afford(event.id, spending.total.cost_usd + agent.tariff.picture()):
+        log.info("%s does not draw: there is no money for a picture", agent.key)
+        return None
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(event.deadline - agent.clock() - POST_SECONDS):
             drawing = await agent.draw(decision.image_prompt)
     except ModelError as error:
         log.warning("%s could not draw: %s", agent.key, error)

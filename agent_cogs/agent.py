@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import Protocol
 
+from agent_cogs.bench import Bench
 from agent_cogs.limits import Limits
+from agent_cogs.money import Tariff
 from agent_context.build import Identity
 from agent_context.entries import Entry
 from agent_context.window import WindowMemory
@@ -54,6 +56,8 @@ class Agent:
     draw: Draw
     can_draw: bool
     limits: Limits
+    bench: Bench
+    tariff: Tariff
     costs: Costs
     windows: WindowMemory
     context_size: int

@@ -17,13 +17,16 @@ from typing import Any, ClassVar
 import discord
 
 from agent_cogs.agent import Agent
+from agent_cogs.bench import Bench
 from agent_cogs.book import TurnBook
 from agent_cogs.busy import BusyLines
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
-from agent_cogs.triggers import Call, called
+from agent_cogs.money import Tariff
+from agent_cogs.notices import tell_owner
+from agent_cogs.triggers import Call, Ignored, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
 from agent_context.build import Identity
@@ -77,6 +80,7 @@ class BaseAgentCog(discord.Cog):
             self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
         )
         self._busy = BusyLines(house.clock)
+        self._ignored = Ignored(frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids))
         self._closing = False
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
@@ -100,6 +104,8 @@ class BaseAgentCog(discord.Cog):
             limits=Limits(
                 self.name, house.ledger.limits, cooldown=shared.agent_cooldown_seconds, daily_max=shared.agent_max_daily
             ),
+            bench=Bench(self.name, house.clock),
+            tariff=Tariff.of(settings, free=self.model.free),
             costs=house.ledger.costs,
             windows=WindowMemory(),
             context_size=shared.context_window_size,
@@ -167,6 +173,10 @@ class BaseAgentCog(discord.Cog):
             may_post=self._may_act,
         )
 
+    def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
+        channel = self.bot.get_channel(channel_id)
+        return self._outlet(channel) if isinstance(channel, Channel) else None
+
     # -- what Discord says --------------------------------------------------------------------------------------------
 
     @discord.Cog.listener()
@@ -177,7 +187,12 @@ class BaseAgentCog(discord.Cog):
         self._listener.message(message)
         if message.author.bot or self._closing or not self._may_act() or self.bot.user is None:
             return
-        call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
+        facts = heard(message)
+        if facts in self._ignored:
+            return
+        call = called(
+            facts, me=self.bot.user.id, my_role=self._my_role(message), bots_role=self.house.settings.bots_role_id
+        )
         if call is not None:
             await self._called(message, theme, call)
 
@@ -200,16 +215,12 @@ class BaseAgentCog(discord.Cog):
             return
         if not self._inbox.put(event):
             self._book.forget(event.id)
-            channel = self.bot.get_channel(event.channel_id)
-            if isinstance(channel, Channel):
-                self._busy.tell(self._outlet(channel), event)
+            if outlet := self._outlet_of(event.channel_id):
+                self._busy.tell(outlet, event)
 
     def _my_role(self, message: discord.Message) -> int | None:
         role = message.guild.self_role if message.guild and message.raw_role_mentions else None
         return role.id if role else None
-
-    def _bots_role(self) -> int | None:
-        return self.house.settings.bots_role_id
 
     @discord.Cog.listener()
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
@@ -293,6 +304,8 @@ class BaseAgentCog(discord.Cog):
         if standing == "new":
             result = await self._turn(event)
             await self._book.settle(event, result, self.agent.today(), self._told(event, result))
+            for notice in self.house.ledger.budgets.notices():
+                await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
             return
         result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
         self._book.keep(event.id, result)

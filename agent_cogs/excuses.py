@@ -12,10 +12,15 @@ from agent_discord.outlet import CannotPost, Post
 
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
 HOURGLASS = "⏳"
-SIGNS: Mapping[str, str] = dict.fromkeys(("cooldown", "daily_limit", "deadline"), HOURGLASS)
+ASLEEP = "💤"
+SIGNS: Mapping[str, str] = {
+    **dict.fromkeys(("cooldown", "daily_limit", "deadline", "too_often"), HOURGLASS),
+    **dict.fromkeys(("budget", "agent_budget", "person_budget"), ASLEEP),
+}
 LINES: Mapping[str, str] = {
     "busy": "I have too much to do right now. Please ask me again in a minute.",
     "model_failed": "I can't answer right now: my model isn't reachable. Please try again in a while.",
+    "benched": "I can't answer for a while: my provider refuses me. Whoever runs me finds the cause in the log.",
     "refused": "I'd rather not answer that one.",
     "unreadable": "I couldn't put a proper answer together. Please ask me once more.",
     "picture_failed": "I wanted to draw you something, but the picture didn't come out. Please try again.",
@@ -27,19 +32,20 @@ EXCUSE_SECONDS = 20.0  # the channel's next turn waits for it
 log = logging.getLogger(__name__)
 
 
-async def excuse(outlet: Outlet, event: MentionEvent, reason: str) -> None:
-    """Says in one short line, or by one sign, why there is no answer. Where even that fails the log says so."""
+async def excuse(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool = False) -> None:
+    """Says in one short line, or by one sign, why there is no answer; by a sign alone if `quiet`. Where even that
+    fails the log says so."""
     try:
         async with asyncio.timeout(EXCUSE_SECONDS):
-            await _say(outlet, event, reason)
+            await _say(outlet, event, reason, quiet=quiet)
     except CannotPost as error:
         log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)
     except TimeoutError:
         log.warning("channel %d: not even an excuse could be posted in time", event.channel_id)
 
 
-async def _say(outlet: Outlet, event: MentionEvent, reason: str) -> None:
-    if reason in SIGNS:
-        await outlet.react(event.asked.id, SIGNS[reason])
+async def _say(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool) -> None:
+    if reason in SIGNS or quiet:
+        await outlet.react(event.asked.id, SIGNS.get(reason, ASLEEP))
     elif reason in LINES:
         await outlet.post(Post(text=LINES[reason], ping=event.asked.speaker.id), f"{event.id}:excuse")

@@ -1,23 +1,34 @@
-"""How often an agent speaks: the cooldown in a channel and the daily maximum.
+"""How often an agent speaks and for how much money: the cooldown in a channel, the daily maximum, the budgets.
 
-Both are checked and taken in one step in Redis, so that turns that begin at the same moment cannot pass together. A
+All are checked and taken in one step in Redis, so that turns that begin at the same moment cannot pass together. A
 turn counts once, when it begins, whatever it posts. The clock and the store come from outside.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-Verdict = Literal["ok", "cooldown", "daily_limit"]
+from agent_protocol.limits import Verdict
+from agent_protocol.money import Wish
 
 
 class LimitStore(Protocol):
     """Where counts are kept; agent_protocol.limits is the one in Redis."""
 
     async def take(
-        self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str, use_cooldown: bool
+        self,
+        agent: str,
+        channel_id: int,
+        *,
+        cooldown: float,
+        daily_max: int,
+        date: str,
+        use_cooldown: bool,
+        wish: Wish | None = None,
     ) -> Verdict: ...
+
+    async def afford(self, agent: str, turn_id: str, dollars: float) -> bool: ...
 
     async def release_cooldown(self, agent: str, channel_id: int) -> None: ...
 
@@ -31,8 +42,11 @@ class Limits:
     cooldown: float
     daily_max: int
 
-    async def take(self, channel_id: int, date: str, *, cools_down: bool) -> Verdict:
-        """Takes one turn of the day and starts the cooldown, or says which limit stands against it."""
+    async def take(self, channel_id: int, date: str, *, cools_down: bool, wish: Wish) -> Verdict:
+        """Takes one turn of the day, starts the cooldown and puts money aside, or says which limit stands against it.
+
+        "closing": it is taken, and the last one that the conversation has money for.
+        """
         return await self.store.take(
             self.agent,
             channel_id,
@@ -40,7 +54,12 @@ class Limits:
             daily_max=self.daily_max,
             date=date,
             use_cooldown=cools_down and self.cooldown > 0,
+            wish=wish,
         )
+
+    async def afford(self, turn_id: str, dollars: float) -> bool:
+        """Whether the turn may come to this sum as a whole, before another of its calls."""
+        return await self.store.afford(self.agent, turn_id, dollars)
 
     async def give_back_cooldown(self, channel_id: int) -> None:
         """The turn stayed silent: whoever asks next need not wait for it."""

@@ -36,6 +36,17 @@ class Scope:
         return own if own is not None or parent_id is None else self.channels.get(parent_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """Who calls nobody: people, and members of roles."""
+
+    users: frozenset[int] = frozenset()
+    roles: frozenset[int] = frozenset()
+
+    def __contains__(self, heard: Heard) -> bool:
+        return heard.author_id in self.users or not self.roles.isdisjoint(heard.author_roles)
+
+
 def called(heard: Heard, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
     """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
     if not heard.by_person or heard.author_id == me:

@@ -20,6 +20,8 @@ from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
+from agent_cogs.labels import labels
+from agent_cogs.money import wish_of
 from agent_cogs.spending import Spending
 from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
 from agent_context.entries import Entry
@@ -39,6 +41,11 @@ REASONS: Mapping[str, str] = {
     "skipped": "the model chose to stay silent",
     "cooldown": "the agent has just spoken in the channel",
     "daily_limit": "the agent's turns of the day are used up",
+    "budget": "the day's money for all agents or for the channel is used up, or nearly so",
+    "agent_budget": "the agent's money of the day is used up",
+    "person_budget": "what the person may bring about in a day is used up",
+    "too_often": "the person has called too often in the last minute",
+    "benched": "the provider refused the agent three times in a row, it rests",
     "withdrawn": "the message to answer was deleted",
     "busy": "too many events wait already",
     "deadline": "the time was over",
@@ -75,7 +82,8 @@ async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
     turn = _Turn(agent, outlet, event, spending)
     done = await _ended(turn, event.deadline - began)
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
-        await excuse(outlet, event, done.reason)
+        quiet = done.reason == "benched" and not agent.bench.tells(event.channel_id)
+        await excuse(outlet, event, done.reason, quiet=quiet)
     # Whoever waits for the result need not wait for the log.
     asyncio.get_running_loop().call_soon(_log_turn, agent, event, done, spending, agent.clock() - began)
     return result_of(agent.key, event.id, done, spending)
@@ -113,6 +121,8 @@ class _Turn:
         self.agent, self.outlet, self.event, self.spending = agent, outlet, event, spending
         self.can_draw = agent.can_draw and outlet.may_attach
         self.done = Done()  # what can be seen of the turn so far
+        self.closing = False  # the conversation's last turn: there is no money for another
+        self.estimate = 0.0  # of one call, in US dollars
 
     async def walk(self) -> Done:
         self._check_question()
@@ -122,10 +132,11 @@ class _Turn:
             decision, reply = await self._decide(context)
             if decision.is_empty:
                 await self._give_back()
-                raise TurnOver("skipped")
+                raise TurnOver("budget" if self.closing else "skipped")
             self._check_question()
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
-            return await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
+            done = await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
+            return replace(done, reason="budget") if self.closing else done
 
     def _keep(self, done: Done) -> None:
         self.done = done
@@ -139,10 +150,14 @@ class _Turn:
         refusal = self.outlet.refusal()
         if refusal is not None:
             raise TurnOver(refusal)
-        agent = self.agent
-        verdict = await agent.limits.take(self.event.channel_id, agent.today(), cools_down=self.event.cools_down)
-        if verdict != "ok":
+        agent, event = self.agent, self.event
+        if agent.bench.seconds_left:
+            raise TurnOver("benched")
+        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, agent.context_size)
+        verdict = await agent.limits.take(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
+        if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
+        self.closing, self.estimate = verdict == "closing", wish.estimate
 
     async def _give_back(self) -> None:
         if self.event.cools_down:
@@ -171,7 +186,8 @@ class _Turn:
             started_with=started_with,
             round_number=round_number,
             can_draw=self.can_draw,
-            searches=theme.search or trigger == "starter",
+            searches=(theme.search or trigger == "starter") and not self.closing,
+            closing=self.closing,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
 
@@ -210,6 +226,8 @@ class _Turn:
         except UnreadableDecision as error:
             if not self.event.forced:
                 raise
+            if not await self.agent.limits.afford(self.event.id, self.spending.total.cost_usd + self.estimate):
+                raise
             log.info("%s: asking once more, the answer could not be read: %s", self.agent.key, error.reason)
             repair = REPAIR.format(reason=error.reason)
         reply = await self._think(self._prompt(context, f"{prompt.text}\n\n{repair}"), history)
@@ -220,10 +238,12 @@ class _Turn:
             reply = await self.agent.think(prompt, history)
         except ModelError as error:
             self.spending.add(error.usage or Usage())
+            self.agent.bench.failed(error)
             if isinstance(error, BadAnswer):
                 raise UnreadableDecision(error.detail or error.kind) from error
             raise
         self.spending.add(reply.usage)
+        self.agent.bench.worked()
         return reply
 
     def _read(self, reply: Reply, context: TurnContext) -> Decision:
@@ -270,30 +290,6 @@ def trigger_of(event: TurnEvent) -> Trigger:
     if event.instruction.trigger_message_id is not None:
         return "reactive"
     return "starter" if event.instruction.is_conversation_starter else "round"
-
-
-def labels(context: TurnContext) -> dict[str, str]:
-    """What the turn is about, for logs and scripted voices; never sent to a provider."""
-    target = context.target
-    newest = context.window.entries[-1] if context.window.entries else None
-    person = context.unheard[-1] if context.unheard else None
-    asked = target if context.trigger in ("mention", "reactive") else None
-    return {
-        "agent": context.me.key,
-        "display_name": context.me.display_name,
-        "others": ", ".join(context.me.others),
-        "theme": context.theme.name,
-        "trigger": context.trigger,
-        "topic": context.topic or "",
-        "round": str(context.round_number),
-        "asked": asked.text if asked else "",
-        "asker": asked.speaker.name if asked else "",
-        "last_speaker": newest.speaker.name if newest else "",
-        "last_text": newest.text if newest else "",
-        "last_message_id": str(newest.id) if newest else "",
-        "human_said": person.text if person else "",
-        "human_name": person.speaker.name if person else "",
-    }
 
 
 def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = None) -> Result:

@@ -60,6 +60,7 @@ class TurnContext:
     round_number: int = 1
     can_draw: bool = False
     searches: bool = False
+    closing: bool = False  # nobody speaks after this turn
     hints: tuple[str, ...] = ()  # openings for a starter that has no idea of its own
 
     @property
@@ -143,9 +144,13 @@ def build_tail(context: TurnContext) -> str:
     """Stage 3: the present."""
     parts = [_time(context)]
     parts.append(_TASKS[context.trigger](context))
+    if context.closing:
+        parts.append(
+            "This is the last message of this conversation: bring it to a close in one or two short sentences."
+        )
     if context.searches:
         parts.append("You may search the web; say what you found in your own words and name the source.")
-    if context.theme.always_draw and context.can_draw:
+    if context.theme.always_draw and context.can_draw and not context.closing:
         parts.append("This channel lives from pictures: set generate_image and describe the picture in image_prompt.")
     parts.append("Answer with the JSON object only.")
     return "\n\n".join(parts)

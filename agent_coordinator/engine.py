@@ -91,12 +91,16 @@ class Engine:
         if not await self.holds.renew(state.channel_id, state.conversation_id):
             return state.ended("channel_taken")
         outcome = await self._asker.ask(state, agent, answering)
+        if not isinstance(outcome, str) and outcome.reason == "benched":
+            outcome = "absent"  # its provider refuses it for a while: as if it were not there
         where = (state.conversation_id, state.channel_id, state.round_number, agent)
         if isinstance(outcome, str):
             self._tell(TurnMissed(*where, outcome))
             return state.missed(agent, outcome)
         self._tell(TurnTaken(*where, outcome))
-        return state.took_turn(agent, outcome)
+        state = state.took_turn(agent, outcome)
+        # Said by a closing turn as by one that there was no money for.
+        return state.ended("budget") if outcome.reason == "budget" else state
 
     def _pause_before(self, state: ConversationState) -> float:
         """Seconds: time to read what was just said, and the back-off. Nothing was shown, nothing to wait for."""

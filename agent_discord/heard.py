@@ -11,6 +11,7 @@ class Heard:
 
     author_id: int
     by_person: bool
+    author_roles: frozenset[int] = frozenset()
     guild_id: int | None
     channel_id: int
     parent_id: int | None = None  # of a thread

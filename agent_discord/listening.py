@@ -71,6 +71,7 @@ def heard(message: discord.Message) -> Heard:
     return Heard(
         author_id=message.author.id,
         by_person=not message.author.bot and message.webhook_id is None and not message.is_system(),
+        author_roles=frozenset(role.id for role in getattr(message.author, "roles", ())),  # users have none
         guild_id=message.guild.id if message.guild else None,
         channel_id=message.channel.id,
         parent_id=parent_of(message.channel),

@@ -32,12 +32,17 @@ NO_SUCH_MODEL = 404
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where and with what a model is reached. `image_model` "" draws nothing; `base_url` None is the provider's own."""
+    """Where and with what a model is reached. `image_model` "" draws nothing; `base_url` None is the provider's own.
+
+    `free`: calls cost nothing there; `rates`: the owner's prices instead of the table's.
+    """
 
     model: str
     api_key: str = field(repr=False)
     image_model: str = ""
     base_url: str | None = None
+    free: bool = False
+    rates: pricing.Rates | None = None
 
 
 class ProviderModel:
@@ -63,6 +68,10 @@ class ProviderModel:
     @property
     def can_draw(self) -> bool:
         return bool(self.access.image_model)
+
+    @property
+    def free(self) -> bool:
+        return self.access.free
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -150,7 +159,7 @@ class ProviderModel:
         log.warning("model call failed, attempt %d: %s", number, error)
 
     def _priced(self, usage: Usage, model: str) -> Usage:
-        priced = pricing.price(self.provider, model, usage)
+        priced = pricing.price(self.provider, model, usage, free=self.access.free, rates=self.access.rates)
         return replace(priced, model=f"{self.provider}/{model}")
 
 

@@ -12,8 +12,8 @@ from agent_llm.types import Drawing, Message, Prompt, Reply
 class LazyModel:
     """Stands for the model that `build` makes; `build` runs once, in a thread. `name` is `provider/model`."""
 
-    def __init__(self, name: str, build: Callable[[], Model], *, can_draw: bool) -> None:
-        self.name, self.can_draw = name, can_draw
+    def __init__(self, name: str, build: Callable[[], Model], *, can_draw: bool, free: bool = False) -> None:
+        self.name, self.can_draw, self.free = name, can_draw, free
         self._build = build
         self._model: Model | None = None
         self._building = asyncio.Lock()

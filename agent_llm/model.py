@@ -19,6 +19,11 @@ class Model(Protocol):
     @property
     def can_draw(self) -> bool: ...
 
+    @property
+    def free(self) -> bool:
+        """Its calls cost nothing: it is scripted, or stands on an own machine."""
+        ...
+
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply: ...
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - all attempts

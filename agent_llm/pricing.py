@@ -12,7 +12,9 @@ import logging
 import threading
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from agent_llm.types import Usage
 
@@ -61,12 +63,40 @@ _PICTURES = (
 )
 _DEAREST_PICTURE = PicturePrice(0.25, 10.0, 120.0)
 
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What an owner says that a model costs: US dollars per million tokens in and out."""
+
+    price_in: float
+    price_out: float
+
+
 _warned: set[str] = set()
 _loading = threading.Lock()
 
 
-def price(provider: str, model: str, usage: Usage, *, free: bool = False, now: datetime | None = None) -> Usage:
-    """The same usage with its costs filled in. `free`: the address costs nothing. `now` picks among dated prices.
+def at_home(base_url: str | None) -> bool:
+    """Whether a model's address is this machine or a private network: its calls cost nothing. Nothing is looked up."""
+    host = (urlsplit(base_url).hostname or "") if base_url else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
+    return address.is_loopback or address.is_private or address.is_link_local
+
+
+def price(
+    provider: str,
+    model: str,
+    usage: Usage,
+    *,
+    free: bool = False,
+    rates: Rates | None = None,
+    now: datetime | None = None,
+) -> Usage:
+    """The same usage with its costs filled in. `free`: the address costs nothing. `rates` stand in for the table's
+    prices of tokens. `now` picks among dated prices.
 
     A usage with pictures is a picture's: all its cost is `picture_cost_usd`. Otherwise tokens and searches are
     `text_cost_usd`.
@@ -75,7 +105,11 @@ def price(provider: str, model: str, usage: Usage, *, free: bool = False, now: d
         return replace(usage, text_cost_usd=0.0, picture_cost_usd=0.0)
     if usage.pictures:
         return replace(usage, text_cost_usd=0.0, picture_cost_usd=_picture_cost(provider, model, usage))
-    cost = _token_cost(provider, model, usage, now or datetime.now(UTC)) + _search_cost(provider, model, usage)
+    if rates is not None:
+        cost = (usage.input_tokens * rates.price_in + usage.output_tokens * rates.price_out) / 1e6
+    else:
+        cost = _token_cost(provider, model, usage, now or datetime.now(UTC))
+    cost += _search_cost(provider, model, usage)
     return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
 
 

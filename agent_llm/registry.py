@@ -43,14 +43,18 @@ def build_model(
     model: str | None = None,
     image_model: str | None = None,
     base_url: str | None = None,
+    free: bool = False,
+    price_in: float | None = None,
+    price_out: float | None = None,
     retry: RetryPolicy | None = None,
     rng: random.Random | None = None,
 ) -> ProviderModel:
     """A model with its client, to be closed by `aclose`.
 
     `model` and `image_model` None are the provider's defaults; `image_model` "" draws nothing. `base_url` is what the
-    provider's SDK calls so: with /v1 for OpenAI and xAI, without a version for Anthropic and Google. Raises KeyError
-    for an unknown provider.
+    provider's SDK calls so: with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`: its calls
+    cost nothing. `price_in` and `price_out` (USD per million tokens) stand in for the table's prices where one is set.
+    Raises KeyError for an unknown provider.
     """
     entry, defaults = PROVIDERS[provider], DEFAULTS[provider]
     access = Access(
@@ -58,6 +62,8 @@ def build_model(
         api_key=api_key,
         image_model=defaults.image_model if image_model is None else image_model,
         base_url=base_url or None,
+        free=free,
+        rates=None if price_in is None and price_out is None else pricing.Rates(price_in or 0.0, price_out or 0.0),
     )
     retrier = Retrier(policy=retry or RetryPolicy(), rng=rng or random.Random())
     with _importing:

@@ -92,6 +92,10 @@ class _Local:
             max_rounds=min(settings.max_rounds, self.pace.max_rounds),
             agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
             agent_max_daily=settings.agent_max_daily if self.paid else UNLIMITED,
+            mentions_per_minute=0,
+            budget_daily_usd=settings.daily_budget,
+            # there is one person
+            budget_user_usd=settings.daily_budget if settings.budget_user_usd is None else settings.budget_user_usd,
         )
 
     def _model(self, agent: AgentSettings) -> Model:

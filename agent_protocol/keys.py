@@ -45,6 +45,18 @@ def cost(agent: str, date: str) -> str:
     return f"agent:{agent}:cost:{date}"
 
 
+def budget(date: str) -> str:
+    return f"coordinator:budget:{date}"
+
+
+def budget_holds(date: str) -> str:
+    return f"coordinator:budget:{date}:holds"
+
+
+def mentions(user_id: int) -> str:
+    return f"coordinator:mentions:{user_id}"
+
+
 def schedule(date: str) -> str:
     return f"coordinator:schedule:{date}"
 

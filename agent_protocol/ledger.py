@@ -13,21 +13,24 @@ from collections.abc import Callable
 
 from agent_protocol import keys
 from agent_protocol.agenda import Agenda, Slot
+from agent_protocol.budgets import SPEND, Budgets
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
+from agent_protocol.money import Bill, Caps
 from agent_protocol.presence import Presence
 from agent_protocol.turns import Claim, Turns
 
-# KEYS: the turn's record, the day's costs. ARGV: the result, who did the turn, the record's lifetime in ms, a channel
-# and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field and amount.
-SETTLE = """
+# KEYS: the turn's record, the day's costs, the budgets' two. ARGV: the result, who did the turn, the record's lifetime
+# in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field
+# and amount, and last the bill for the budgets.
+SETTLE = f"""
 redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
-for i = 7, #ARGV, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 6 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+for i = 7, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 7 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
-"""
+{SPEND}"""
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +40,13 @@ __all__ = ["Agenda", "Claim", "Costs", "Ledger", "Limits", "Presence", "Slot", "
 class Ledger:
     """`clock` gives unix seconds; `holder` is this process's name in the turns that it claims."""
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "") -> None:
+    def __init__(
+        self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "", caps: Caps | None = None
+    ) -> None:
         self._link = link
         self.turns = Turns(link, clock, holder)
-        self.limits = Limits(link, clock)
+        self.budgets = Budgets(link, clock, caps or Caps())
+        self.limits = Limits(link, clock, self.budgets)
         self.costs = Costs(link)
         self.presence = Presence(link)
         self.agenda = Agenda(link)
@@ -56,8 +62,8 @@ class Ledger:
         spent: Fields | None = None,
         say: str = "",
     ) -> bool:
-        """End a turn in one step: its result is kept for later claims, its costs are booked on `date` (YYYY-MM-DD), and
-        `say` goes out on the agent's results channel.
+        """End a turn in one step: its result is kept for later claims, its costs are booked on `date` (YYYY-MM-DD)
+        and counted in the budgets in place of what was put aside, and `say` goes out on the agent's results channel.
 
         False while Redis is away: the result is then kept in memory, the costs are booked later and nothing is said.
         Raises ValueError for costs that are no finite numbers.
@@ -68,13 +74,32 @@ class Ledger:
         self.turns.remember(agent, turn_id, result_json, deadline)
         lifetime = round(self.turns.lifetime(deadline) * 1000)
         pairs = [part for pair in costs.items() for part in pair]
-        arguments = [result_json, self.turns.holder, lifetime, keys.results(agent), say, KEEP_SECONDS, *pairs]
+        bill = self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
+        head: list[str | int | float] = [
+            result_json,
+            self.turns.holder,
+            lifetime,
+            keys.results(agent),
+            say,
+            KEEP_SECONDS,
+        ]
+        redis_keys = [keys.turn(agent, turn_id), keys.cost(agent, date)]
+        redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date)]
         try:
-            await self._link.script(SETTLE, [keys.turn(agent, turn_id), keys.cost(agent, date)], arguments)
+            near = await self._link.script(SETTLE, redis_keys, [*head, *pairs, self.budgets.bill_text(bill)])
         except RedisAway as away:
             log.debug("the end of a turn is kept in memory: %s", away)
-            if not away.maybe_done:
-                self.costs.owe(agent, date, costs)
+            self._settle_later(agent, date, costs, bill, maybe_done=away.maybe_done)
             return False
+        self.budgets.settled(bill, near)
         await self.costs.pay()
+        await self.budgets.pay()
         return True
+
+    def _settle_later(self, agent: str, date: str, costs: Fields, bill: Bill, *, maybe_done: bool) -> None:
+        """What was carried out all the same must not be charged twice."""
+        if maybe_done:
+            self.budgets.settled(bill, ())
+            return
+        self.costs.owe(agent, date, costs)
+        self.budgets.memory.spend(bill)

@@ -20,6 +20,7 @@ from agent_discord.fetching import Fetcher
 from agent_discord.transcript import Transcripts
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_protocol.messages import HistoryEntry, Instruction, MentionNotice, Result
+from agent_protocol.money import Caps
 from tests.doubles import (
     GUILD,
     PNG,
@@ -59,6 +60,7 @@ class Model:
 
     def __init__(self, can_draw: bool) -> None:
         self.can_draw = can_draw
+        self.free = False
 
 
 class ScriptedCog(BaseAgentCog):
@@ -102,12 +104,13 @@ class Scene:
         cog: type[BaseAgentCog] = ScriptedCog,
         can_draw: bool = True,
         ledger: MemoryLedger | None = None,
+        caps: Caps | None = None,
     ) -> None:
         self.clock = Clock()
         self.ids = Snowflakes(self.clock)
         self.settings = load_settings({**SETTINGS, **(env or {})}, env_file=None, agents=table)
         self.bus, self.pictures = MemoryBus(), Pictures()
-        self.ledger = ledger or MemoryLedger(self.clock)
+        self.ledger = ledger or MemoryLedger(self.clock, caps=caps)
         self.ledger.bus = self.bus
         self.directory = Directory()
         self.transcripts = Transcripts(self.directory)

@@ -21,6 +21,7 @@ from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.limits import MemoryLimits, Verdict
 from agent_protocol.messages import WireMessage, read_result
+from agent_protocol.money import Bill, Caps, MemoryBudgets, Wish, hold_name, millionths
 from agent_protocol.turns import Claim
 
 GUILD = 7
@@ -335,14 +336,26 @@ class MemoryTurns(_Away):
 class LimitStore:
     """The real rules, in memory."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._rules = MemoryLimits(clock)
+    def __init__(self, clock: Callable[[], float], caps: Caps) -> None:
+        self.money = MemoryBudgets(caps, clock)
+        self._rules = MemoryLimits(clock, self.money)
 
     async def take(
-        self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str, use_cooldown: bool
+        self,
+        agent: str,
+        channel_id: int,
+        *,
+        cooldown: float,
+        daily_max: int,
+        date: str,
+        use_cooldown: bool,
+        wish: Wish | None = None,
     ) -> Verdict:
         cooldown = cooldown if use_cooldown else 0.0
-        return self._rules.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date)
+        return self._rules.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date, wish=wish)
+
+    async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
+        return self.money.more(hold_name(agent, turn_id), millionths(dollars))
 
     async def release_cooldown(self, agent: str, channel_id: int) -> None:
         self._rules.release_cooldown(agent, channel_id)
@@ -374,11 +387,23 @@ class MemoryPresence(_Away):
         return {agent: self.texts[agent] for agent in agents if agent in self.texts}
 
 
+class MemoryNotices:
+    """What the owner is to be told of budgets."""
+
+    def __init__(self) -> None:
+        self.waiting: list[str] = []
+
+    def notices(self) -> list[str]:
+        told, self.waiting = self.waiting, []
+        return told
+
+
 class MemoryLedger(_Away):
     """`bus` hears what is said with the end of a turn."""
 
-    def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None) -> None:
-        self.turns, self.limits = MemoryTurns(), LimitStore(clock)
+    def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None, caps: Caps | None = None) -> None:
+        self.turns, self.limits = MemoryTurns(), LimitStore(clock, caps or Caps())
+        self.budgets = MemoryNotices()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
         self.bus = bus or MemoryBus()
 
@@ -388,6 +413,10 @@ class MemoryLedger(_Away):
         if self.away or self.bus.away:
             return False
         self.turns.kept[agent, turn_id] = Claim("done", result_json)
+        name = hold_name(agent, turn_id)
+        if (hold := self.limits.money.holds.get(name)) is not None:
+            bill = Bill(name, hold.date, millionths(spent.get("total_cost", 0.0)), hold.scopes)
+            self.limits.money.spend(bill)
         if spent := {field: amount for field, amount in spent.items() if amount}:
             self.costs.days[agent, date].update(spent)
         if (message := read_result(say) if say else None) is not None:

@@ -7,12 +7,13 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from agent_config import AGENTS, Settings, load_settings
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.model_server import ModelRequest, ModelServer
-from agent_runtime import Runtime, Setup, running
+from agent_runtime import Runtime, Setup, provider_model, running
 
 SHOWN = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 QUICK = {
@@ -21,6 +22,7 @@ QUICK = {
     "COORDINATOR_SCHEDULE_MAX": "0",
     "COORDINATOR_REACTIVE_PROBABILITY": "0",
     "AGENT_COOLDOWN_SECONDS": "0",
+    "MENTIONS_PER_MINUTE": "0",
     "TIMEZONE": "UTC",
 }
 
@@ -60,6 +62,7 @@ class Flow:
             "settings": self.settings,
             "agents": tuple(self.settings.agents),
             "use_default_redis": False,
+            "make_model": partial(provider_model, free_at_home=False),  # the model server's answers have a price
             "picture_origins": (self.discord.api_base.split("/api")[0],),
             **more,
         }

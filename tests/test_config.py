@@ -129,6 +129,24 @@ def test_loading_does_not_look_at_the_process_by_itself(monkeypatch: pytest.Monk
     assert process_environment()["AGENT_MAX_DAILY"] == "1"
 
 
+@pytest.mark.parametrize(
+    ("given", "daily", "person"),
+    [
+        ({}, 5.0, 1.0),
+        ({"BUDGET_DAILY_USD": "20"}, 20.0, 4.0),
+        ({"BUDGET_DAILY_USD": "20", "BUDGET_USER_DAILY_USD": "20"}, 20.0, 20.0),
+        ({"BUDGET_AGENT_DAILY_USD": "3"}, None, None),
+        ({"BUDGET_USER_DAILY_USD": "0.5"}, None, 0.5),
+        ({"BUDGET_DAILY_USD": "0"}, 0.0, 0.0),
+    ],
+)
+def test_the_day_has_a_budget_until_one_is_set_and_a_person_a_fifth_of_it(
+    given: dict[str, str], daily: float | None, person: float | None
+) -> None:
+    settings = load(**given)
+    assert (settings.daily_budget, settings.user_budget) == (daily, person)
+
+
 # --- agents ---------------------------------------------------------------------------------------------------------
 
 
@@ -219,6 +237,8 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("CHANNEL_THEME_MAP", "1:sk-123.abc", "not known"),
         ("AGENT_MAX_DAILY", "1.5", "0 or more"),
         ("AGENT_COOLDOWN_SECONDS", "nan", "0 or more"),
+        ("BUDGET_DAILY_USD", "inf", "0 or more"),
+        ("BUDGET_USER_DAILY_USD", "-1", "0 or more"),
         ("CONTEXT_WINDOW_SIZE", "0", "1 or more"),
         ("MAX_QUEUE_DEPTH", "0", "1 or more"),
         ("SHOW_COST_EMBEDS", "maybe", "true or false"),

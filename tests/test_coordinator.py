@@ -42,6 +42,7 @@ from tests.coordinator_doubles import (
     Time,
     config,
     room,
+    skipper,
     talker,
     until,
 )
@@ -63,6 +64,40 @@ class Stage:
 
     async def converse(self, starter: str | None = "claude", channel: int = CHANNEL) -> ConversationReport:
         return await self.engine.converse(channel, "debate", starter=starter)
+
+
+class MoneyTests(unittest.IsolatedAsyncioTestCase):
+    async def test_a_closing_turn_ends_the_conversation(self) -> None:
+        bus = room(*AGENTS)
+        stage = Stage(bus, max_rounds=9)
+        spoken: list[str] = []
+        for agent in AGENTS:
+            bus.voices[agent] = lambda instruction, agent=agent: (
+                spoken.append(agent)
+                or talker(  # type: ignore[misc]
+                    agent, reason="budget" if len(spoken) == 6 else None
+                )(instruction)
+            )
+        report = await stage.converse()
+        self.assertEqual((report.ended_because, report.messages), ("budget", 6))
+
+    async def test_where_there_is_no_money_to_begin_with_nobody_else_is_asked(self) -> None:
+        bus = room(*AGENTS)
+        bus.voices["claude"] = skipper("claude", "budget")
+        report = await Stage(bus).converse("claude")
+        self.assertEqual((report.ended_because, bus.speakers()), ("budget", ["claude"]))
+
+    async def test_an_agent_without_money_of_its_own_is_one_that_skips(self) -> None:
+        bus = room(*AGENTS)
+        bus.voices["grok"] = skipper("grok", "agent_budget")
+        report = await Stage(bus, max_rounds=1).converse("claude")
+        self.assertEqual((report.ended_because, report.messages, report.skips), ("round_limit", 3, 1))
+
+    async def test_one_whose_provider_refuses_it_is_passed_over_like_one_that_is_absent(self) -> None:
+        bus = room("chatgpt", "gemini")
+        bus.voices["claude"], bus.voices["grok"] = skipper("claude", "benched"), skipper("grok", "benched")
+        report = await Stage(bus, max_rounds=2).converse("claude")
+        self.assertEqual((report.rounds, report.messages, report.skips, report.absences), (2, 4, 0, 4))
 
 
 class OpeningTests(unittest.IsolatedAsyncioTestCase):

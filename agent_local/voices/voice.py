@@ -55,6 +55,7 @@ class ScriptedVoice:
     ) -> None:
         self._agent, self._rng, self._delay = agent, rng, delay
         self.can_draw = can_draw
+        self.free = True
         self._composer = Composer(agent, rng)
 
     @property

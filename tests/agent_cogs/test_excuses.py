@@ -34,11 +34,24 @@ async def test_a_line_goes_to_the_one_who_asked_under_a_nonce_of_its_own(reason)
     assert outlet.reactions == []
 
 
-@pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "deadline"])
+@pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "deadline", "too_often"])
 async def test_a_limit_is_a_sign_at_the_message(reason):
     outlet = Outlet()
     await excuse(outlet, EVENT, reason)
     assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
+
+
+@pytest.mark.parametrize("reason", ["budget", "agent_budget", "person_budget"])
+async def test_no_money_is_a_sleeping_sign(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
+
+
+async def test_who_was_told_already_sees_a_sign():
+    outlet = Outlet()
+    await excuse(outlet, EVENT, "benched", quiet=True)
+    assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
 
 
 @pytest.mark.parametrize("reason", ["not_permitted", "unknown_channel", "discord_failed", "not_ours"])

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_cogs.triggers import Call, Scope, called
+from agent_cogs.triggers import Call, Ignored, Scope, called
 from agent_discord.heard import Heard
 
 ME, OTHER, PERSON, MY_ROLE, BOTS_ROLE = 10, 11, 20, 30, 31
@@ -55,3 +55,17 @@ def test_the_program_speaks_in_its_channels_their_threads_and_its_guilds_only(ch
 
 def test_without_named_guilds_any_guild_counts():
     assert Scope({100: "debate"}).theme(100, None, 77) == "debate"
+
+
+@pytest.mark.parametrize(
+    ("ignored", "calls"),
+    [
+        (Ignored(), True),
+        (Ignored(users=frozenset({PERSON})), False),
+        (Ignored(users=frozenset({OTHER})), True),
+        (Ignored(roles=frozenset({77})), False),
+        (Ignored(roles=frozenset({78})), True),
+    ],
+)
+def test_who_is_ignored_or_has_an_ignored_role_calls_nobody(ignored, calls):
+    assert (heard(author_roles=frozenset({76, 77})) not in ignored) is calls

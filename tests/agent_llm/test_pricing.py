@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from agent_llm.pricing import price
+from agent_llm.pricing import Rates, at_home, price
 from agent_llm.profiles import DEFAULTS
+from agent_llm.registry import build_model
 from agent_llm.types import Usage
 
 MILLION = 1_000_000
@@ -75,3 +77,37 @@ def test_pictures_cost_by_tokens_where_they_are_counted_and_each_where_not() -> 
 def test_odd_counts_do_not_break_a_price() -> None:
     usage = Usage(input_tokens=10, cached_tokens=500, cache_write_tokens=500, output_tokens=1)
     assert price("openai", "gpt-6-luna", usage).cost_usd > 0
+
+
+@pytest.mark.parametrize(
+    ("base_url", "free"),
+    [
+        (None, False),
+        ("https://api.openai.com/v1", False),
+        ("https://8.8.8.8/v1", False),
+        ("https://localhost.example.com/v1", False),
+        ("https://127.0.0.1.example.com/v1", False),
+        ("https://127.0.0.1@example.com/v1", False),
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://localhost:11434", True),
+        ("http://[::1]:8000", True),
+        ("http://192.168.1.5/v1", True),
+        ("http://10.0.0.2", True),
+        ("http://gpu.local:8000", True),
+    ],
+)
+def test_an_address_on_an_own_machine_or_network_is_free(base_url: str | None, free: bool) -> None:
+    assert at_home(base_url) is free
+
+
+def test_an_owners_prices_stand_in_for_the_tables() -> None:
+    usage = Usage(input_tokens=2_000_000, output_tokens=1_000_000)
+    assert price("compatible", "anything", usage, rates=Rates(0.5, 2.0)).cost_usd == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("terms", "usd"), [({"free": True}, 0.0), ({"price_in": 0.5, "price_out": 2.0}, 0.0045)])
+async def test_a_model_prices_its_calls_by_the_terms_it_was_built_with(terms: dict[str, Any], usd: float) -> None:
+    model = build_model("openai", api_key="k", model="mine", base_url="http://127.0.0.1:9/v1", **terms)
+    assert model._priced(Usage(input_tokens=1000, output_tokens=2000), "mine").cost_usd == pytest.approx(usd)
+    assert model.free is bool(terms.get("free"))
+    await model.aclose()

@@ -1,0 +1,184 @@
+"""The rules of budgets, and the same rules kept in one process's memory: plain values, no Redis.
+
+Money is counted for scopes: `all`, `agent:{name}`, `channel:{id}`, `person:{id}`, each kind with a cap of its own, in
+whole millionths of a US dollar. What costs nothing is never refused. Scheduled work stops before people do: the last
+CLOSING_SHARE of the day's and the channel's money is for mentions and for one closing turn of each conversation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Kind = Literal["mention", "opening", "joining", "round"]
+Verdict = Literal["ok", "closing", "budget", "agent_budget", "person_budget", "too_often"]
+
+MICRO = 1_000_000  # of a US dollar
+MINUTE = 60.0
+CLOSING_SHARE = 0.05
+REFUSED: Mapping[str, Verdict] = {
+    "all": "budget",
+    "channel": "budget",
+    "agent": "agent_budget",
+    "person": "person_budget",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """US dollars a day, None for no cap; `mentions`: of one person in a minute, 0 for any number."""
+
+    all: float | None = None
+    agent: float | None = None
+    channel: float | None = None
+    person: float | None = None
+    mentions: int = 0
+
+    def of(self, scope: str) -> int | None:
+        """The cap of a scope, in millionths."""
+        dollars: float | None = getattr(self, kind_of(scope))
+        return None if dollars is None else round(dollars * MICRO)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a turn asks for: `estimate` in US dollars, put aside until it is settled, at the latest `until` (unix
+    seconds). `person_id` and `message_id` are of the person who called."""
+
+    turn_id: str
+    estimate: float
+    until: float
+    kind: Kind
+    person_id: int | None = None
+    message_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A sum put aside, in millionths."""
+
+    date: str
+    until: float
+    amount: int
+    scopes: tuple[str, ...]
+    in_redis: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """The real cost of a turn, in millionths, and whom it is counted for."""
+
+    name: str
+    date: str
+    amount: int
+    scopes: tuple[str, ...]
+
+
+def kind_of(scope: str) -> str:
+    return scope.partition(":")[0]
+
+
+def hold_name(agent: str, turn_id: str) -> str:
+    return f"{agent}:{turn_id}"
+
+
+def scopes_of(agent: str, channel_id: int, person_id: int | None) -> tuple[str, ...]:
+    person = () if person_id is None else (f"person:{person_id}",)
+    return ("all", f"agent:{agent}", f"channel:{channel_id}", *person)
+
+
+def millionths(dollars: float) -> int:
+    """Rounded up: a sum that is not zero never counts as nothing."""
+    return math.ceil(dollars * MICRO - 1e-6)
+
+
+class MemoryBudgets:
+    """The same rules in one process. `share`: the part of what is left in Redis that may be spent here. `clock` gives
+    unix seconds."""
+
+    def __init__(self, caps: Caps, clock: Callable[[], float], *, share: float = 1.0) -> None:
+        self.caps = caps
+        self.owed: dict[tuple[str, str], int] = {}  # (date, scope) → spent here, not in Redis
+        self.holds: dict[str, Hold] = {}
+        self._clock, self._share = clock, share
+        self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
+        self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
+
+    def take(self, agent: str, channel_id: int, wish: Wish, date: str) -> Verdict:
+        if self._calls_too_often(wish):
+            return "too_often"
+        amount, scopes = millionths(wish.estimate), scopes_of(agent, channel_id, wish.person_id)
+        name = hold_name(agent, wish.turn_id)
+        verdict = self._judge(name, Hold(date, wish.until, amount, scopes), wish.kind)
+        if verdict in ("ok", "closing"):
+            self.note_taken(name, Hold(date, wish.until, amount, scopes), wish)
+        return verdict
+
+    def note_taken(self, name: str, hold: Hold, wish: Wish, seen: Sequence[int] = ()) -> None:
+        """Mirror what was put aside; `seen`: the totals that Redis told of its scopes."""
+        now = self._clock()
+        if name not in self.holds:
+            self.holds = {other: kept for other, kept in self.holds.items() if kept.until > now}
+        self.holds[name] = hold
+        for scope, total in zip(hold.scopes, seen, strict=False):
+            if (hold.date, scope) not in self._seen:
+                self._seen = {key: value for key, value in self._seen.items() if key[0] >= hold.date}
+            self._seen[hold.date, scope] = total
+        if wish.person_id is not None and wish.message_id is not None:
+            self._recent(wish.person_id).setdefault(wish.message_id, now)
+
+    def more(self, name: str, amount: int) -> bool:
+        """Put `amount` aside instead of what the hold has; False where that is too much."""
+        hold = self.holds.get(name)
+        if hold is None:
+            return True
+        wider = replace(hold, amount=amount, in_redis=False)
+        if self._judge(name, wider, "mention") != "ok":
+            return False
+        self.holds[name] = wider
+        return True
+
+    def spend(self, bill: Bill) -> None:
+        self.holds.pop(bill.name, None)
+        for scope in bill.scopes if bill.amount else ():
+            self.owed[bill.date, scope] = self.owed.get((bill.date, scope), 0) + bill.amount
+
+    def _judge(self, name: str, hold: Hold, kind: Kind) -> Verdict:
+        if hold.amount == 0:
+            return "ok"
+        verdict: Verdict = "ok"
+        for scope in hold.scopes:
+            cap = self.caps.of(scope)
+            if cap is None:
+                continue
+            room = (cap - self._seen.get((hold.date, scope), 0)) * self._share - self._here(name, hold.date, scope)
+            left, what = room - hold.amount, kind_of(scope)
+            if left < 0:
+                return REFUSED[what]
+            if left < max(hold.amount, cap * CLOSING_SHARE) and kind != "mention" and what in ("all", "channel"):
+                if kind != "round":
+                    return REFUSED[what]
+                verdict = "closing"
+        return verdict
+
+    def _here(self, name: str, date: str, scope: str) -> int:
+        """What is spent or put aside here, by other turns, and Redis does not know."""
+        now = self._clock()
+        others = (hold for other, hold in self.holds.items() if other != name and not hold.in_redis)
+        held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
+        return held + self.owed.get((date, scope), 0)
+
+    def _calls_too_often(self, wish: Wish) -> bool:
+        if not self.caps.mentions or wish.person_id is None:
+            return False
+        recent = self._recent(wish.person_id)
+        return wish.message_id not in recent and len(recent) >= self.caps.mentions
+
+    def _recent(self, person_id: int) -> dict[int, float]:
+        """The person's mentions of the last minute; who had none is forgotten."""
+        after = self._clock() - MINUTE
+        young = {p: {m: at for m, at in found.items() if at > after} for p, found in self._mentions.items()}
+        self._mentions = {p: found for p, found in young.items() if found or p == person_id}
+        return self._mentions.setdefault(person_id, {})

@@ -1,0 +1,53 @@
+import pytest
+
+from agent_check.findings import Findings, Level
+from agent_check.forecast import check_costs, expected_rounds, forecast, turn_cost
+from agent_cogs.money import Tariff
+from agent_config import load_settings
+from agent_themes import theme_named
+
+LUNA = Tariff("openai", "gpt-6-luna", "gpt-image-2.6-flare")
+HAIKU = Tariff("anthropic", "claude-haiku-5-5", None)
+CASUAL, DEBATE, MEMES = (theme_named(name) for name in ("casual", "debate", "memes"))
+ALIVE = {"BOT_TOKEN_CHATGPT": "t", "OPENAI_API_KEY": "k", "CHANNEL_THEME_MAP": "1:casual"}
+
+
+def found(**environ):
+    findings = Findings()
+    check_costs(load_settings({**ALIVE, **environ}, None), findings)
+    (finding,) = findings
+    return finding
+
+
+def test_a_conversation_has_about_four_rounds_and_never_more_than_the_limit():
+    assert 3.5 < expected_rounds(30) < 5
+    assert expected_rounds(1) == 1
+    assert expected_rounds(2) == pytest.approx(1.85)
+
+
+def test_searches_and_pictures_make_a_turn_dearer_where_they_belong():
+    assert turn_cost(LUNA, CASUAL) == pytest.approx(0.00055)
+    assert turn_cost(LUNA, DEBATE) == pytest.approx(0.00055 + 0.005)
+    assert turn_cost(LUNA, MEMES) == pytest.approx(0.00055 + 0.06)
+    assert turn_cost(HAIKU, MEMES) == turn_cost(HAIKU, CASUAL)
+
+
+def test_a_day_costs_its_conversations_over_all_channels():
+    both = forecast([LUNA, HAIKU], [CASUAL, MEMES], 4, 1)
+    assert both == pytest.approx(4 * (2 * 0.00055 + 0.06 / 2), rel=0.01)
+    assert forecast([LUNA], [CASUAL], 0, 30) == 0
+    assert forecast([LUNA], [], 4, 30) == 0
+
+
+def test_the_check_tells_the_forecast_beside_the_budget():
+    assert found().level is Level.OK
+    assert found().text == "about $0.01 a day for 4.5 conversations, without mentions; the budget is $5.00"
+    assert found(BUDGET_USER_DAILY_USD="1").text.endswith("no budget for all bots")
+
+
+def test_a_schedule_beyond_the_budget_is_a_warning():
+    assert found(BUDGET_DAILY_USD="0.001").level is Level.WARNING
+
+
+def test_a_model_on_an_own_machine_costs_nothing():
+    assert found(OPENAI_BASE_URL="http://127.0.0.1:1/v1").text.startswith("about $0.00")
