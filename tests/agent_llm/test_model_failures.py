@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import math
+import socket
 
 import pytest
 from model_doubles import KEY, SECRET, Waits, talking
@@ -122,13 +123,12 @@ async def test_a_cut_connection_is_a_failed_connection(provider: str) -> None:
 
 
 async def test_nobody_listening_is_a_failed_connection(provider: str) -> None:
-    waits = Waits()
-    async with talking(provider, "ok", waits=waits) as (_model, server):
-        address = server.base_url(provider)
-    model = build_model(provider, api_key=KEY, base_url=address)
-    with pytest.raises(ConnectionFailed):
-        await model.complete(Prompt(text="x", timeout=0.4))
-    await model.aclose()
+    with socket.socket() as taken:  # bound and not listening: refused, and nobody else can listen there meanwhile
+        taken.bind(("127.0.0.1", 0))
+        model = build_model(provider, api_key=KEY, base_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(ConnectionFailed):
+            await model.complete(Prompt(text="x", timeout=0.4))
+        await model.aclose()
 
 
 async def test_cancelling_passes_through(provider: str) -> None:
