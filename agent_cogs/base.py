@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import discord
@@ -66,7 +67,7 @@ class BaseAgentCog(discord.Cog):
         self.bot, self.settings, self.house, self.model = bot, settings, house, model
         self.name = settings.spec.name
         self.ready = asyncio.Event()
-        self.gate = Gate()
+        self.gate = Gate(shared=house.way_out)
         self.agent = self._agent()
         self._may_act = may_act
         self._listener = Listener(bot, house.transcripts)
@@ -94,7 +95,7 @@ class BaseAgentCog(discord.Cog):
         return Agent(
             identity=Identity(self.name, settings.spec.display_name, personality, others),
             names=house.names,
-            think=self._call_ai,
+            think=self._think,
             draw=self._generate_image,
             can_draw=self.model.can_draw,
             limits=Limits(
@@ -109,6 +110,11 @@ class BaseAgentCog(discord.Cog):
             clock=house.clock,
             rng=house.rng,
         )
+
+    async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        """The model's answer, redacted where it arrives: it is kept in Redis as well as posted."""
+        reply = await self._call_ai(prompt, history)
+        return replace(reply, text=self.gate.clean(reply.text))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -132,6 +138,12 @@ class BaseAgentCog(discord.Cog):
     @discord.Cog.listener()
     async def on_guild_join(self, guild: discord.Guild) -> None:
         self._guild_came.set()
+
+    async def drain(self) -> None:
+        """Takes nothing more in, drops what waits, and returns when what runs has ended."""
+        self._closing = True
+        self.house.bus.unsubscribe(keys.instructions(self.name))
+        await self._inbox.finish()
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
@@ -251,7 +263,7 @@ class BaseAgentCog(discord.Cog):
 
     async def on_instruction(self, raw: str) -> None:
         """Every readable instruction gets exactly one result; one that comes again gets the same."""
-        if not self._may_act():
+        if self._closing or not self._may_act():
             return
         read = read_instruction(raw)
         if read is None:
