@@ -5,16 +5,19 @@
 
 A restart mends no Discord and no Redis that are away, so only the first question is one for a restart.
 
-    python -m agent_health [ready]
+    python -m agent_health [live|ready] [--wait SECONDS]
 
-asks the process of the same settings: 0 for yes, 1 for no; 0 also where HEALTH_PORT is not set.
+asks the process of the same settings, again and again while `--wait` lasts: 0 for yes, 1 for no; 0 also where
+HEALTH_PORT is not set.
 """
 
 from __future__ import annotations
 
+import argparse
 import http.client
 import logging
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from agent_config import SettingsError, load_settings, process_environment
 HOST = "127.0.0.1"
 PATHS = {"live": "/healthz", "ready": "/readyz"}
 ASK_SECONDS = 3.0
+ASK_AGAIN_SECONDS = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -91,10 +95,10 @@ def ask(port: int, question: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    question = arguments[0] if arguments else "live"
-    if question not in PATHS or len(arguments) > 1:
-        print(f"Use: python -m agent_health [{'|'.join(PATHS)}]", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(prog="agent_health", description="Asks the running program how it is.")
+    parser.add_argument("question", nargs="?", choices=tuple(PATHS), default="live")
+    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="ask again until it says yes")
+    options = parser.parse_args(arguments)
     try:
         settings = load_settings(process_environment())
     except SettingsError as error:
@@ -102,8 +106,10 @@ def main(arguments: list[str]) -> int:
         return 2
     if not settings.health_port:
         return 0
-    status = ask(settings.health_port, question)
-    print(f"{PATHS[question]}: {status or 'no answer'}")
+    give_up = time.monotonic() + options.wait
+    while (status := ask(settings.health_port, options.question)) != 200 and time.monotonic() < give_up:
+        time.sleep(ASK_AGAIN_SECONDS)
+    print(f"{PATHS[options.question]}: {status or 'no answer'}")
     return 0 if status == 200 else 1
 
 

@@ -287,6 +287,8 @@ class Runtime:
         What waits is dropped: an instruction is repeated by whoever waits for it, to the next process.
         """
         self.stop.set()
+        for bot in self.bots.values():  # at once: the coordinator's end may take a moment
+            bot.cog.stop_listening()
         await self._end_coordinator()
         turns = {name: bot.cog.drain() for name, bot in self.bots.items()}
         await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)

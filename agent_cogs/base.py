@@ -139,16 +139,19 @@ class BaseAgentCog(discord.Cog):
     async def on_guild_join(self, guild: discord.Guild) -> None:
         self._guild_came.set()
 
-    async def drain(self) -> None:
-        """Takes nothing more in, drops what waits, and returns when what runs has ended."""
+    def stop_listening(self) -> None:
+        """Takes nothing more in and drops what waits; what runs goes on."""
         self._closing = True
         self.house.bus.unsubscribe(keys.instructions(self.name))
-        await self._inbox.finish()
+        self._inbox.close()
+
+    async def drain(self) -> None:
+        """Returns when the turns that ran have ended."""
+        await self._inbox.drain()
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
-        self._closing = True
-        self.house.bus.unsubscribe(keys.instructions(self.name))
+        self.stop_listening()
         await self._inbox.aclose()
         await self._busy.aclose()
 

@@ -59,12 +59,12 @@ class Inbox(Generic[E]):
         while self._workers:
             await asyncio.wait(self._workers.values())
 
-    async def finish(self) -> None:
-        """Takes nothing more in, drops what waits, and returns when the running turns have ended."""
+    def close(self) -> None:
+        """Takes nothing more in and drops what waits; running turns go on."""
+        self._closed = True
         for lane in self._lanes.values():
             self._waiting -= len(lane)
             lane.clear()
-        await self.drain()
 
     async def aclose(self) -> None:
         """Takes nothing more in; cancels what runs, drops what waits."""

@@ -1,9 +1,13 @@
 import json
+import re
 import socket
+from pathlib import Path
 
 import aiohttp
 import pytest
 
+import agent_health
+from agent_config import Settings
 from agent_health import Health, main, serving_health
 
 
@@ -50,7 +54,29 @@ def test_the_question_of_a_service_manager_is_answered_by_an_exit_code(monkeypat
     assert main([]) == 0  # HEALTH_PORT is not set: nothing to ask
     monkeypatch.setenv("HEALTH_PORT", str(port))
     assert main([]) == main(["ready"]) == 1
-    assert main(["well?"]) == 2
+    with pytest.raises(SystemExit):
+        main(["well?"])
     monkeypatch.setenv("HEALTH_PORT", "none")
     assert main([]) == 2
     assert "HEALTH_PORT" in capsys.readouterr().err
+
+
+def test_a_start_is_waited_for_as_long_as_is_asked(monkeypatch, tmp_path, port):
+    answers, waits = [0, 503, 200], []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEALTH_PORT", str(port))
+    monkeypatch.setattr(agent_health, "ask", lambda port, question: answers.pop(0))
+    monkeypatch.setattr(agent_health.time, "sleep", waits.append)
+    assert main(["live", "--wait", "30"]) == 0
+    assert (answers, len(waits)) == ([], 2)
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "compose.yaml", "deploy/agentic-discord.service"])
+def test_the_files_that_run_it_as_a_service_set_a_port_and_leave_running_turns_their_time(file):
+    text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
+    assert re.search(r"HEALTH_PORT[=:] ?\"?\d+", text)
+    asked = re.search(r"agent_health[\" ,]*(?:live|ready)?( --wait \d+)?", text)
+    assert asked or file == "compose.yaml"  # it uses the image's
+    stop = re.search(r"(?:stop_grace_period: |TimeoutStopSec=)(\d+)", text)
+    grace = Settings.model_fields["shutdown_grace_seconds"].default
+    assert file == "Dockerfile" or int(stop[1]) >= grace + 15

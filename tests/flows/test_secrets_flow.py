@@ -2,17 +2,14 @@
 
 import asyncio
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import redis.asyncio
-from flow import QUICK, SHOWN, decision, flow
+from flow import SHOWN, decision, flow
+from program import environment, program
 from redis_server import RedisServer, until
 
 from agent_config import AGENTS
@@ -22,13 +19,6 @@ from agent_protocol import keys
 from agent_protocol.messages import Instruction
 
 PROJECT = Path(__file__).parents[2]
-# run_all.py as it is; only Discord's address is another one
-LAUNCH = """
-import sys, discord.http
-discord.http.Route.API_BASE_URL = sys.argv[1]
-import agent_commands
-sys.exit(agent_commands.main(sys.argv[2:]))
-"""
 CANARY = "c4nary-"  # no secret below is without it, nothing else has it
 
 
@@ -72,34 +62,6 @@ class Redis:
         }
         keys = [key async for key in self.client.scan_iter()]
         return [f"{key} {await read[await self.client.type(key)](key)}" for key in keys]
-
-
-@asynccontextmanager
-async def program(folder, f, *arguments, **environment):
-    """run_all.py in a process of its own; ended as a service manager does it."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", LAUNCH, f.discord.api_base, *arguments,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **QUICK, **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    process.log = asyncio.create_task(process.stdout.read())
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 30)
-
-
-def environment(f, redis_url, secrets, **more):
-    return {
-        **secrets,
-        **{spec.base_url_setting: f.models.base_url(spec.provider) for spec in AGENTS.values()},
-        "CHANNEL_THEME_MAP": f"{f.channel('casual')}:casual,{f.channel('debate')}:debate",
-        "REDIS_URL": redis_url,
-        **more,
-    }
 
 
 def leaking(secrets, request):
