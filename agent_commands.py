@@ -110,6 +110,9 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
     except RedisAway as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
         print(f"It cannot start: Redis does not answer at {place} ({error})", file=sys.stderr)
+    except Exception:
+        # The outermost edge: Python's own last words would not be redacted.
+        log.exception("a fault of the program ended it")
     return 1
 
 

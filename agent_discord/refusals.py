@@ -44,12 +44,16 @@ class RefusedRequests:
             self._times.append(self._clock())
             self.state()
 
-    def state(self) -> State:
-        """How it stands now; a change is told in one line of the log."""
+    def recent(self) -> int:
+        """Those of the last ten minutes; no more than `close_at` are counted."""
         oldest = self._clock() - WINDOW
         while self._times and self._times[0] <= oldest:
             self._times.popleft()
-        refused = len(self._times)
+        return len(self._times)
+
+    def state(self) -> State:
+        """How it stands now; a change is told in one line of the log."""
+        refused = self.recent()
         state: State = "closed" if refused >= self._close_at else "narrow" if refused >= self._narrow_at else "open"
         if state != self._told:
             self._told = state

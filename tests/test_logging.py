@@ -4,6 +4,8 @@ import logging
 
 import pytest
 
+from agent_commands import _ended
+from agent_config import load_settings
 from agent_discord.redaction import REDACTED, Redactor
 from agent_logging import QUIET, set_up_logging
 from tests.agent_scene import Scene
@@ -75,6 +77,13 @@ async def test_a_turn_is_one_line_with_its_ids_and_without_anybodys_words(log, s
         turn = json.loads(lines[0])
         assert (turn["agent"], turn["trigger"], turn["channel"], turn["reason"]) == ("claude", "mention", 100, None)
         assert {"turn", "message", "model", "cost", "seconds"} <= turn.keys()
+
+
+def test_a_fault_that_ends_the_program_is_its_last_word_in_the_log_and_redacted(log):
+    out = log(redact=REDACT)
+    assert _ended(load_settings({}, None), fail) == 1
+    assert "a fault of the program ended it" in out.getvalue()
+    assert f"ValueError: {REDACTED}" in out.getvalue()
 
 
 async def test_an_answer_without_a_decision_is_logged_without_its_words(log):
