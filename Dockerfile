@@ -19,4 +19,7 @@ RUN python -m compileall -q . \
 
 USER agents
 VOLUME ["/app/data"]
+# An answer on the port of the container's own loopback means that it lives; /readyz says whether it can work.
+ENV HEALTH_PORT=8080
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "agent_health"]
 CMD ["python", "run_all.py"]

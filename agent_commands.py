@@ -22,6 +22,7 @@ from agent_config import (
     missing_tokens_message,
     process_environment,
 )
+from agent_discord.redaction import Redactor
 from agent_logging import set_up_logging
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
             return run_local(settings, once=options.once, scripted=options.scripted)
 
         return _ended(settings, run)
-    set_up_logging(settings.log_level)
+    _set_up_logging(settings)
     if not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
         return 2
@@ -57,7 +58,7 @@ def main_one_bot() -> int:
     settings = _settings()
     if settings is None:
         return 2
-    set_up_logging(settings.log_level)
+    _set_up_logging(settings)
     if settings.agent_name is None:
         names = ", ".join(settings.agents)
         print(f"AGENT_NAME is not set. Use: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr)
@@ -109,6 +110,9 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
     except RedisAway as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
         print(f"It cannot start: Redis does not answer at {place} ({error})", file=sys.stderr)
+    except Exception:
+        # The outermost edge: Python's own last words would not be redacted.
+        log.exception("a fault of the program ended it")
     return 1
 
 
@@ -133,6 +137,11 @@ def _settings(*, local: bool = False) -> Settings | None:
     for warning in settings.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     return settings
+
+
+def _set_up_logging(settings: Settings) -> None:
+    redact = Redactor(settings.secrets()).secrets
+    set_up_logging(settings.log_level, style=settings.log_format, redact=redact)
 
 
 def _names(text: str) -> tuple[str, ...]:

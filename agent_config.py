@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv.parser import parse_stream
@@ -251,6 +251,7 @@ _Some = Annotated[int, Field(ge=1, le=1_000_000)]
 _PerDay = Annotated[int, Field(ge=0, le=1_000)]
 _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 _Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+_Port = Annotated[int, Field(ge=0, le=65_535)]
 _Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 _LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -335,6 +336,11 @@ class Settings(_Keys):
     log_level: Annotated[_LogLevel, BeforeValidator(lambda text: str(text).upper())] = _setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
+    log_format: Annotated[Literal["plain", "json"], BeforeValidator(lambda text: str(text).lower())] = _setting(
+        "LOG_FORMAT", "plain or json", "plain"
+    )
+    health_port: _Port = _setting("HEALTH_PORT", "a port from 1 to 65535, or 0 for none", 0)
+    shutdown_grace_seconds: _Seconds = _setting("SHUTDOWN_GRACE_SECONDS", _SECONDS, 20.0)
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
@@ -363,6 +369,17 @@ class Settings(_Keys):
     def personality_of(self, agent: str) -> str:
         """AGENT_PERSONALITY where it is set, the table's own otherwise."""
         return self.agent_personality or self.agents[agent].spec.personality
+
+    def secrets(self) -> frozenset[str]:
+        """Every secret text of the settings: tokens, keys, and the passwords that addresses carry, as they are sent."""
+        agents = self.agents.values()
+        values = [*(getattr(self, name) for name in type(self).model_fields), *(a.token for a in agents)]
+        values += [agent.api_key for agent in agents]
+        found = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
+        for address in filter(None, (self.redis_url, *(agent.base_url for agent in agents))):
+            if password := urlsplit(address).password:
+                found |= {password, unquote(password)}
+        return frozenset(found)
 
     def with_(self, **changes: Any) -> Self:
         """A copy with these attributes replaced; values are taken as they are. TypeError for an unknown attribute."""

@@ -1,19 +1,71 @@
-"""How the log looks, and whose words are in it."""
+"""How the log looks, whose words are in it, and which are in it never.
+
+Plain lines are for people; with LOG_FORMAT=json each line is one object: `time` (ISO 8601, UTC), `level`, `logger`,
+`message`, what the record brings as `fields` (a turn its ids, reason and cost), and `exception` where there is one.
+Redaction is the formatter's work and not a filter's, since a traceback becomes text only here. What people write and
+models answer stands in no record above DEBUG.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai")  # their INFO is not ours
 
+Redact = Callable[[str], str]
 
-def set_up_logging(level: str, handlers: Sequence[logging.Handler] = ()) -> None:
-    """One line an event, to the handlers given, else to standard error. Replaces an earlier set-up."""
+
+class PlainFormatter(logging.Formatter):
+    """One line, and the traceback where there is one."""
+
+    def __init__(self, redact: Redact = str) -> None:
+        super().__init__(FORMAT)
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redact(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object on one line."""
+
+    def __init__(self, redact: Redact = str) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": self._redact(record.getMessage()),
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, dict):
+            clean = {key: self._redact(value) if isinstance(value, str) else value for key, value in fields.items()}
+            line |= {key: value for key, value in clean.items() if key not in line}
+        if record.exc_info:
+            line["exception"] = self._redact(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+FORMATTERS: dict[str, Callable[[Redact], logging.Formatter]] = {"plain": PlainFormatter, "json": JsonFormatter}
+
+
+def set_up_logging(
+    level: str, handlers: Sequence[logging.Handler] = (), *, style: str = "plain", redact: Redact = str
+) -> None:
+    """One line an event, to the handlers given, else to standard error. Replaces an earlier set-up.
+
+    `style` is one of FORMATTERS; `redact` takes the secrets out of a text.
+    """
     handlers = handlers or (logging.StreamHandler(),)
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(FORMAT))
+        handler.setFormatter(FORMATTERS[style](redact))
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))

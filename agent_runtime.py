@@ -14,13 +14,14 @@ import logging
 import os
 import random
 import secrets
-import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -36,8 +37,12 @@ from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
+from agent_discord.gate import WayOut
+from agent_discord.redaction import Redactor
+from agent_discord.refusals import count_refusals
 from agent_discord.standing import show_rests
 from agent_discord.transcript import Transcripts
+from agent_health import Health, serving_health
 from agent_llm import pricing
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
@@ -50,6 +55,7 @@ from agent_protocol.embedded import locate_redis
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
+from agent_shutdown import Stopping, last_turns
 
 GUILD_READY_SECONDS = (
     0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
@@ -125,6 +131,7 @@ class BotProcess:
         )
         self.cog = cog_class(agent.spec.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
+        count_refusals(self.client, house.way_out.refused)
         self.failure: str | None = None
         self._house = house
 
@@ -187,7 +194,8 @@ class Runtime:
         self.setup, self.house = setup, house
         self.bots: dict[str, BotProcess] = {}
         self.coordinator: Coordinator | None = None
-        self.stop = asyncio.Event()
+        self.stopping = Stopping()
+        self.stop = self.stopping.stop
         self.failed = False
         self._bots_started = False
         self._link = link
@@ -279,12 +287,27 @@ class Runtime:
         )
         self.start(self.coordinator.run(), "coordinator")
 
-    async def aclose(self) -> None:
-        """Coordinator first, then the bots, side by side."""
+    async def drain(self) -> None:
+        """Begins no turn any more and gives the running ones SHUTDOWN_GRACE_SECONDS.
+
+        What waits is dropped: an instruction is repeated by whoever waits for it, to the next process.
+        """
         self.stop.set()
+        for bot in self.bots.values():  # at once: the coordinator's end may take a moment
+            bot.cog.stop_listening()
+        await self._end_coordinator()
+        turns = {name: bot.cog.drain() for name, bot in self.bots.items()}
+        await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
+
+    async def _end_coordinator(self) -> None:
         coordinator = self._tasks.pop("coordinator", None)
         if coordinator is not None:
             await cancel([coordinator])
+
+    async def aclose(self) -> None:
+        """Coordinator first, then the bots, side by side."""
+        self.stop.set()
+        await self._end_coordinator()
         goodbyes = [bot.aclose(self._tasks.pop(name)) for name, bot in self.bots.items()]
         for outcome in await asyncio.gather(*goodbyes, return_exceptions=True):
             if isinstance(outcome, Exception):
@@ -348,6 +371,7 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
+        way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
     )
 
 
@@ -361,6 +385,12 @@ def _caps(settings: Settings) -> Caps:
     )
 
 
+def own_folders(settings: Settings) -> tuple[Path, ...]:
+    """Where the program lives on this machine: its code, its data, its virtual environment."""
+    environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
+    return (Path(__file__).parent, settings.data_dir, *environment)
+
+
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
     """The agents to run here: those with a token and a key among the chosen ones; the others are named in the log."""
     chosen = [agent for name, agent in settings.agents.items() if (not only or name in only) and name not in without]
@@ -372,19 +402,24 @@ def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str
 
 def stop_on_signals(runtime: Runtime) -> None:
     """Ctrl-C, SIGTERM and a terminal that is closed end the process in order."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, runtime.stop.set)
+    runtime.stopping.on_signals()
 
 
 async def serve(setup: Setup) -> int:
     """Runs until a signal or a failure; the process's exit code."""
     async with running(setup) as runtime:
         stop_on_signals(runtime)
-        runtime.start(settle_down(runtime), "warm-up", essential=False)
-        await runtime.stop.wait()
-        log.info("stopping")
+        async with serving_health(setup.settings.health_port, lambda: health_of(runtime)):
+            runtime.start(settle_down(runtime), "warm-up", essential=False)
+            await runtime.stop.wait()
+            log.info("stopping")
+            await runtime.drain()
         return 1 if runtime.failed else 0
+
+
+def health_of(runtime: Runtime) -> Health:
+    online = tuple(name for name, bot in runtime.bots.items() if bot.online)
+    return Health(bots=online, bus=runtime.house.bus.ready.is_set(), stopping=runtime.stop.is_set())
 
 
 async def settle_down(runtime: Runtime) -> None:

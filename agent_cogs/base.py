@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import discord
@@ -69,7 +70,7 @@ class BaseAgentCog(discord.Cog):
         self.bot, self.settings, self.house, self.model = bot, settings, house, model
         self.name = settings.spec.name
         self.ready = asyncio.Event()
-        self.gate = Gate()
+        self.gate = Gate(shared=house.way_out)
         self.agent = self._agent()
         self._may_act = may_act
         self._listener = Listener(bot, house.transcripts)
@@ -98,7 +99,7 @@ class BaseAgentCog(discord.Cog):
         return Agent(
             identity=Identity(self.name, settings.spec.display_name, personality, others),
             names=house.names,
-            think=self._call_ai,
+            think=self._think,
             draw=self._generate_image,
             can_draw=self.model.can_draw,
             limits=Limits(
@@ -115,6 +116,11 @@ class BaseAgentCog(discord.Cog):
             clock=house.clock,
             rng=house.rng,
         )
+
+    async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        """The model's answer, redacted where it arrives: it is kept in Redis as well as posted."""
+        reply = await self._call_ai(prompt, history)
+        return replace(reply, text=self.gate.clean(reply.text))
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -139,10 +145,19 @@ class BaseAgentCog(discord.Cog):
     async def on_guild_join(self, guild: discord.Guild) -> None:
         self._guild_came.set()
 
-    async def aclose(self) -> None:
-        """Takes nothing more in and ends what runs."""
+    def stop_listening(self) -> None:
+        """Takes nothing more in and drops what waits; what runs goes on."""
         self._closing = True
         self.house.bus.unsubscribe(keys.instructions(self.name))
+        self._inbox.close()
+
+    async def drain(self) -> None:
+        """Returns when the turns that ran have ended."""
+        await self._inbox.drain()
+
+    async def aclose(self) -> None:
+        """Takes nothing more in and ends what runs."""
+        self.stop_listening()
         await self._inbox.aclose()
         await self._busy.aclose()
 
@@ -262,7 +277,7 @@ class BaseAgentCog(discord.Cog):
 
     async def on_instruction(self, raw: str) -> None:
         """Every readable instruction gets exactly one result; one that comes again gets the same."""
-        if not self._may_act():
+        if self._closing or not self._may_act():
             return
         read = read_instruction(raw)
         if read is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
+from agent_discord.gate import WayOut
 from agent_discord.transcript import Transcripts
 from agent_protocol.bus import Bus
 from agent_protocol.ledger import Ledger
@@ -31,3 +32,4 @@ class House:
     pictures: PictureReader
     clock: Callable[[], float]
     rng: random.Random
+    way_out: WayOut = field(default_factory=WayOut)

@@ -59,6 +59,13 @@ class Inbox(Generic[E]):
         while self._workers:
             await asyncio.wait(self._workers.values())
 
+    def close(self) -> None:
+        """Takes nothing more in and drops what waits; running turns go on."""
+        self._closed = True
+        for lane in self._lanes.values():
+            self._waiting -= len(lane)
+            lane.clear()
+
     async def aclose(self) -> None:
         """Takes nothing more in; cancels what runs, drops what waits."""
         self._closed = True
@@ -72,6 +79,8 @@ class Inbox(Generic[E]):
         try:
             while lane:
                 async with self._running:
+                    if not lane:  # dropped while it waited for its place
+                        break
                     event = lane.popleft()
                     self._waiting -= 1
                     await self._handle_safely(event)

@@ -331,15 +331,15 @@ def refused(agent: str, turn_id: str, reason: str) -> Result:
 
 
 def _log_turn(agent: Agent, event: TurnEvent, done: Done, spending: Spending, seconds: float) -> None:
-    log.info(
-        "turn agent=%s trigger=%s channel=%d turn=%s message=%s reason=%s model=%s cost=%.4f seconds=%.2f",
-        agent.key,
-        trigger_of(event),
-        event.channel_id,
-        event.id,
-        done.message_id,
-        done.reason,
-        spending.total.model or "-",
-        spending.total.cost_usd,
-        seconds,
-    )
+    fields = {
+        "agent": agent.key,
+        "trigger": trigger_of(event),
+        "channel": event.channel_id,
+        "turn": event.id,
+        "message": done.message_id,
+        "reason": done.reason,
+        "model": spending.total.model or "-",
+        "cost": round(spending.total.cost_usd, 4),
+        "seconds": round(seconds, 2),
+    }
+    log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})

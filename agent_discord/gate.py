@@ -2,7 +2,8 @@
 
 It adds what nothing may leave without: allowed_mentions that ping nobody but the person who is answered, a nonce by
 which Discord knows a repeated post, and a sliding window below Discord's 50 requests a second over all routes
-(discord.com/developers/docs/topics/rate-limits). Routes' own limits are honoured by py-cord.
+(discord.com/developers/docs/topics/rate-limits). Routes' own limits are honoured by py-cord. It takes away what
+may leave in no text (redaction.py), and lets nothing pass while Discord refuses too much (refusals.py).
 """
 
 from __future__ import annotations
@@ -12,14 +13,23 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 import discord
 
+from agent_discord.redaction import Redactor
+from agent_discord.refusals import RefusedRequests
+
+
+class GateClosed(Exception):
+    """Not sent: Discord has refused too many requests of this process."""
+
+
 # What a request can fail with; aiohttp's own errors (a server that hangs up) are no OSError.
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
-REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS)
+REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed)
 
 WINDOW_REQUESTS = 45
 WINDOW_SECONDS = 1.0
@@ -74,12 +84,31 @@ class RequestWindow:
         return True
 
 
+@dataclass(frozen=True)
+class WayOut:
+    """What all gates of a process share."""
+
+    redact: Redactor = field(default_factory=Redactor)
+    refused: RefusedRequests = field(default_factory=RefusedRequests)
+
+
 class Gate:
     """One bot's way out."""
 
-    def __init__(self, window: RequestWindow | None = None) -> None:
+    def __init__(self, window: RequestWindow | None = None, shared: WayOut | None = None) -> None:
         self._window = window or RequestWindow()
+        self._shared = shared or WayOut()
         self._typed: dict[int, float] = {}
+
+    def clean(self, text: str) -> str:
+        """The text without what may not leave. For a whole text before it is split: half a secret is not found."""
+        return self._shared.redact(text)
+
+    async def _enter(self, *, answers: bool = False) -> None:
+        """Returns when the request may be sent; raises GateClosed when it may not. `answers`: a person waits for it."""
+        if not self._shared.refused.may_pass(answers=answers):
+            raise GateClosed
+        await self._window.enter()
 
     async def send(
         self,
@@ -98,7 +127,8 @@ class Gate:
         """
         extras: dict[str, Any] = {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(ping)}
         if embed is not None:
-            extras["embed"] = embed
+            extras["embed"] = self._clean_embed(embed)
+        text = self.clean(text) if text is not None else None
         try:
             return await self._send(channel, text, attach, extras)
         except CONNECTION_ERRORS as error:
@@ -113,19 +143,30 @@ class Gate:
         attach: Callable[[], discord.File] | None,
         extras: dict[str, Any],
     ) -> discord.Message:
-        await self._window.enter()
-        files: dict[str, Any] = {"files": [attach()]} if attach is not None else {}
+        await self._enter(answers=bool(extras["allowed_mentions"].users))
+        files: dict[str, Any] = {"files": [self._file(attach())]} if attach is not None else {}
         return await channel.send(text, **extras, **files)
 
+    def _clean_embed(self, embed: discord.Embed) -> discord.Embed:
+        shown = embed.to_dict()
+        clean = self._shared.redact.everywhere(shown)
+        return embed if clean == shown else discord.Embed.from_dict(clean)
+
+    def _file(self, file: discord.File) -> discord.File:
+        """Under a name that tells nothing."""
+        file.filename = self.clean(file.filename) if file.filename else file.filename
+        file.description = self.clean(file.description) if file.description else file.description
+        return file
+
     async def react(self, message: discord.PartialMessage, emoji: str) -> None:
-        await self._window.enter()
+        await self._enter()
         await message.add_reaction(emoji)  # type: ignore[misc]  # py-cord declares it for Message alone
 
     async def history(
         self, channel: discord.abc.Messageable, limit: int, before: int | None
     ) -> Sequence[discord.Message]:
         """One page, newest first."""
-        await self._window.enter()
+        await self._enter()
         until = discord.Object(before) if before is not None else None
         return await channel.history(limit=limit, before=until).flatten()
 
@@ -134,7 +175,7 @@ class Gate:
         now = asyncio.get_running_loop().time()
         if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
             return
-        if not self._window.enter_if_quiet(TYPING_SHARE):
+        if not self._shared.refused.may_pass(answers=False) or not self._window.enter_if_quiet(TYPING_SHARE):
             return
         self._typed.pop(channel_id, None)
         self._typed[channel_id] = now

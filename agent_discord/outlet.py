@@ -129,7 +129,7 @@ class DiscordOutlet:
         `noted` hears of what stands in the channel as soon as it does, also when a later part takes too long. Raises
         CannotPost when nothing could be posted; what is posted when a later part fails counts.
         """
-        chunks: list[str | None] = [*split_text(self._with_mentions(post.text or ""))] or [None]
+        chunks: list[str | None] = [*split_text(self._gate.clean(self._with_mentions(post.text or "")))] or [None]
         posted: Posted | None = None
         for number, chunk in enumerate(chunks):
             last = number == len(chunks) - 1

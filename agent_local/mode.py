@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from logging.handlers import RotatingFileHandler
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import SecretStr
@@ -23,6 +22,7 @@ from rich.console import Console
 
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
+from agent_discord.redaction import Redactor
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.summary import RunSummary
@@ -113,7 +113,7 @@ class _Local:
 
     async def run(self) -> int:
         async with AsyncExitStack() as stack:
-            stack.enter_context(_logging_to(self.settings.data_dir, self.settings.log_level))
+            stack.enter_context(_logging_to(self.settings))
             server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(server))
             setup = Setup(
@@ -207,7 +207,7 @@ class _Local:
             themes=CHANNELS,
             header=Header(self._voices(), str(self.settings.data_dir)),
         )
-        logging.getLogger().addHandler(_Warnings(terminal))
+        logging.getLogger().addHandler(_Warnings(terminal, Redactor(self.settings.secrets())))
         return terminal
 
     def _voices(self) -> Mapping[str, str | None]:
@@ -230,12 +230,12 @@ def _token(agent: str) -> str:
 class _Warnings(logging.Handler):
     """Hands warnings to the terminal, which knows how to print beside a prompt."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, redact: Redactor) -> None:
         super().__init__(logging.WARNING)
-        self._terminal = terminal
+        self._terminal, self._redact = terminal, redact
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._terminal.note(f"{record.levelname.lower()}: {record.getMessage()}")
+        self._terminal.note(f"{record.levelname.lower()}: {self._redact.secrets(record.getMessage())}")
 
 
 async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
@@ -249,12 +249,14 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
 
 
 @contextmanager
-def _logging_to(folder: Path, level: str) -> Iterator[None]:
+def _logging_to(settings: Settings) -> Iterator[None]:
     """The log goes into a file, so that it does not run through the conversation."""
+    folder = settings.data_dir
     for each_folder in (folder.parent, folder):
         each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handler = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-    set_up_logging(level, (handler,))
+    redact = Redactor(settings.secrets()).secrets
+    set_up_logging(settings.log_level, (handler,), style=settings.log_format, redact=redact)
     try:
         yield
     finally:

@@ -1,9 +1,9 @@
 """Pictures from addresses that come from outside.
 
 An address in a message is a stranger's wish to have this machine ask something somewhere. So only a few exact hosts are
-asked, over https, on their usual port; a redirect must lead to one of them again; nothing is believed of what the other
-side claims: bytes are counted as they come, the first ones tell what kind of picture it is, a compressed answer (which
-could unfold without bound) is refused, and so is a picture of more pixels than any model takes.
+asked, over https, on their usual port, and a redirect must lead to one of them again (download.py). The first bytes
+tell what kind of picture it is; one of more pixels than any model takes is refused. Addresses that are not Discord's go
+through public.py.
 
 Several bots look at the same message, so what was fetched is kept for a while, and one address is fetched once at a
 time.
@@ -20,26 +20,21 @@ from weakref import WeakValueDictionary
 import aiohttp
 from yarl import URL
 
+from agent_net.addresses import FetchRefused, parsed_url
+from agent_net.download import download
 from agent_net.pictures import media_type_of, size_of
+
+__all__ = ["DISCORD_HOSTS", "FetchRefused", "FetchedPicture", "PictureFetcher", "as_picture"]
 
 DISCORD_HOSTS = ("cdn.discordapp.com", "media.discordapp.net")
 MAX_BYTES = 8_000_000
 MAX_SIDE = 8000  # pixels; Anthropic's limit, the lowest of the providers'
-MAX_REDIRECTS = 3
+MAX_PIXELS = 40_000_000
 MAX_AT_ONCE = 8
 CACHE_BYTES = 24_000_000
 TIMEOUT = 10.0  # seconds for one picture, redirects included
 
-_READ_SIZE = 65_536
-_HEADERS = {"Accept-Encoding": "identity", "Accept": "image/png,image/jpeg,image/gif,image/webp"}
-
-
-class FetchRefused(Exception):
-    """A picture that is not fetched. `reason` is one short line without the address."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+_ACCEPT = "image/png,image/jpeg,image/gif,image/webp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,48 +88,19 @@ class PictureFetcher:
             if cached is not None:
                 return cached
             async with self._at_once:
-                picture = _as_picture(await self._bytes(address))
+                picture = as_picture(await self._bytes(address))
             self._cache.put(url, picture)
             return picture
 
     async def _bytes(self, address: URL) -> bytes:
-        for _ in range(MAX_REDIRECTS + 1):
-            async with self._session.get(address, headers=_HEADERS, allow_redirects=False) as response:
-                if response.status not in (301, 302, 303, 307, 308):
-                    return await self._body(response)
-                address = self._redirected(address, response.headers.get("Location", ""))
-        raise FetchRefused("too many redirects")
-
-    def _redirected(self, address: URL, location: str) -> URL:
-        try:
-            return self._allowed(str(address.join(URL(location))))
-        except ValueError:
-            raise FetchRefused("a redirect to nowhere") from None
-
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        if response.status != 200:
-            raise FetchRefused(f"HTTP {response.status}")
-        if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise FetchRefused("a compressed answer")
-        if (response.content_length or 0) > self._max_bytes:
-            raise FetchRefused("too large")
-        data = bytearray()
-        async for chunk in response.content.iter_chunked(_READ_SIZE):
-            data += chunk
-            if len(data) > self._max_bytes:
-                raise FetchRefused("too large")
-        return bytes(data)
+        return await download(self._session, address, allowed=self._allowed, max_bytes=self._max_bytes, accept=_ACCEPT)
 
     def _allowed(self, url: str) -> URL:
+        address = parsed_url(url)
         try:
-            address = URL(url)
-            origin = address.origin() if address.absolute and address.scheme else None
-        except ValueError:
+            origin = address.origin()
+        except ValueError:  # a scheme without origins, as data:
             raise FetchRefused("not an address") from None
-        if origin is None or "\\" in url or any(char.isspace() for char in url):
-            raise FetchRefused("not an address")
-        if address.user is not None or address.password is not None:
-            raise FetchRefused("an address with a user name")
         if origin in self._origins:
             return address
         if address.scheme != "https" or address.port != 443:
@@ -144,11 +110,13 @@ class PictureFetcher:
         return address
 
 
-def _as_picture(data: bytes) -> FetchedPicture:
+def as_picture(data: bytes) -> FetchedPicture:
+    """The bytes as a picture that models take. Raises FetchRefused."""
     media_type = media_type_of(data)
     if media_type is None:
         raise FetchRefused("not a picture")
-    if max(size_of(data, media_type) or (0, 0)) > MAX_SIDE:
+    width, height = size_of(data, media_type) or (0, 0)
+    if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise FetchRefused("too many pixels")
     return FetchedPicture(data, media_type)
 

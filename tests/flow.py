@@ -81,17 +81,22 @@ def _name(author: Mapping[str, object]) -> str:
 
 @asynccontextmanager
 async def flow(
-    data_dir: Path, *, channels: Mapping[str, str] | None = None, redis_url: str | None = None, **settings: str
+    data_dir: Path,
+    *,
+    channels: Mapping[str, str] | None = None,
+    redis_url: str | None = None,
+    token: str = "token-",  # noqa: S107
+    **settings: str,
 ) -> AsyncIterator[Flow]:
-    """`channels` maps names to themes; further keywords are settings as they stand in .env."""
+    """`channels` maps names to themes; a bot's token is `token` and its name; further keywords are settings of .env."""
     themes = channels or {"casual": "casual", "debate": "debate"}
     world = small_world(
-        {name: (shown, f"token-{name}") for name, shown in SHOWN.items()}, tuple(themes), ("Alice", "Bob")
+        {name: (shown, f"{token}{name}") for name, shown in SHOWN.items()}, tuple(themes), ("Alice", "Bob")
     )
     ids = {c.name: c.id for guild in world.guilds.values() for c in guild.channels.values()}
     async with ModelServer(by_provider) as models, DiscordStandIn(world) as discord:
         environ = {
-            **{spec.token_setting: f"token-{name}" for name, spec in AGENTS.items()},
+            **{spec.token_setting: f"{token}{name}" for name, spec in AGENTS.items()},
             **{spec.key_setting: "a-key" for spec in AGENTS.values()},
             **{spec.base_url_setting: models.base_url(spec.provider) for spec in AGENTS.values()},
             "CHANNEL_THEME_MAP": ",".join(f"{ids[name]}:{theme}" for name, theme in themes.items()),

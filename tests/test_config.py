@@ -443,3 +443,14 @@ def test_local_mode_does_not_stumble_over_what_only_a_live_start_needs():
     assert (settings.guild_ids, settings.channels, settings.redis_url) == ((), {}, None)
     with pytest.raises(SettingsError):
         load_settings({**wrong, "COORDINATOR_MAX_ROUNDS": "x"}, None, local=True)
+
+
+def test_every_secret_of_the_settings_is_known_as_one():
+    secrets = {
+        key: f"canary-{key.lower()}" for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)
+    }
+    urls = {spec.base_url_setting: f"https://u:c%40nary-{name}@h/v1" for name, spec in AGENTS.items()}
+    settings = load_settings({**secrets, **urls, "REDIS_URL": "redis://me:canary-redis@127.0.0.1:6379/0"}, None)
+    passwords = {f"c{at}nary-{name}" for name in AGENTS for at in ("%40", "@")}
+    assert settings.secrets() == {*secrets.values(), *passwords, "canary-redis"}
+    assert load_settings({}, None).secrets() == frozenset()

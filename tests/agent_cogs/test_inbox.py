@@ -119,3 +119,19 @@ async def test_closing_ends_what_runs_and_drops_what_waits():
     await settle()
     await box.aclose()
     assert (turns.begun, turns.ended, box.size()) == (["a"], [], 0)
+
+
+async def test_a_closed_inbox_drops_what_waits_and_lets_what_runs_end():
+    turns = Turns()
+    box = inbox(turns, max_running=1)
+    for channel, name in ((1, "a"), (1, "b"), (2, "c"), (3, "d")):
+        box.put(Event(channel, name))
+    await settle()
+    box.close()
+    assert (box.size(), box.put(Event(4, "e"))) == (0, False)
+    ending = asyncio.create_task(box.drain())
+    await settle()
+    assert not ending.done()
+    await turns.end("a")
+    await ending
+    assert (turns.begun, turns.ended) == (["a"], ["a"])

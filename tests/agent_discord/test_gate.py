@@ -7,7 +7,18 @@ import aiohttp
 import discord
 import pytest
 
-from agent_discord.gate import TYPING_SECONDS, WINDOW_REQUESTS, Gate, RequestWindow, nonce, pings
+from agent_discord.gate import (
+    TYPING_SECONDS,
+    WINDOW_REQUESTS,
+    Gate,
+    GateClosed,
+    RequestWindow,
+    WayOut,
+    nonce,
+    pings,
+)
+from agent_discord.redaction import REDACTED, Redactor
+from agent_discord.refusals import RefusedRequests
 from tests.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
 
 
@@ -164,3 +175,51 @@ async def test_history_is_read_from_before_a_message():
     await gate.history(channel, 100, None)
     await gate.history(channel, 50, 77)
     assert asked == [(100, None), (50, 77)]
+
+
+async def test_a_secret_leaves_in_no_text_no_embed_and_no_file_name():
+    gate, channel = Gate(shared=WayOut(Redactor(["canary-secret"]))), a_channel()
+    embed = discord.Embed(title="canary-secret", description="a canary-secret").set_footer(text="canary-secret")
+    embed.add_field(name="canary-secret", value="canary-secret")
+
+    def attach():
+        return discord.File(io.BytesIO(b"x"), "canary-secret.png", description="canary-secret")
+
+    await gate.send(channel, "it is canary-secret", nonce="n1", embed=embed, attach=attach)
+    (sent,) = channel.sent
+    file = sent.options["files"][0]
+    assert sent.text == f"it is {REDACTED}"
+    assert "canary" not in f"{sent.options['embed'].to_dict()} {file.filename} {file.description}"
+
+
+def refused(count):
+    counter = RefusedRequests(narrow_at=10, close_at=20)
+    for _ in range(count):
+        counter.count(403)
+    return WayOut(refused=counter)
+
+
+async def test_where_discord_refuses_much_only_answers_to_people_pass_and_then_nothing():
+    narrow, closed, channel = Gate(shared=refused(10)), Gate(shared=refused(20)), a_channel()
+    with pytest.raises(GateClosed):
+        await narrow.send(channel, "a round", nonce="n1")
+    with pytest.raises(GateClosed):
+        await narrow.react(channel.get_partial_message(5), "🔥")
+    with pytest.raises(GateClosed):
+        await narrow.history(channel, 10, None)
+    await narrow.typing(channel, 100)
+    await narrow.send(channel, "an answer", nonce="n2", ping=11)
+    with pytest.raises(GateClosed):
+        await closed.send(channel, "an answer", nonce="n3", ping=11)
+    assert [sent.text for sent in channel.sent] == ["an answer"]
+    assert channel.typed == 0
+
+
+async def test_all_gates_of_a_process_count_and_close_together():
+    shared, channel = refused(19), a_channel()
+    first, second = Gate(shared=shared), Gate(shared=shared)
+    await first.send(channel, "an answer", nonce="n1", ping=11)
+    shared.refused.count(401)
+    for gate in (first, second):
+        with pytest.raises(GateClosed):
+            await gate.send(channel, "an answer", nonce="n2", ping=11)

@@ -1,0 +1,89 @@
+"""What may leave this program in no text: secrets, and where it lives on its machine.
+
+Two nets. The known secrets of the settings are searched word by word, also as an address would quote them. What only
+looks like a secret (a bot token, a provider's key, a webhook's address) may be anybody's: a model repeats what it
+reads, and a channel is read by many. No shape takes a quotation mark, so that JSON stays JSON. Tracebacks and paths go
+where they are ours; those that people talk about stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+REDACTED = "[redacted]"
+MIN_SECRET = 6  # characters; a shorter one would be found in ordinary words
+
+_SHAPES = re.compile(
+    r"""
+      (?<![\w-])[MNO][\w-]{22,28}\.[\w-]{6,7}\.[\w-]{27,45}(?![\w-])           # a Discord bot token
+    | (?<![\w-])mfa\.[\w-]{60,}                                                 # a Discord user token
+    | https?://(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d+/[\w-]{20,}
+    | (?<![\w-])(?:sk|rk|pk)-(?=[\w-]*\d)[\w-]{20,}                             # OpenAI, Anthropic and others
+    | (?<![\w-])AIza[\w-]{30,}                                                  # Google
+    | (?<![\w-])xai-(?=\w*\d)\w{20,}
+    | (?<![\w-])(?:gsk|pplx|tvly|hf|glpat)[-_](?=[\w-]*\d)[\w-]{20,}
+    | (?<![\w-])(?:gh[pousr]_|github_pat_)\w{20,}
+    | (?<![\w-])xox[abeprs]-[\w-]{10,}                                          # Slack
+    | (?<![\w-])(?:AKIA|ASIA)[0-9A-Z]{16}(?![\w-])                              # Amazon
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----(?:(?:\\[nr]|\s)+[A-Za-z0-9+/=]{16,})*
+        (?:(?:\\[nr]|\s)*[A-Za-z0-9+/=]*(?:\\[nr]|\s)*-----END[ ][A-Z ]*PRIVATE[ ]KEY-----)?
+    | (?i:(?<=bearer[ ]))(?=[\w.~+/-]*\d)[\w.~+/-]{20,}=*
+    """,
+    re.VERBOSE,
+)
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t>|+~^-].*\n?|\n)+(?:[\w.]+(?::.*)?)?")
+_DEEP = 3  # parts of a path that is nobody else's; /app and /opt are many people's
+_OF_OURS = r"/(?:agent_|run_all|run_bot|personas/|data/|\.env)"
+_PATH_END = r"[^\s\"'`<>|)\]]*"
+
+
+class Redactor:
+    """Called with a text, gives it back without what may not leave. `folders` are those of the program."""
+
+    def __init__(self, secrets: Iterable[str] = (), folders: Iterable[Path] = ()) -> None:
+        known = {secret for secret in secrets if len(secret) >= MIN_SECRET}
+        known |= {quote(secret, safe="") for secret in known}
+        self._known = _any_of(re.escape(secret) for secret in known)
+        self._paths = _any_of(map(_paths_in, {str(folder.absolute()) for folder in folders}))
+
+    def __call__(self, text: str) -> str:
+        """For Discord. The same text where there is nothing to remove."""
+        if self._paths is not None and self._paths.search(text):
+            text = _TRACEBACK.sub(self._traceback, text)
+            text = self._paths.sub(REDACTED, text)
+        return self.secrets(text)
+
+    def secrets(self, text: str) -> str:
+        """Secrets only: for the owner's own log, where paths help."""
+        if self._known is not None:
+            text = self._known.sub(REDACTED, text)
+        return _SHAPES.sub(REDACTED, text)
+
+    def everywhere(self, value: Any) -> Any:
+        """Every text in lists and dicts of JSON, as an embed is."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, list):
+            return [self.everywhere(one) for one in value]
+        if isinstance(value, dict):
+            return {key: self.everywhere(one) for key, one in value.items()}
+        return value
+
+    def _traceback(self, match: re.Match[str]) -> str:
+        ours = self._paths is not None and self._paths.search(match[0])
+        return REDACTED if ours else match[0]
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
+    """Longest first: a secret that begins with another one goes whole."""
+    found = sorted(patterns, key=lambda pattern: (-len(pattern), pattern))
+    return re.compile("|".join(found)) if found else None
+
+
+def _paths_in(folder: str) -> str:
+    end = rf"(?:/{_PATH_END})?(?![\w-])" if len(Path(folder).parts) >= _DEEP else _OF_OURS + _PATH_END
+    return re.escape(folder) + end

@@ -1,0 +1,143 @@
+"""Which addresses from outside may be asked at all. Pure: no name is resolved and nobody is asked here.
+
+An address in a message is a stranger's wish to have this machine ask something somewhere, and this machine stands in a
+network of its own: its loopback, its neighbours, its cloud's metadata service. A wish is therefore looked at twice.
+`public_url` reads the text: scheme, port, user info, names and numbers that cannot be public. `is_public` judges the
+number that a connection really goes to, when it is made; between the two a name may change its mind (rebinding).
+
+For IPv6 what is public is listed, not what is private: the one block that is given out, less its tunnels, which carry
+an IPv4 address that would go unseen. The registries: iana.org/assignments/iana-ipv4-special-registry and
+iana-ipv6-special-registry.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Collection
+
+from yarl import URL
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+PORTS = frozenset({80, 443})
+MAX_URL = 2048  # characters
+
+_IPV4_CLOSED = tuple(
+    ipaddress.IPv4Network(block)
+    for block in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # carrier-grade NAT; Alibaba's metadata
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # Azure's wire server, a public number that only its own machines reach
+        "169.254.0.0/16",  # link-local, most clouds' metadata
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments; Oracle's metadata
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, broadcast
+    )
+)
+_IPV6_OPEN = ipaddress.IPv6Network("2000::/3")  # mapped, compatible, NAT64, ULA, link-local, multicast lie outside
+_IPV6_CLOSED = tuple(
+    ipaddress.IPv6Network(block)
+    for block in (
+        "2001::/23",  # protocol assignments, Teredo among them
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4
+        "3fff::/20",  # documentation
+    )
+)
+_ISATAP = (0x00005EFE, 0x02005EFE)  # the middle of an IPv6 address whose last 32 bits are an IPv4 address
+
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
+_HOME_NAMES = (
+    "localhost",
+    "local",
+    "localdomain",
+    "internal",
+    "intranet",
+    "lan",
+    "home",
+    "corp",
+    "private",
+    "home.arpa",
+)
+
+
+class FetchRefused(Exception):
+    """Something that is not fetched. `reason` is one short line without the address."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def is_public(address: IPAddress) -> bool:
+    """Whether a connection may go to this number."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in block for block in _IPV4_CLOSED)
+    if address.scope_id is not None or address not in _IPV6_OPEN or any(address in block for block in _IPV6_CLOSED):
+        return False
+    return (int(address) >> 32) & 0xFFFFFFFF not in _ISATAP
+
+
+def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
+    """The address as it will be asked. Raises FetchRefused.
+
+    A host that is a number is judged here, since nothing will be resolved for it; a name is judged again by what it
+    resolves to.
+    """
+    url = parsed_url(text)
+    if url.scheme not in ("http", "https"):
+        raise FetchRefused("neither http nor https")
+    if url.port not in ports:
+        raise FetchRefused("a port that is not asked")
+    if "[" in text.partition("://")[2].partition("/")[0] and ":" not in (url.raw_host or ""):
+        raise FetchRefused("not an address")  # [v1.a]: brackets around something else than IPv6
+    _check_host(url.raw_host or "")
+    return url
+
+
+def parsed_url(text: str) -> URL:
+    """An absolute address with a host and without user info. Raises FetchRefused."""
+    if len(text) > MAX_URL or "\\" in text or any(char.isspace() or not char.isprintable() for char in text):
+        raise FetchRefused("not an address")
+    try:
+        url = URL(text)
+        whole = bool(url.absolute and url.scheme and url.raw_host and url.port != 0)
+    except ValueError:
+        raise FetchRefused("not an address") from None
+    if not whole:
+        raise FetchRefused("not an address")
+    if "@" in text.partition("://")[2].partition("/")[0]:  # also where it is empty, or stands behind a ? or #
+        raise FetchRefused("an address with a user name")
+    return url
+
+
+def _check_host(host: str) -> None:
+    try:
+        number = ipaddress.ip_address(host)
+    except ValueError:
+        _check_name(host.lower())
+        return
+    if not is_public(number):
+        raise FetchRefused("an address that is not public")
+
+
+def _check_name(name: str) -> None:
+    """No name of a home network, and nothing that a resolver might read as a number: 2130706433, 0x7f.1, 0177.0.0.1."""
+    labels = name.split(".")
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise FetchRefused("not a host's name")
+    if _NUMBER.fullmatch(labels[-1]):
+        raise FetchRefused("a number in disguise")
+    if len(labels) == 1 or any(name == home or name.endswith(f".{home}") for home in _HOME_NAMES):
+        raise FetchRefused("a name that is not public")

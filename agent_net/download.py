@@ -1,0 +1,57 @@
+"""One bounded GET: redirects are judged like first addresses, bytes are counted as they come.
+
+Nothing is believed of what the other side claims: not its length, and a compressed answer, which could unfold without
+bound, is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import aiohttp
+from yarl import URL
+
+from agent_net.addresses import FetchRefused
+
+MAX_REDIRECTS = 3
+
+_READ_SIZE = 65_536
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+async def download(
+    session: aiohttp.ClientSession, address: URL, *, allowed: Callable[[str], URL], max_bytes: int, accept: str
+) -> bytes:
+    """The body at `address`, which is allowed already. Raises FetchRefused, and what aiohttp raises.
+
+    `allowed` judges where a redirect leads; it raises FetchRefused.
+    """
+    headers = {"Accept-Encoding": "identity", "Accept": accept}
+    for _ in range(MAX_REDIRECTS + 1):
+        async with session.get(address, headers=headers, allow_redirects=False) as response:
+            if response.status not in _REDIRECTS:
+                return await _body(response, max_bytes)
+            address = allowed(_target(address, response.headers.get("Location", "")))
+    raise FetchRefused("too many redirects")
+
+
+def _target(address: URL, location: str) -> str:
+    try:
+        return str(address.join(URL(location)))
+    except ValueError:
+        raise FetchRefused("a redirect to nowhere") from None
+
+
+async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    if response.status != 200:
+        raise FetchRefused(f"HTTP {response.status}")
+    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise FetchRefused("a compressed answer")
+    if (response.content_length or 0) > max_bytes:
+        raise FetchRefused("too large")
+    data = bytearray()
+    async for chunk in response.content.iter_chunked(_READ_SIZE):
+        data += chunk
+        if len(data) > max_bytes:
+            raise FetchRefused("too large")
+    return bytes(data)

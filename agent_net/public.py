@@ -1,0 +1,135 @@
+"""Files from anywhere in the public Internet, and from nowhere else.
+
+    address → addresses.py: may it be asked? → a name is resolved here → each number is judged → connection → bytes
+
+The connection goes to the number that was judged: the resolver below is the connector's only one, so a name that
+answers differently the second time (rebinding) gains nothing. Proxies and cookies of the machine are not used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from agent_net.addresses import PORTS, FetchRefused, IPAddress, is_public, public_url
+from agent_net.download import download
+from agent_net.fetch import MAX_AT_ONCE, MAX_BYTES, TIMEOUT, as_picture
+from agent_net.pictures import media_type_of
+
+_ACCEPT = "image/png,image/jpeg,image/gif,image/webp,application/pdf,text/*;q=0.9,*/*;q=0.1"
+_CONTROL = frozenset(range(32)) - {9, 10, 12, 13, 27}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFile:
+    """`media_type` is told by the bytes: one of the four of pictures, application/pdf or text/plain (UTF-8)."""
+
+    data: bytes = field(repr=False)
+    media_type: str
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves a name and answers only if every number of it may be connected to."""
+
+    def __init__(self, inner: AbstractResolver | None = None, may_connect: Callable[[IPAddress], bool] = is_public):
+        self._inner = inner or aiohttp.ThreadedResolver()
+        self._may_connect = may_connect
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises FetchRefused when one of the numbers is not public: half a good answer is a trap."""
+        found = await self._inner.resolve(host, port, family)
+        for result in found:
+            if not self._may_connect(ipaddress.ip_address(result["host"])):
+                raise FetchRefused("a name that leads to an address that is not public")
+        return found
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class PublicFetcher:
+    """Owns its session: `async with PublicFetcher() as files`.
+
+    `timeout` in seconds for a whole fetch, redirects included. `ports`, `resolver` and `may_connect` are the rules of
+    addresses.py unless a test brings its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int = MAX_BYTES,
+        timeout: float = TIMEOUT,
+        ports: Collection[int] = PORTS,
+        resolver: AbstractResolver | None = None,
+        may_connect: Callable[[IPAddress], bool] = is_public,
+    ) -> None:
+        self._max_bytes, self._timeout, self._ports = max_bytes, timeout, ports
+        self._resolver = CheckedResolver(resolver, may_connect)
+        self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(resolver=self._resolver, use_dns_cache=False),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            await self._resolver.close()  # the connector closes only one of its own making
+
+    async def fetch_public(self, url: str) -> FetchedFile:
+        """The file at this address. Raises FetchRefused, also when nobody answers or not in time."""
+        assert self._session is not None, "entered with `async with`"
+        address = self._allowed(url)
+        try:
+            async with asyncio.timeout(self._timeout), self._at_once:
+                data = await download(
+                    self._session, address, allowed=self._allowed, max_bytes=self._max_bytes, accept=_ACCEPT
+                )
+        except TimeoutError:
+            raise FetchRefused("it took too long") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise FetchRefused(f"no connection ({type(error).__name__})") from error
+        return as_file(data)
+
+    def _allowed(self, url: str) -> URL:
+        return public_url(url, self._ports)
+
+
+def as_file(data: bytes) -> FetchedFile:
+    """The bytes as a kind of file that is read here. Raises FetchRefused for any other, archives among them."""
+    if media_type_of(data) is not None:
+        return FetchedFile(data, as_picture(data).media_type)
+    if data.startswith(b"%PDF-"):
+        return FetchedFile(data, "application/pdf")
+    if _is_text(data):
+        return FetchedFile(data, "text/plain")
+    raise FetchRefused("not a kind of file that is read")
+
+
+def _is_text(data: bytes) -> bool:
+    if not data or not _CONTROL.isdisjoint(data):
+        return False
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

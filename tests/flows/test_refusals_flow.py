@@ -1,0 +1,35 @@
+"""What Discord refuses is counted over all bots of the process, and where it refuses much the program is still."""
+
+from flow import flow
+from redis_server import until
+
+from agent_discord.refusals import CLOSE_AT, NARROW_AT
+from agent_local.discord.faults import Fault
+
+
+async def test_refusals_of_all_bots_are_one_count(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
+        refused = runtime.house.way_out.refused
+        before = refused.recent()
+        faults = [f.discord.faults.add(Fault("POST", "/messages$", status=403, bot=bot)) for bot in ("claude", "grok")]
+        for bot in ("claude", "grok"):
+            await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> hello")
+        await until(lambda: all(fault.hits for fault in faults))
+        await until(lambda: refused.recent() == before + 2)
+
+
+async def test_with_many_refusals_people_are_still_answered_and_with_more_nothing_is_sent(tmp_path, caplog):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        refused, hello = runtime.house.way_out.refused, f"<@{f.user_id('claude')}> hello"
+        for _ in range(NARROW_AT):
+            refused.count(403)
+        report = await runtime.coordinator.fire(f.channel("casual"))
+        assert report.messages == 0
+        await f.discord.say("Alice", "debate", hello)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        for _ in range(CLOSE_AT - NARROW_AT):
+            refused.count(403)
+        posts = f.discord.counts["POST /channels/{channel_id}/messages"]
+        await f.discord.say("Alice", "debate", hello)
+        await until(lambda: "post to channel" in caplog.text.rpartition("3000 REQUESTS")[2])
+        assert f.discord.counts["POST /channels/{channel_id}/messages"] == posts > 0

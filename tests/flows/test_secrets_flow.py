@@ -1,0 +1,131 @@
+"""Canaries in every secret setting, a whole run with errors, and a search through everything that left the process."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import redis.asyncio
+from flow import SHOWN, decision, flow
+from program import environment, program
+from redis_server import RedisServer, until
+
+from agent_config import AGENTS
+from agent_local.discord.faults import Fault
+from agent_local.model_server import Answer
+from agent_protocol import keys
+from agent_protocol.messages import Instruction
+
+PROJECT = Path(__file__).parents[2]
+CANARY = "c4nary-"  # no secret below is without it, nothing else has it
+
+
+class Redis:
+    """Everything that is said and kept in a Redis, as one text."""
+
+    def __init__(self, url):
+        self.client = redis.asyncio.Redis.from_url(url, decode_responses=True)
+        self.said = []
+
+    @asynccontextmanager
+    async def listening(self):
+        async with self.client.pubsub() as pubsub:
+            await pubsub.psubscribe("*")
+            task = asyncio.create_task(self._listen(pubsub))
+            try:
+                yield self
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        await self.client.aclose()
+
+    async def _listen(self, pubsub):
+        async for message in pubsub.listen():
+            self.said.append(f"{message['channel']} {message['data']}")
+
+    async def instruct(self, agent, channel_id):
+        """Returns when there is a result."""
+        turn = Instruction(instruction_id="i1", channel_id=channel_id, channel_theme="casual")
+        await self.client.publish(keys.instructions(agent), turn.to_wire())
+        await until(lambda: any(said.startswith(keys.results(agent)) for said in self.said))
+
+    async def kept(self):
+        read = {
+            "string": self.client.get,
+            "hash": self.client.hgetall,
+            "set": self.client.smembers,
+            "list": lambda key: self.client.lrange(key, 0, -1),
+            "zset": lambda key: self.client.zrange(key, 0, -1, withscores=True),
+            "stream": self.client.xrange,
+        }
+        keys = [key async for key in self.client.scan_iter()]
+        return [f"{key} {await read[await self.client.type(key)](key)}" for key in keys]
+
+
+def leaking(secrets, request):
+    """A model that was told every secret and tells it on, in each way that it has."""
+    all_of_them = " ".join(secrets.values())
+    path = f'Traceback (most recent call last):\n  File "{PROJECT}/agent_runtime.py", line 1, in x\n{all_of_them}'
+    text = f"said by {request.provider}: {all_of_them}\n{path}"
+    return decision(
+        text, topic=next(iter(secrets.values())), react_emoji=all_of_them, generate_image=True, image_prompt=all_of_them
+    )
+
+
+@pytest.mark.parametrize("style", ["plain", "json"])
+async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style):
+    secrets = {spec.key_setting: f"{CANARY}key-{name}" for name, spec in AGENTS.items()}
+    secrets |= {spec.token_setting: f"{CANARY}token-{name}" for name, spec in AGENTS.items()}
+    password = f"{CANARY}redis"
+    with RedisServer() as server:
+        async with redis.asyncio.Redis.from_url(server.url) as client:
+            await client.config_set("requirepass", password)
+        url = f"unix://:{password}@{server.socket}"
+        async with flow(tmp_path, token=f"{CANARY}token-") as f, Redis(url).listening() as kept:
+            wrong = {**secrets, "BOT_TOKEN_GROK": f"{CANARY}wrong"}
+            told = {"LOG_LEVEL": "DEBUG", "LOG_FORMAT": style, "COORDINATOR_MAX_ROUNDS": "1"}
+            async with program(tmp_path, f, **environment(f, url, wrong, **told)) as process:
+                await f.discord.wait_for(lambda: len(f.discord.online) == 3, timeout=30)
+                await a_bad_day(f, wrong)
+                await kept.instruct("gemini", f.channel("casual"))
+                left = await kept.kept()
+            log = (await process.log).decode()
+            assert process.returncode == 0, log
+            left += [*kept.said, log]
+    left += [json.dumps(message) for name in ("casual", "debate") for message in f.discord.messages(name)]
+    left += [f"{r.path} {r.payload}" for r in f.discord.requests]
+    left += [f"{r.raw}" for r in f.models.requests]
+    leaks = [text[max(0, text.find(CANARY) - 200) :][:400] for text in left if CANARY in text]
+    assert leaks == []
+    assert "Discord refuses its token: check BOT_TOKEN_GROK" in log
+    assert all("[redacted]" in "\n".join(f.said("debate", name)) for name in ("chatgpt", "claude", "gemini"))
+    assert not any(str(PROJECT) in text for text in f.said("debate"))
+    assert any("said by google" in text for text in kept.said), "the results were looked at"
+
+
+async def a_bad_day(f, secrets: Mapping[str, str]):
+    """Keys refused, servers that fail, posts that are refused, and in the end models that tell all they could know."""
+    claude = f.user_id("claude")
+    everything = " ".join(secrets.values())
+    f.models.answer = lambda r: Answer(status=401, error_message=f"Incorrect API key provided: {everything}")
+    await mention(f, claude)
+    f.models.answer = lambda r: Answer(status=400, error_code="x", error_message=everything)
+    await mention(f, claude)
+    f.models.answer = lambda r: Answer(text=f"no decision but {everything}")
+    await mention(f, claude)
+    f.models.answer = lambda r: leaking(secrets, r)
+    refused = f.discord.faults.add(Fault("POST", "/messages$", status=403, body={"message": everything, "code": 50013}))
+    await f.discord.say("Alice", "debate", f"<@{claude}> hello")
+    await until(lambda: refused.hits)
+    for name in ("chatgpt", "claude", "gemini"):
+        await mention(f, f.user_id(name))
+
+
+async def mention(f, user_id):
+    """Returns when it is answered, with words or with an excuse."""
+    name = next(key for key in SHOWN if f.user_id(key) == user_id)
+    before = len(f.said("debate", name))
+    await f.discord.say("Alice", "debate", f"<@{user_id}> hello")
+    await f.discord.wait_for(lambda: len(f.said("debate", name)) > before, timeout=20)
