@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import discord
@@ -23,6 +24,8 @@ from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
+from agent_cogs.running import Brake, RunningTurns
+from agent_cogs.stopping import Stopping
 from agent_cogs.triggers import Call, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
@@ -31,6 +34,7 @@ from agent_context.window import WindowMemory
 from agent_discord.gate import Gate
 from agent_discord.listening import Listener, heard, parent_of
 from agent_discord.outlet import Channel, DiscordOutlet
+from agent_discord.rights import signed, who_wrote
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
@@ -76,6 +80,8 @@ class BaseAgentCog(discord.Cog):
         self._inbox: Inbox[TurnEvent] = Inbox(
             self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
         )
+        self._turns = RunningTurns(self._inbox)
+        self._stopping = Stopping(self.name, house, self._turns, self._give_up, self._outlet_of)
         self._busy = BusyLines(house.clock)
         self._closing = False
 
@@ -108,6 +114,7 @@ class BaseAgentCog(discord.Cog):
             timezone=shared.timezone,
             clock=house.clock,
             rng=house.rng,
+            barge_in=shared.barge_in,
         )
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -164,7 +171,7 @@ class BaseAgentCog(discord.Cog):
             fetcher=house.fetcher,
             pictures=house.pictures,
             names=house.names,
-            may_post=self._may_act,
+            may_post=lambda: self._may_act() and not house.stops.holds(channel.id),
         )
 
     # -- what Discord says --------------------------------------------------------------------------------------------
@@ -177,8 +184,11 @@ class BaseAgentCog(discord.Cog):
         self._listener.message(message)
         if message.author.bot or self._closing or not self._may_act() or self.bot.user is None:
             return
-        call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
-        if call is not None:
+        words, bots_role = heard(message), self.house.settings.bots_role_id
+        call = called(words, me=self.bot.user.id, my_role=self._my_role(message), bots_role=bots_role)
+        if await self._stopping.written(message.content, words, call, partial(who_wrote, message)):
+            return
+        if call is not None and not self.house.stops.holds(message.channel.id):
             await self._called(message, theme, call)
 
     def _theme(self, message: discord.Message) -> str | None:
@@ -190,11 +200,7 @@ class BaseAgentCog(discord.Cog):
         if asked is None:  # deleted meanwhile
             return
         event = MentionEvent.of(
-            asked,
-            channel_id=message.channel.id,
-            theme=theme,
-            to_all=call is Call.ROLE,
-            now=self.house.clock(),
+            asked, channel_id=message.channel.id, theme=theme, to_all=call is Call.ROLE, now=self.house.clock()
         )
         if self._book.begin(event.id) != "new":
             return
@@ -207,9 +213,6 @@ class BaseAgentCog(discord.Cog):
     def _my_role(self, message: discord.Message) -> int | None:
         role = message.guild.self_role if message.guild and message.raw_role_mentions else None
         return role.id if role else None
-
-    def _bots_role(self) -> int | None:
-        return self.house.settings.bots_role_id
 
     @discord.Cog.listener()
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
@@ -226,6 +229,9 @@ class BaseAgentCog(discord.Cog):
     @discord.Cog.listener()
     async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
         self._listener.react(event)
+        sign = signed(event, self.bot.get_channel(event.channel_id), self.house.transcripts)
+        if sign is not None and self._may_act():
+            await self._stopping.signed(sign)
 
     @discord.Cog.listener()
     async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
@@ -257,10 +263,10 @@ class BaseAgentCog(discord.Cog):
         if read is None:
             return
         if isinstance(read, UnreadableInstruction):
-            await self._refuse(read.instruction_id, read.reason)
+            await self._publish(refused(self.name, read.instruction_id, read.reason))
         elif read.action != "decide":
             log.warning("%s: action %.40r is not known here", self.name, read.action)
-            await self._refuse(read.instruction_id, "unknown_action")
+            await self._publish(refused(self.name, read.instruction_id, "unknown_action"))
         else:
             await self._instructed(InstructionEvent.of(read, self.house.clock()))
 
@@ -268,13 +274,17 @@ class BaseAgentCog(discord.Cog):
         standing = self._book.begin(event.id)
         if isinstance(standing, Result):
             await self._publish(standing)
+        elif standing == "new" and self.house.stops.holds(event.channel_id):
+            await self._give_up(event, "stopped")
         elif standing == "new" and not self._inbox.put(event):
-            busy = refused(self.name, event.id, "busy")
-            self._book.keep(event.id, busy)
-            await self._publish(busy)
+            await self._give_up(event, "busy")
 
-    async def _refuse(self, turn_id: str, reason: str) -> None:
-        await self._publish(refused(self.name, turn_id, reason))
+    async def _give_up(self, event: TurnEvent, reason: str) -> None:
+        """The event gets no turn, and whoever waits for it is told."""
+        result = refused(self.name, event.id, reason)
+        self._book.keep(event.id, result)
+        if isinstance(event, InstructionEvent):
+            await self._publish(result)
 
     async def _publish(self, message: WireMessage) -> None:
         try:
@@ -289,21 +299,26 @@ class BaseAgentCog(discord.Cog):
         if not self._may_act():  # the agent went to another process while the event waited
             self._book.forget(event.id)
             return
-        standing = await self._book.claim(event)
-        if standing == "new":
-            result = await self._turn(event)
-            await self._book.settle(event, result, self.agent.today(), self._told(event, result))
-            return
-        result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
-        self._book.keep(event.id, result)
-        if isinstance(event, InstructionEvent):
-            await self._publish(result)
+        with self._turns.brake(event) as brake:
+            standing = await self._book.claim(event)
+            if standing == "new":
+                result = await self._turn(event, brake)
+                await self._book.settle(event, result, self.agent.today(), self._told(event, result))
+                return
+        if isinstance(standing, str):
+            await self._give_up(event, "interrupted")
+        elif isinstance(event, InstructionEvent):
+            await self._publish(standing)
 
-    async def _turn(self, event: TurnEvent) -> Result:
-        channel = await self._find(event.channel_id)
-        if channel is None:
+    async def _turn(self, event: TurnEvent, brake: Brake) -> Result:
+        outlet = await self._outlet_of(event.channel_id)
+        if outlet is None:
             return refused(self.name, event.id, "unknown_channel")
-        return await take_turn(self.agent, self._outlet(channel), event)
+        return await take_turn(self.agent, outlet, event, brake)
+
+    async def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
+        channel = await self._find(channel_id)
+        return None if channel is None else self._outlet(channel)
 
     async def _find(self, channel_id: int) -> Channel | None:
         """The channel, if it is in scope and the bot sees it; unknown is not forbidden while a guild is on its way."""

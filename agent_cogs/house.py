@@ -14,6 +14,7 @@ from agent_discord.fetching import Fetcher
 from agent_discord.transcript import Transcripts
 from agent_protocol.bus import Bus
 from agent_protocol.ledger import Ledger
+from agent_protocol.stops import Stops
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class House:
     names: Mapping[str, str]
     bus: Bus
     ledger: Ledger
+    stops: Stops
     directory: Directory
     transcripts: Transcripts
     fetcher: Fetcher

@@ -20,6 +20,8 @@ from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
+from agent_cogs.labels import labels
+from agent_cogs.running import Brake
 from agent_cogs.spending import Spending
 from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
 from agent_context.entries import Entry
@@ -53,6 +55,8 @@ REASONS: Mapping[str, str] = {
     "unreadable": "the model's answer held no decision",
     "picture_failed": "only a picture was wanted, and it could not be drawn",
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
+    "stopped": "a person wants silence in the channel",
+    "overtaken": "a person spoke while the agent was thinking",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",
 }
@@ -68,12 +72,15 @@ class TurnOver(Exception):
         self.reason = reason
 
 
-async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
-    """Takes the turn and says how it ended. Raises nothing but CancelledError."""
+async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent, brake: Brake | None = None) -> Result:
+    """Takes the turn and says how it ended; `brake` ends it early. Raises nothing but CancelledError."""
     began = agent.clock()
     spending = Spending(agent.costs, agent.key, agent.today())
     turn = _Turn(agent, outlet, event, spending)
-    done = await _ended(turn, event.deadline - began)
+    brake = brake or Brake()
+    done = await _ended(turn, event.deadline - began, brake)
+    if brake.reason is not None and done.nothing:
+        done = Done(reason=brake.reason)
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
         await excuse(outlet, event, done.reason)
     # Whoever waits for the result need not wait for the log.
@@ -81,17 +88,17 @@ async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
     return result_of(agent.key, event.id, done, spending)
 
 
-async def _ended(turn: _Turn, seconds: float) -> Done:
+async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:
     """Every way in which a turn can end, as what it did."""
     try:
         if seconds <= 0:
             raise TurnOver("deadline")
-        async with asyncio.timeout(seconds):
+        async with brake.within(seconds):
             return await turn.walk()
     except TurnOver as over:
         return Done(reason=over.reason)
     except TimeoutError:
-        return replace(turn.done, reason="deadline")
+        return replace(turn.done, reason=brake.reason or "deadline")
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
         return Done(reason="unreadable")
@@ -113,6 +120,7 @@ class _Turn:
         self.agent, self.outlet, self.event, self.spending = agent, outlet, event, spending
         self.can_draw = agent.can_draw and outlet.may_attach
         self.done = Done()  # what can be seen of the turn so far
+        self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
 
     async def walk(self) -> Done:
         self._check_question()
@@ -124,6 +132,7 @@ class _Turn:
                 await self._give_back()
                 raise TurnOver("skipped")
             self._check_question()
+            self._check_overtaken()
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
             return await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
 
@@ -134,6 +143,11 @@ class _Turn:
         """What was taken back is neither read nor answered any more."""
         if asked_id(self.event) in self.outlet.transcript.deleted:
             raise TurnOver("withdrawn")
+
+    def _check_overtaken(self) -> None:
+        """Words that pass by what a person has just said are not posted; the next turn hears the person."""
+        if self.seen is not None and self.outlet.transcript.person_spoke_after(self.seen):
+            raise TurnOver("overtaken")
 
     async def _admit(self) -> None:
         refusal = self.outlet.refusal()
@@ -156,8 +170,8 @@ class _Turn:
         topic, round_number, started_with = None, 1, None
         if isinstance(event, InstructionEvent):
             topic, round_number = event.instruction.topic, event.instruction.round_number
-            started_with = min(history_ids(event), default=None)
-        return TurnContext(
+            started_with = min(history_ids(event), default=None) if agent.barge_in != "ignore" else None
+        context = TurnContext(
             me=agent.identity,
             theme=theme,
             channel_name=self.outlet.name,
@@ -174,6 +188,10 @@ class _Turn:
             searches=theme.search or trigger == "starter",
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
+        # What turns to a person is not given up for another one, or a lively channel would silence the bots.
+        if agent.barge_in == "yield" and trigger == "round" and not context.unheard:
+            self.seen = self.outlet.transcript.newest
+        return context
 
     def _window(self, share: float) -> Window:
         """A conversation is seen from before its start to now, anything else by its last messages."""
@@ -197,7 +215,10 @@ class _Turn:
             return transcript.get(event.asked.id) or event.asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
             return transcript.get(event.instruction.trigger_message_id)
-        others = (entry for entry in reversed(window.entries) if entry.speaker.agent != self.agent.key)
+        heard = window.entries
+        if isinstance(event, InstructionEvent) and self.agent.barge_in == "ignore":
+            heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
+        others = (entry for entry in reversed(heard) if entry.speaker.agent != self.agent.key)
         return next(others, None)
 
     async def _decide(self, context: TurnContext) -> tuple[Decision, Reply]:
@@ -270,30 +291,6 @@ def trigger_of(event: TurnEvent) -> Trigger:
     if event.instruction.trigger_message_id is not None:
         return "reactive"
     return "starter" if event.instruction.is_conversation_starter else "round"
-
-
-def labels(context: TurnContext) -> dict[str, str]:
-    """What the turn is about, for logs and scripted voices; never sent to a provider."""
-    target = context.target
-    newest = context.window.entries[-1] if context.window.entries else None
-    person = context.unheard[-1] if context.unheard else None
-    asked = target if context.trigger in ("mention", "reactive") else None
-    return {
-        "agent": context.me.key,
-        "display_name": context.me.display_name,
-        "others": ", ".join(context.me.others),
-        "theme": context.theme.name,
-        "trigger": context.trigger,
-        "topic": context.topic or "",
-        "round": str(context.round_number),
-        "asked": asked.text if asked else "",
-        "asker": asked.speaker.name if asked else "",
-        "last_speaker": newest.speaker.name if newest else "",
-        "last_text": newest.text if newest else "",
-        "last_message_id": str(newest.id) if newest else "",
-        "human_said": person.text if person else "",
-        "human_name": person.speaker.name if person else "",
-    }
 
 
 def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = None) -> Result:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from agent_protocol import keys
 from agent_protocol.agenda import Agenda, Slot
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.presence import Presence
@@ -44,6 +45,7 @@ class Ledger:
         self.costs = Costs(link)
         self.presence = Presence(link)
         self.agenda = Agenda(link)
+        self.conversations = Conversations(link)
 
     async def settle(
         self,
