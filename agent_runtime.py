@@ -325,6 +325,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         stack.push_async_callback(cancel, [bus])
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime._ended)
+        runtime.start(house.stops.run(), "stops")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()

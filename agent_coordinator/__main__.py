@@ -14,7 +14,9 @@ import secrets
 import signal
 import socket
 import sys
+from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from agent_config import Settings, SettingsError, load_settings, process_environment
 from agent_coordinator.config import from_settings
@@ -79,19 +81,20 @@ async def serve(settings: Settings) -> int:
             lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
             stops=stops,
         )
-        return await _run_until_told(coordinator, bus)
+        return await _run_until_told({"bus": bus.run(), "stops": stops.run(), "coordinator": coordinator.run()})
 
 
-async def _run_until_told(coordinator: Coordinator, bus: Bus) -> int:
+async def _run_until_told(works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
+    """Each work by its name; they are ended in the opposite order, since the later ones need the earlier ones."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, told.set)
-    names = {"bus": bus.run(), "coordinator": coordinator.run(), "signals": told.wait()}
-    tasks = [asyncio.create_task(work, name=name) for name, work in names.items()]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    failed = [task for task in tasks if task.done() and task.get_name() != "signals"]
-    for task in reversed(tasks):  # the coordinator needs the bus to the last
+    signals = asyncio.create_task(told.wait(), name="signals")
+    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+    await asyncio.wait([signals, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    failed = [task for task in tasks if task.done()]
+    for task in (signals, *reversed(tasks)):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     for task in failed:

@@ -150,7 +150,7 @@ class Engine:
             async with running.scope:
                 self._running[state.channel_id] = running
                 if self._stops is not None and self._stops.holds(state.channel_id):
-                    self.stop(state.channel_id)
+                    running.state = state.ended("stopped")
                 while running.state.ended_because is None:
                     running.state = await self._step(running.state)
         except TimeoutError:

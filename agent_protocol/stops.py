@@ -24,6 +24,7 @@ from agent_protocol.messages import StopNotice, read_stop
 
 LONGEST = 86400.0  # seconds; what nobody lifts ends by itself
 SCAN_COUNT = 1000
+RETRY_EVERY = 0.5
 
 # KEYS: the stop; ARGV: what asked for it, unix seconds, ms, where to tell it, the notice
 STOP = """
@@ -50,18 +51,36 @@ class _Stop:
 
 
 class Stops:
-    """Needs `start()` before the bus runs. `clock` gives unix seconds. No method raises RedisAway but `read`."""
+    """Needs `start()` before the bus runs, and `run()` in a task of its owner. `clock` gives unix seconds. No method
+    raises RedisAway but `read`."""
 
     def __init__(self, link: RedisLink, bus: Listener, clock: Callable[[], float] = time.time) -> None:
         self._link, self._bus, self._clock = link, bus, clock
         self._stops: dict[int, _Stop] = {}
         self._unwritten: dict[int, _Stop | None] = {}  # what Redis was not told of; None: lifted
         self._callbacks: list[OnStop] = []
+        self._changed: set[int] = set()  # channels, since the last reading began
+        self._behind = asyncio.Event()  # Redis and this process may not know the same
 
     def start(self) -> None:
-        """Hears what other processes do; after each new connection reads what it may have missed."""
+        """Hears what other processes do."""
         self._bus.subscribe(keys.COORDINATOR_STOPS, self._on_notice)
-        self._bus.on_resubscribed(self._catch_up)
+        self._bus.on_resubscribed(self._behind.set)
+
+    async def run(self) -> None:
+        """After each new connection reads what was missed, and writes what Redis was not there for. Until cancelled."""
+        while True:
+            await self._behind.wait()
+            await self._link.present.wait()
+            self._behind.clear()
+            try:
+                for channel_id in list(self._unwritten):
+                    await self._write(channel_id)
+                await self.read()
+            except RedisAway as away:
+                log.debug("stops are read when Redis is back: %s", away)
+                self._behind.set()
+                await asyncio.sleep(RETRY_EVERY)
 
     def on_stop(self, callback: OnStop) -> None:
         """Call this with the channel whenever one is stopped, at once; it may hear of the same stop twice."""
@@ -80,60 +99,61 @@ class Stops:
         if known is not None and known.source == source and self.holds(channel_id):
             return False
         self._stops[channel_id] = stop
+        self._changed.add(channel_id)
         self._unwritten[channel_id] = stop
         log.info("channel %d is stopped by a person for %.0f minutes", channel_id, lasting / 60)
         await self._tell(channel_id)
-        return await self._write(channel_id)
+        return await self._write_or_owe(channel_id) in (True, None)
 
     async def lift(self, channel_id: int) -> bool:
         """Ends a channel's stop. True for the one caller that ended it."""
         known = self._stops.pop(channel_id, None)
+        self._changed.add(channel_id)
         self._unwritten[channel_id] = None
-        lifted = await self._write(channel_id)
-        if lifted:
-            log.info("channel %d is stopped no more", channel_id)
-        return lifted if channel_id not in self._unwritten else known is not None
+        lifted = await self._write_or_owe(channel_id)
+        log.info("channel %d is stopped no more", channel_id)
+        return known is not None if lifted is None else lifted
 
     async def read(self) -> None:
         """Learns which channels are stopped. Raises RedisAway."""
+        self._changed.clear()
         kept = await self._read_all()
-        news = [channel for channel in kept if not self.holds(channel) and channel not in self._unwritten]
-        unsaid = {**kept, **self._unwritten}
-        self._stops = {channel: stop for channel, stop in unsaid.items() if stop is not None}
+        newer = {channel: self._stops.get(channel) for channel in self._changed}  # than what was read
+        known = {**kept, **newer, **self._unwritten}
+        news = [channel for channel, stop in known.items() if stop is not None and not self.holds(channel)]
+        self._stops = {channel: stop for channel, stop in known.items() if stop is not None}
         for channel in news:
             await self._tell(channel)
 
+    async def _write_or_owe(self, channel_id: int) -> bool | None:
+        """Whether it was news to Redis; None while Redis is away."""
+        try:
+            return await self._write(channel_id)
+        except RedisAway as away:
+            log.warning("a stop of channel %d counts in this process alone, Redis is away: %s", channel_id, away)
+            self._behind.set()
+            return None
+
     async def _write(self, channel_id: int) -> bool:
-        """Tells Redis what is unwritten; True when it did not know yet, or is away."""
+        """Tells Redis what is unwritten; whether it was news. Raises RedisAway."""
         stop = self._unwritten[channel_id]
         key, now = keys.stop(channel_id), self._clock()
         notice = StopNotice(channel_id=channel_id, until=stop.until if stop else None).to_wire()
-        try:
-            if stop is None:
-                news = await self._link.script(LIFT, [key], [keys.COORDINATOR_STOPS, notice])
-            else:
-                left = max(1, round((stop.until - now) * 1000))
-                arguments: list[str | int | float] = [stop.source, stop.until, left, keys.COORDINATOR_STOPS, notice]
-                news = await self._link.script(STOP, [key], arguments)
-        except RedisAway as away:
-            log.warning("a stop of channel %d counts in this process alone, Redis is away: %s", channel_id, away)
-            return True
+        if stop is None:
+            news = await self._link.script(LIFT, [key], [keys.COORDINATOR_STOPS, notice])
+        else:
+            left = max(1, round((stop.until - now) * 1000))
+            arguments: list[str | int | float] = [stop.source, stop.until, left, keys.COORDINATOR_STOPS, notice]
+            news = await self._link.script(STOP, [key], arguments)
         if self._unwritten.get(channel_id) is stop:
             self._unwritten.pop(channel_id, None)
         return bool(news)
-
-    async def _catch_up(self) -> None:
-        for channel_id in list(self._unwritten):
-            await self._write(channel_id)
-        try:
-            await self.read()
-        except RedisAway as away:
-            log.debug("stops are read when Redis is back: %s", away)
 
     async def _on_notice(self, raw: str) -> None:
         notice = read_stop(raw)
         if notice is None:
             return
+        self._changed.add(notice.channel_id)
         if notice.until is None:
             self._stops.pop(notice.channel_id, None)
             return

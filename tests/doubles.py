@@ -323,11 +323,11 @@ class MemoryStops:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._callbacks: list[Callable[[int], Awaitable[None]]] = []
+        self._callbacks: list[Callable[[int], Awaitable[None] | None]] = []
         self.until: dict[int, float] = {}
         self._sources: set[str] = set()
 
-    def on_stop(self, callback: Callable[[int], Awaitable[None]]) -> None:
+    def on_stop(self, callback: Callable[[int], Awaitable[None] | None]) -> None:
         self._callbacks.append(callback)
 
     def holds(self, channel_id: int) -> bool:
@@ -339,7 +339,8 @@ class MemoryStops:
         self._sources.add(source)
         self.until[channel_id] = self._clock() + (seconds or 86400.0)
         for callback in self._callbacks:
-            await callback(channel_id)
+            if (ending := callback(channel_id)) is not None:
+                await ending
         return True
 
     async def lift(self, channel_id: int) -> bool:
