@@ -77,16 +77,21 @@ class Stopping:
         house.stops.on_stop(self._silence)
 
     async def written(self, text: str, heard: Heard, call: Call | None, wrote: Callable[[], Who]) -> bool:
-        """Whether a message was an order and was carried out; else it is to be taken like any other message."""
+        """Whether a message was an order and was carried out; else it is to be taken like any other message.
+
+        `call`: how it called this bot.
+        """
         order = order_in(text) if heard.by_person else None
         meant = self._meant(heard, call) if order is not None else set()
         if order is None or not meant:
             return False
         who, channel_id = wrote(), heard.channel_id
         if order.word == "stop":
-            first = await self._stop(who, channel_id, str(heard.message_id), order.seconds)
-        elif self._stops.holds(channel_id) and may_stop(who, self._users, self._roles):
-            first = await self._stops.lift(channel_id)
+            # Who is not called itself sees to the stop, and leaves it to the others to show that it was heard.
+            first = await self._stop(who, channel_id, str(heard.message_id) if call is not None else "", order.seconds)
+        elif may_stop(who, self._users, self._roles):
+            await self._stops.lift(channel_id)
+            first = None
         else:
             return False
         if call is not None and (self._me() == min(meant) if first is None else first):

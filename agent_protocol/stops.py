@@ -28,6 +28,7 @@ RETRY_EVERY = 0.5
 
 # KEYS: the stop; ARGV: what asked for it, unix seconds, ms, where to tell it, the notice
 STOP = """
+if ARGV[1] == '' and redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 if string.find(redis.call('GET', KEYS[1]) or '', ARGV[1] .. ' ', 1, true) == 1 then return 0 end
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2], 'PX', ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
@@ -35,7 +36,7 @@ return 1
 """
 LIFT = """
 local was = redis.call('DEL', KEYS[1])
-redis.call('PUBLISH', ARGV[1], ARGV[2])
+if was == 1 then redis.call('PUBLISH', ARGV[1], ARGV[2]) end
 return was
 """
 
@@ -74,8 +75,8 @@ class Stops:
             await self._link.present.wait()
             self._behind.clear()
             try:
-                for channel_id in list(self._unwritten):
-                    await self._write(channel_id)
+                for channel_id, stop in list(self._unwritten.items()):
+                    await self._write(channel_id, stop)
                 await self.read()
             except RedisAway as away:
                 log.debug("stops are read when Redis is back: %s", away)
@@ -93,24 +94,24 @@ class Stops:
     async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
         """Stops a channel for `seconds`, a day where they are missing and at most; in this process before anything
         else. `source` (one word) is what asked for it, a message's id for one: True for the first caller that comes
-        with it, among all processes."""
+        with it, among all processes. Without a source a stop that holds already is left as it is."""
         lasting = min(max(seconds or LONGEST, 1.0), LONGEST)
         stop, known = _Stop(self._clock() + lasting, source), self._stops.get(channel_id)
-        if known is not None and known.source == source and self.holds(channel_id):
+        if known is not None and self.holds(channel_id) and source in ("", known.source):
             return False
         self._stops[channel_id] = stop
         self._changed.add(channel_id)
         self._unwritten[channel_id] = stop
         log.info("channel %d is stopped by a person for %.0f minutes", channel_id, lasting / 60)
         await self._tell(channel_id)
-        return await self._write_or_owe(channel_id) in (True, None)
+        return await self._write_or_owe(channel_id, stop) in (True, None)
 
     async def lift(self, channel_id: int) -> bool:
         """Ends a channel's stop. True for the one caller that ended it."""
         known = self._stops.pop(channel_id, None)
         self._changed.add(channel_id)
         self._unwritten[channel_id] = None
-        lifted = await self._write_or_owe(channel_id)
+        lifted = await self._write_or_owe(channel_id, None)
         log.info("channel %d is stopped no more", channel_id)
         return known is not None if lifted is None else lifted
 
@@ -125,18 +126,17 @@ class Stops:
         for channel in news:
             await self._tell(channel)
 
-    async def _write_or_owe(self, channel_id: int) -> bool | None:
+    async def _write_or_owe(self, channel_id: int, stop: _Stop | None) -> bool | None:
         """Whether it was news to Redis; None while Redis is away."""
         try:
-            return await self._write(channel_id)
+            return await self._write(channel_id, stop)
         except RedisAway as away:
             log.warning("a stop of channel %d counts in this process alone, Redis is away: %s", channel_id, away)
             self._behind.set()
             return None
 
-    async def _write(self, channel_id: int) -> bool:
-        """Tells Redis what is unwritten; whether it was news. Raises RedisAway."""
-        stop = self._unwritten[channel_id]
+    async def _write(self, channel_id: int, stop: _Stop | None) -> bool:
+        """Tells Redis and everybody; whether it was news. Raises RedisAway."""
         key, now = keys.stop(channel_id), self._clock()
         notice = StopNotice(channel_id=channel_id, until=stop.until if stop else None).to_wire()
         if stop is None:
@@ -145,7 +145,7 @@ class Stops:
             left = max(1, round((stop.until - now) * 1000))
             arguments: list[str | int | float] = [stop.source, stop.until, left, keys.COORDINATOR_STOPS, notice]
             news = await self._link.script(STOP, [key], arguments)
-        if self._unwritten.get(channel_id) is stop:
+        if self._unwritten.get(channel_id) is stop:  # and nothing newer
             self._unwritten.pop(channel_id, None)
         return bool(news)
 

@@ -334,9 +334,9 @@ class MemoryStops:
         return self.until.get(channel_id, 0.0) > self._clock()
 
     async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
-        if source in self._sources:
+        if source in self._sources or (not source and self.holds(channel_id)):
             return False
-        self._sources.add(source)
+        self._sources |= {source} - {""}
         self.until[channel_id] = self._clock() + (seconds or 86400.0)
         for callback in self._callbacks:
             if (ending := callback(channel_id)) is not None:

@@ -92,6 +92,25 @@ async def test_of_several_bots_that_hear_the_same_message_one_is_the_first(addre
         assert await there.stops.stop(CHANNEL, "m2"), "another message"
 
 
+async def test_a_bot_that_only_heard_of_it_takes_the_first_place_from_nobody(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    there = Process(link, clock)
+    assert await here.stops.stop(CHANNEL, "")
+    assert await here.stops.stop(CHANNEL, "m1", 60.0)
+    assert not await there.stops.stop(CHANNEL, "")
+    assert await link.commands.pttl(keys.stop(CHANNEL)) <= 60_000
+    assert not await there.stops.stop(CHANNEL, "m1")
+
+
+async def test_of_those_who_only_heard_and_those_who_are_meant_the_meant_one_is_first_however_they_meet(
+    link: RedisLink, clock: Clock
+):
+    here = Process(link, clock)
+    orders = [here.stops.stop(CHANNEL, source) for source in ("", "m1", "", "m1")]
+    assert (await asyncio.gather(*orders))[1] is True
+    assert (await link.commands.get(keys.stop(CHANNEL))).startswith("m1 ")
+
+
 async def test_what_does_not_end_in_order_keeps_nobody_from_ending(link: RedisLink, clock: Clock, caplog):
     here = Process(link, clock)
 
