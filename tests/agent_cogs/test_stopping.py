@@ -12,11 +12,10 @@ import pytest
 
 from agent_cogs.running import Brake
 from agent_cogs.stopping import Order, may_stop, order_in
+from agent_discord.outlet import CannotPost, Post
 from agent_discord.rights import Who
 from tests.agent_scene import LOUNGE, MEMES, Scene
 from tests.doubles import ALICE, BOB, settle, until
-
-HERE = 900  # channels that belong to nobody's map, for pure values
 
 
 @pytest.fixture
@@ -167,6 +166,16 @@ async def test_the_rest_of_a_long_answer_is_not_posted(open_scene):
     assert len(channel.sent) == 1
     (result,) = scene.results
     assert (result.message_id, result.skipped, result.reason) == (channel.sent[0].id, False, "stopped")
+
+
+async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
+    """Also what belongs to no running turn, such as the line that there is too much to do."""
+    scene = await open_scene()
+    outlet = scene.cog._outlet(scene.channel())
+    await scene.stops.stop(LOUNGE, "m1")
+    with pytest.raises(CannotPost):
+        await outlet.post(Post(text="I have too much to do right now."), "m2:excuse")
+    assert scene.texts() == []
 
 
 async def test_it_stays_silent_until_somebody_with_the_right_says_resume(open_scene):

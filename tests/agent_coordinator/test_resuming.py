@@ -149,6 +149,16 @@ async def test_a_leader_that_ends_in_order_leaves_its_conversation_to_the_next(s
     assert stage.ledger.agenda.holders == {}
 
 
+async def test_the_turn_that_was_under_way_is_asked_for_again_without_another_pause():
+    stage = Stage(room(*AGENTS), max_rounds=1, turn_delay_min=20.0, turn_delay_max=20.0)
+    await cut_off(stage, 2)
+    stage.time.slept.clear()
+    stage.lead()
+    await until(lambda: stage.reports)
+    assert stage.time.slept.count(20.0) == 1, "before the fourth, and not before the third"
+    await stage.aclose()
+
+
 async def test_a_conversation_that_nobody_led_for_long_is_closed_in_order(stage: Stage):
     await cut_off(stage, 2)
     asked = len(stage.bus.asked)

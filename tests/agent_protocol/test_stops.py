@@ -14,6 +14,7 @@ from agent_protocol.agenda import Agenda
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisLink
 from agent_protocol.conversations import Conversations
+from agent_protocol.messages import StopNotice
 from agent_protocol.stops import LONGEST, Stops
 from tests.agent_protocol.conftest import Clock, running
 
@@ -109,6 +110,24 @@ async def test_of_those_who_only_heard_and_those_who_are_meant_the_meant_one_is_
     orders = [here.stops.stop(CHANNEL, source) for source in ("", "m1", "", "m1")]
     assert (await asyncio.gather(*orders))[1] is True
     assert (await link.commands.get(keys.stop(CHANNEL))).startswith("m1 ")
+
+
+async def test_what_changes_while_the_stops_are_read_is_newer_than_what_is_read(link: RedisLink, clock: Clock):
+    here, there = Process(link, clock), Process(link, clock)
+    await here.stops.stop(OTHER, "m1")
+    read_all = here.stops._read_all
+
+    async def read_slowly():
+        found = await read_all()
+        await here.stops.lift(OTHER)
+        await here.stops._on_notice(StopNotice(channel_id=CHANNEL, until=clock.now + 60).to_wire())
+        return found
+
+    here.stops._read_all = read_slowly
+    await here.stops.read()
+    assert (here.stops.holds(CHANNEL), here.stops.holds(OTHER)) == (True, False)
+    await there.stops.read()
+    assert not there.stops.holds(OTHER)
 
 
 async def test_what_does_not_end_in_order_keeps_nobody_from_ending(link: RedisLink, clock: Clock, caplog):
