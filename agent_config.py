@@ -253,6 +253,7 @@ _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 _Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Secret = Annotated[SecretStr, AfterValidator(_one_word)]
+_BargeIn = Literal["yield", "finish", "ignore"]
 _LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 _IDS = "whole numbers (Discord ids), separated by commas"
@@ -301,6 +302,11 @@ class Settings(_Keys):
     bots_role_id: Annotated[_Id | None, BeforeValidator(_zero_is_none)] = _setting("BOTS_ROLE_ID", _ID, None)
     agent_name: str | None = _setting("AGENT_NAME", "the name of an agent", None)
     agent_personality: str | None = _setting("AGENT_PERSONALITY", "a text", None)
+    stop_role_ids: _Ids = _setting("STOP_ROLE_IDS", _IDS, ())
+    stop_user_ids: _Ids = _setting("STOP_USER_IDS", _IDS, ())
+    barge_in: Annotated[_BargeIn, BeforeValidator(lambda text: str(text).lower())] = _setting(
+        "BARGE_IN", "yield, finish or ignore", "yield"
+    )
     agent_max_daily: _Count = _setting("AGENT_MAX_DAILY", _COUNT, 100)
     agent_cooldown_seconds: _Seconds = _setting("AGENT_COOLDOWN_SECONDS", _SECONDS, 15.0)
     context_window_size: _Some = _setting("CONTEXT_WINDOW_SIZE", _SOME, 40)

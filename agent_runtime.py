@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -50,11 +50,12 @@ from agent_llm.registry import build_model
 from agent_net.fetch import PictureFetcher
 from agent_protocol import keys
 from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
+from agent_protocol.stops import Stops
 from agent_shutdown import Stopping, last_turns
 
 GUILD_READY_SECONDS = (
@@ -284,6 +285,7 @@ class Runtime:
             lease=Lease(self._link, keys.COORDINATOR_OWNER, holder=self._holder),
             clock=self.setup.clock,
             rng=self.setup.rng,
+            stops=self.house.stops,
         )
         self.start(self.coordinator.run(), "coordinator")
 
@@ -345,10 +347,14 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         house = _house(setup, link, session)
         stack.push_async_callback(house.fetcher.aclose)
         runtime = Runtime(setup, house, link)
+        house.stops.start()
+        with suppress(RedisAway):  # it is read when Redis is there
+            await house.stops.read()
         bus = asyncio.create_task(house.bus.run(), name="bus")
         stack.push_async_callback(cancel, [bus])
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime._ended)
+        runtime.start(house.stops.run(), "stops")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -359,11 +365,13 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
     settings = setup.settings
     directory = Directory()
     transcripts = Transcripts(directory)
+    bus = Bus(link, clock=setup.clock, rng=setup.rng)
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids)),
         names={name: agent.spec.display_name for name, agent in settings.agents.items()},
-        bus=Bus(link, clock=setup.clock, rng=setup.rng),
+        bus=bus,
+        stops=Stops(link, bus, setup.clock),
         ledger=Ledger(link, setup.clock, caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,

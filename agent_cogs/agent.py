@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Protocol
+from typing import Literal, Protocol
 
 from agent_cogs.bench import Bench
 from agent_cogs.limits import Limits
@@ -23,6 +23,7 @@ from agent_discord.transcript import Transcript
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_protocol.costs import Costs
 
+BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
 Draw = Callable[[str], Awaitable[Drawing]]
 
@@ -66,6 +67,7 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
+    barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property
     def key(self) -> str:

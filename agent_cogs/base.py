@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import discord
@@ -27,6 +28,8 @@ from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
 from agent_cogs.notices import tell_owner
+from agent_cogs.running import Brake, RunningTurns
+from agent_cogs.stopping import Stopping
 from agent_cogs.triggers import Call, Ignored, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
@@ -35,6 +38,7 @@ from agent_context.window import WindowMemory
 from agent_discord.gate import Gate
 from agent_discord.listening import Listener, heard, parent_of
 from agent_discord.outlet import Channel, DiscordOutlet
+from agent_discord.rights import signed, who_wrote
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
@@ -80,6 +84,8 @@ class BaseAgentCog(discord.Cog):
         self._inbox: Inbox[TurnEvent] = Inbox(
             self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
         )
+        self._turns = RunningTurns(self._inbox)
+        self._stopping = Stopping(self.name, house, self._turns, self._give_up, self._outlet_in_scope)
         self._busy = BusyLines(house.clock)
         self._ignored = Ignored(frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids))
         self._closing = False
@@ -115,6 +121,7 @@ class BaseAgentCog(discord.Cog):
             timezone=shared.timezone,
             clock=house.clock,
             rng=house.rng,
+            barge_in=shared.barge_in,
         )
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
@@ -185,7 +192,7 @@ class BaseAgentCog(discord.Cog):
             fetcher=house.fetcher,
             pictures=house.pictures,
             names=house.names,
-            may_post=self._may_act,
+            may_post=lambda: self._may_act() and not house.stops.holds(channel.id),
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
@@ -202,13 +209,11 @@ class BaseAgentCog(discord.Cog):
         self._listener.message(message)
         if message.author.bot or self._closing or not self._may_act() or self.bot.user is None:
             return
-        facts = heard(message)
-        if facts in self._ignored:
+        facts, bots_role = heard(message), self.house.settings.bots_role_id
+        call = called(facts, me=self.bot.user.id, my_role=self._my_role(message), bots_role=bots_role)
+        if await self._stopping.written(message.content, facts, call, partial(who_wrote, message)):
             return
-        call = called(
-            facts, me=self.bot.user.id, my_role=self._my_role(message), bots_role=self.house.settings.bots_role_id
-        )
-        if call is not None:
+        if call is not None and facts not in self._ignored and not self.house.stops.holds(message.channel.id):
             await self._called(message, theme, call)
 
     def _theme(self, message: discord.Message) -> str | None:
@@ -220,11 +225,7 @@ class BaseAgentCog(discord.Cog):
         if asked is None:  # deleted meanwhile
             return
         event = MentionEvent.of(
-            asked,
-            channel_id=message.channel.id,
-            theme=theme,
-            to_all=call is Call.ROLE,
-            now=self.house.clock(),
+            asked, channel_id=message.channel.id, theme=theme, to_all=call is Call.ROLE, now=self.house.clock()
         )
         if self._book.begin(event.id) != "new":
             return
@@ -252,6 +253,9 @@ class BaseAgentCog(discord.Cog):
     @discord.Cog.listener()
     async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
         self._listener.react(event)
+        sign = signed(event, self.bot.get_channel(event.channel_id), self.house.transcripts)
+        if sign is not None and self._may_act():
+            await self._stopping.signed(sign)
 
     @discord.Cog.listener()
     async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
@@ -283,10 +287,10 @@ class BaseAgentCog(discord.Cog):
         if read is None:
             return
         if isinstance(read, UnreadableInstruction):
-            await self._refuse(read.instruction_id, read.reason)
+            await self._publish(refused(self.name, read.instruction_id, read.reason))
         elif read.action != "decide":
             log.warning("%s: action %.40r is not known here", self.name, read.action)
-            await self._refuse(read.instruction_id, "unknown_action")
+            await self._publish(refused(self.name, read.instruction_id, "unknown_action"))
         else:
             await self._instructed(InstructionEvent.of(read, self.house.clock()))
 
@@ -294,13 +298,17 @@ class BaseAgentCog(discord.Cog):
         standing = self._book.begin(event.id)
         if isinstance(standing, Result):
             await self._publish(standing)
+        elif standing == "new" and self.house.stops.holds(event.channel_id):
+            await self._give_up(event, "stopped")
         elif standing == "new" and not self._inbox.put(event):
-            busy = refused(self.name, event.id, "busy")
-            self._book.keep(event.id, busy)
-            await self._publish(busy)
+            await self._give_up(event, "busy")
 
-    async def _refuse(self, turn_id: str, reason: str) -> None:
-        await self._publish(refused(self.name, turn_id, reason))
+    async def _give_up(self, event: TurnEvent, reason: str) -> None:
+        """The event gets no turn, and whoever waits for it is told."""
+        result = refused(self.name, event.id, reason)
+        self._book.keep(event.id, result)
+        if isinstance(event, InstructionEvent):
+            await self._publish(result)
 
     async def _publish(self, message: WireMessage) -> None:
         try:
@@ -315,23 +323,29 @@ class BaseAgentCog(discord.Cog):
         if not self._may_act():  # the agent went to another process while the event waited
             self._book.forget(event.id)
             return
-        standing = await self._book.claim(event)
-        if standing == "new":
-            result = await self._turn(event)
-            await self._book.settle(event, result, self.agent.today(), self._told(event, result))
-            for notice in self.house.ledger.budgets.notices():
-                await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
-            return
-        result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
-        self._book.keep(event.id, result)
-        if isinstance(event, InstructionEvent):
-            await self._publish(result)
+        with self._turns.brake(event) as brake:
+            standing = await self._book.claim(event)
+            if standing == "new":
+                result = await self._turn(event, brake)
+                await self._book.settle(event, result, self.agent.today(), self._told(event, result))
+                for notice in self.house.ledger.budgets.notices():
+                    await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
+                return
+        if isinstance(standing, str):
+            await self._give_up(event, "interrupted")
+        elif isinstance(event, InstructionEvent):
+            self._book.keep(event.id, standing)
+            await self._publish(standing)
 
-    async def _turn(self, event: TurnEvent) -> Result:
-        channel = await self._find(event.channel_id)
-        if channel is None:
+    async def _turn(self, event: TurnEvent, brake: Brake) -> Result:
+        outlet = await self._outlet_in_scope(event.channel_id)
+        if outlet is None:
             return refused(self.name, event.id, "unknown_channel")
-        return await take_turn(self.agent, self._outlet(channel), event)
+        return await take_turn(self.agent, outlet, event, brake)
+
+    async def _outlet_in_scope(self, channel_id: int) -> DiscordOutlet | None:
+        channel = await self._find(channel_id)
+        return None if channel is None else self._outlet(channel)
 
     async def _find(self, channel_id: int) -> Channel | None:
         """The channel, if it is in scope and the bot sees it; unknown is not forbidden while a guild is on its way."""

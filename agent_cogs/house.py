@@ -15,6 +15,7 @@ from agent_discord.gate import WayOut
 from agent_discord.transcript import Transcripts
 from agent_protocol.bus import Bus
 from agent_protocol.ledger import Ledger
+from agent_protocol.stops import Stops
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,7 @@ class House:
     names: Mapping[str, str]
     bus: Bus
     ledger: Ledger
+    stops: Stops
     directory: Directory
     transcripts: Transcripts
     fetcher: Fetcher

@@ -53,6 +53,18 @@ class Inbox(Generic[E]):
             self._workers[event.channel_id] = asyncio.create_task(self._work(event.channel_id), name=name)
         return True
 
+    def cancel(self, channel_id: int, *, keep: Callable[[E], bool] = lambda _: False) -> list[E]:
+        """Takes back what waits in a channel's lane, but for what is to be kept; the lane's turn goes on."""
+        lane = self._lanes.get(channel_id)
+        if lane is None:
+            return []
+        waiting = list(lane)
+        lane.clear()
+        lane.extend(event for event in waiting if keep(event))
+        gone = [event for event in waiting if not keep(event)]
+        self._waiting -= len(gone)
+        return gone
+
     async def drain(self) -> None:
         """Takes nothing more in and returns when all lanes are empty."""
         self._closed = True

@@ -22,6 +22,7 @@ from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
 from agent_cogs.labels import labels
 from agent_cogs.money import wish_of
+from agent_cogs.running import Brake
 from agent_cogs.spending import Spending
 from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
 from agent_context.entries import Entry
@@ -60,6 +61,8 @@ REASONS: Mapping[str, str] = {
     "unreadable": "the model's answer held no decision",
     "picture_failed": "only a picture was wanted, and it could not be drawn",
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
+    "stopped": "a person wants silence in the channel",
+    "overtaken": "a person spoke while the agent was thinking",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",
 }
@@ -75,12 +78,15 @@ class TurnOver(Exception):
         self.reason = reason
 
 
-async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
-    """Takes the turn and says how it ended. Raises nothing but CancelledError."""
+async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent, brake: Brake | None = None) -> Result:
+    """Takes the turn and says how it ended; `brake` ends it early. Raises nothing but CancelledError."""
     began = agent.clock()
     spending = Spending(agent.costs, agent.key, agent.today())
     turn = _Turn(agent, outlet, event, spending)
-    done = await _ended(turn, event.deadline - began)
+    brake = brake or Brake()
+    done = await _ended(turn, event.deadline - began, brake)
+    if brake.reason is not None and done.nothing:
+        done = Done(reason=brake.reason)
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
         quiet = done.reason == "benched" and not agent.bench.tells(event.channel_id)
         await excuse(outlet, event, done.reason, quiet=quiet)
@@ -89,17 +95,17 @@ async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
     return result_of(agent.key, event.id, done, spending)
 
 
-async def _ended(turn: _Turn, seconds: float) -> Done:
+async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:
     """Every way in which a turn can end, as what it did."""
     try:
         if seconds <= 0:
             raise TurnOver("deadline")
-        async with asyncio.timeout(seconds):
+        async with brake.within(seconds):
             return await turn.walk()
     except TurnOver as over:
         return Done(reason=over.reason)
     except TimeoutError:
-        return replace(turn.done, reason="deadline")
+        return replace(turn.done, reason=brake.reason or "deadline")
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
         return Done(reason="unreadable")
@@ -123,6 +129,7 @@ class _Turn:
         self.done = Done()  # what can be seen of the turn so far
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
+        self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
 
     async def walk(self) -> Done:
         self._check_question()
@@ -134,6 +141,7 @@ class _Turn:
                 await self._give_back()
                 raise TurnOver("budget" if self.closing else "skipped")
             self._check_question()
+            self._check_overtaken()
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
             done = await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
             return replace(done, reason="budget") if self.closing else done
@@ -145,6 +153,11 @@ class _Turn:
         """What was taken back is neither read nor answered any more."""
         if asked_id(self.event) in self.outlet.transcript.deleted:
             raise TurnOver("withdrawn")
+
+    def _check_overtaken(self) -> None:
+        """Words that pass by what a person has just said are not posted; the next turn hears the person."""
+        if self.seen is not None and self.outlet.transcript.person_spoke_after(self.seen):
+            raise TurnOver("overtaken")
 
     async def _admit(self) -> None:
         refusal = self.outlet.refusal()
@@ -171,8 +184,8 @@ class _Turn:
         topic, round_number, started_with = None, 1, None
         if isinstance(event, InstructionEvent):
             topic, round_number = event.instruction.topic, event.instruction.round_number
-            started_with = min(history_ids(event), default=None)
-        return TurnContext(
+            started_with = min(history_ids(event), default=None) if agent.barge_in != "ignore" else None
+        context = TurnContext(
             me=agent.identity,
             theme=theme,
             channel_name=self.outlet.name,
@@ -190,6 +203,10 @@ class _Turn:
             closing=self.closing,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
+        # What turns to a person is not given up for another one, or a lively channel would silence the bots.
+        if agent.barge_in == "yield" and trigger == "round" and not context.unheard:
+            self.seen = self.outlet.transcript.newest
+        return context
 
     def _window(self, share: float) -> Window:
         """A conversation is seen from before its start to now, anything else by its last messages."""
@@ -213,7 +230,10 @@ class _Turn:
             return transcript.get(event.asked.id) or event.asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
             return transcript.get(event.instruction.trigger_message_id)
-        others = (entry for entry in reversed(window.entries) if entry.speaker.agent != self.agent.key)
+        heard = window.entries
+        if isinstance(event, InstructionEvent) and self.agent.barge_in == "ignore":
+            heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
+        others = (entry for entry in reversed(heard) if entry.speaker.agent != self.agent.key)
         return next(others, None)
 
     async def _decide(self, context: TurnContext) -> tuple[Decision, Reply]:

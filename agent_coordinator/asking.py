@@ -7,7 +7,6 @@ sent again until it is back: an agent that had it already answers with the resul
 from __future__ import annotations
 
 import logging
-import uuid
 
 from agent_coordinator.backoff import TimeoutWatch
 from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, REDIS_RETRY_SECONDS
@@ -59,10 +58,15 @@ class Asker:
 
 
 def instruction_for(state: ConversationState, answering: MentionNotice | None) -> Instruction:
-    """The turn's instruction, its deadline still to be set. `answering`: the mention that a reactive turn joins."""
+    """The turn's instruction, its deadline still to be set. `answering`: the mention that a reactive turn joins.
+
+    Raises ValueError where no turn was begun.
+    """
+    if state.asking is None:
+        raise ValueError("no turn was begun")
     trigger = (answering.trigger_message_id or answering.message_id) if answering else None
     return Instruction(
-        instruction_id=str(uuid.uuid4()),
+        instruction_id=state.asking,
         channel_id=state.channel_id,
         channel_theme=state.theme,
         round_number=state.round_number,

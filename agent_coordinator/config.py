@@ -37,6 +37,7 @@ MISSED_SLOT_SECONDS = 900.0  # a slot later than this (the program was down) is 
 BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further one
 BACKOFF_MAX_SECONDS = 600.0
 REDIS_RETRY_SECONDS = 1.0  # between two tries while Redis is away
+RESUME_SECONDS = 600.0  # a conversation that nobody led for longer is closed and not gone on with
 HOLD_ROOM_SECONDS = 30.0  # how much longer than a turn a channel's hold lives
 STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversation at start
 

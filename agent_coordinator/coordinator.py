@@ -16,10 +16,11 @@ from agent_coordinator.days import plan_date
 from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationReport
 from agent_coordinator.holds import ChannelBusy
-from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, until_back
+from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.rotation import pick_channel
 from agent_coordinator.scheduler import Scheduler
+from agent_coordinator.state import ConversationState
 from agent_coordinator.tasks import TaskSet
 from agent_protocol import keys
 from agent_protocol.messages import MentionNotice, read_command
@@ -31,7 +32,8 @@ DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 
 
 class Coordinator:
-    """`lease`: the right to act; without one this coordinator takes itself for the only one."""
+    """`lease`: the right to act; without one this coordinator takes itself for the only one. `stops`: where people
+    asked for silence; without it nobody can."""
 
     def __init__(
         self,
@@ -43,15 +45,17 @@ class Coordinator:
         clock: Clock = time.time,
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
+        stops: Stops | None = None,
     ) -> None:
         rng = rng or random.Random()
-        self.engine = Engine(config, bus, ledger, clock=clock, rng=rng, sleep=sleep)
+        self.engine = Engine(config, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops)
         self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep)
         self.reactive = Reactive(config, self.engine, ledger.agenda, clock=clock, rng=rng)
         self._config = config
         self._bus = bus
         self._ledger = ledger
         self._lease = lease
+        self._stops = stops
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
@@ -70,6 +74,8 @@ class Coordinator:
             self._bus.listen_to(agent)
         self._bus.on_notice(self._on_notice)
         self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
+        if self._stops is not None:
+            self._stops.on_stop(self.engine.stop)
         if self._lease is None:
             await self._act()
         else:
@@ -89,6 +95,9 @@ class Coordinator:
             return await self._fire_somewhere(theme)
         if channel_id not in self._config.channels:
             log.warning("no conversation: channel %d is not one of ours", channel_id)
+            return None
+        if self._stopped(channel_id):
+            log.warning("no conversation: channel %d is stopped by a person", channel_id)
             return None
         return await self._fire_in(channel_id, theme)
 
@@ -111,7 +120,8 @@ class Coordinator:
         return None
 
     async def _free_channel(self, theme: str | None, tried: set[int]) -> int | None:
-        busy = self.engine.holds.busy | tried
+        stopped = {channel for channel in self._config.channels if self._stopped(channel)}
+        busy = self.engine.holds.busy | tried | stopped
         if fitting := [channel for channel, own in self._config.channels.items() if theme and own == theme]:
             return self._rng.choice([channel for channel in fitting if channel not in busy] or [None])
         hours = (self._config.active_start, self._config.active_end)
@@ -120,6 +130,9 @@ class Coordinator:
             lambda: pick_channel(self._config, self._ledger.agenda, date, busy, self._rng), self._sleep
         )
 
+    def _stopped(self, channel_id: int) -> bool:
+        return self._stops is not None and self._stops.holds(channel_id)
+
     # What makes it act
 
     async def _act(self) -> None:
@@ -127,6 +140,8 @@ class Coordinator:
         await until_back(self._ledger.agenda.release_all_channels, self._sleep)
         self._acting = True
         try:
+            for state in await self.engine.unfinished.all():
+                self._tasks.start(self._go_on(state), "a conversation that was interrupted")
             if self._fire_at_start:
                 self._fire_at_start = False
                 self._tasks.start(self._fire_when_two_are_online(), "the conversation at start")
@@ -134,6 +149,12 @@ class Coordinator:
         finally:
             self._acting = False
             await self._tasks.cancel()
+
+    async def _go_on(self, state: ConversationState) -> None:
+        try:
+            await self.engine.resume(state)
+        except ChannelBusy as busy:
+            log.warning("an interrupted conversation does not go on: %s", busy)
 
     async def _fire_scheduled(self) -> None:
         self._tasks.start(self.fire(), "a scheduled conversation")
@@ -157,7 +178,7 @@ class Coordinator:
             log.warning("command %.40r is not known here", command.command)
 
     def _on_notice(self, notice: MentionNotice) -> None:
-        if self._acting:
+        if self._acting and not self._stopped(notice.channel_id):
             self._tasks.start(self.reactive.join(notice), "a reactive round")
 
     # Leading and standing by

@@ -2,7 +2,8 @@
 
 A conversation holds its channel from the first turn to the last, so there is one at a time in a channel; those of
 different channels are independent calls of `converse` and run side by side. All that one knows is in its
-ConversationState, which each turn replaces by the next.
+ConversationState, which each turn replaces by the next and which is kept before and after each turn: `resume` goes on
+with what an earlier leader left. A person's stop (`agent_protocol.stops`) ends it in the middle of whatever it does.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import logging
 import random
 import time
 import uuid
+from dataclasses import dataclass
 
 from agent_coordinator.asking import Asker
 from agent_coordinator.backoff import TimeoutWatch
-from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, HOLD_ROOM_SECONDS, CoordinatorConfig
+from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
 from agent_coordinator.events import (
     ConversationEnded,
     ConversationReport,
+    ConversationResumed,
     ConversationStarted,
     Event,
     Observer,
@@ -28,12 +31,21 @@ from agent_coordinator.events import (
 )
 from agent_coordinator.holds import ChannelHolds
 from agent_coordinator.policy import opening_order, should_continue, speaking_order, wraps_up
-from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, until_back
+from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.rotation import pick_starter
-from agent_coordinator.state import ConversationState
-from agent_protocol.messages import MentionNotice
+from agent_coordinator.state import ConversationState, Missed
+from agent_coordinator.unfinished import Unfinished
+from agent_protocol.messages import MentionNotice, Result
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Running:
+    """A conversation as it stands after its last whole turn, and what ends it from outside."""
+
+    state: ConversationState
+    scope: asyncio.Timeout
 
 
 class Engine:
@@ -48,9 +60,13 @@ class Engine:
         clock: Clock = time.time,
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
+        stops: Stops | None = None,
     ) -> None:
         self.observers: list[Observer] = []
         self.holds = ChannelHolds(ledger.agenda, _hold_seconds(config), sleep)
+        self.unfinished = Unfinished(ledger.conversations, clock=clock, sleep=sleep)
+        self._stops = stops
+        self._running: dict[int, _Running] = {}  # by channel
         self._config = config
         self._agenda = ledger.agenda
         self._asker = Asker(bus, TimeoutWatch(config.timeout_threshold), clock=clock, sleep=sleep)
@@ -70,27 +86,49 @@ class Engine:
             starter = starter or await self._next_starter(channel_id)
             state = ConversationState(conversation_id, channel_id, theme, started_at=self._clock())
             self._tell(ConversationStarted(conversation_id, channel_id, theme, starter))
-            report = report_of(await self._talk(state, starter), self._clock())
-        log.info(
-            "conversation in channel %d ended (%s): %d messages in %d rounds, %.4f USD",
-            channel_id,
-            report.ended_because,
-            report.messages,
-            report.rounds,
-            report.cost_usd,
-        )
-        self._tell(ConversationEnded(report))
-        return report
+            order = opening_order(self._config.agents, starter, self._rng)
+            state = await self._until_its_end(state.begin_round(order))
+        return self._over(state)
+
+    async def resume(self, state: ConversationState) -> ConversationReport:
+        """Goes on with a conversation of an earlier leader at its round and speaker; closes one that is too old.
+
+        Raises ChannelBusy.
+        """
+        async with self.holds.hold(state.channel_id, state.conversation_id):
+            if self._clock() - state.touched_at > RESUME_SECONDS:
+                state = state.ended("too_old")
+            else:
+                log.info("channel %d: the conversation goes on in round %d", state.channel_id, state.round_number)
+                where = (state.conversation_id, state.channel_id, state.theme, state.round_number)
+                self._tell(ConversationResumed(*where))
+            state = await self._until_its_end(state)
+        return self._over(state)
+
+    def stop(self, channel_id: int) -> None:
+        """A person wants silence: the channel's conversation ends now."""
+        running = self._running.get(channel_id)
+        if running is not None and not running.scope.expired():
+            running.scope.reschedule(asyncio.get_running_loop().time())
 
     async def give_turn(
         self, state: ConversationState, agent: str, answering: MentionNotice | None = None
     ) -> ConversationState:
         """One agent's turn, after the pause that is due before it; the state with its outcome recorded."""
-        if pause := self._pause_before(state):
+        if not state.asking and (pause := self._pause_before(state)):
             await self._sleep(pause)
         if not await self.holds.renew(state.channel_id, state.conversation_id):
             return state.ended("channel_taken")
-        outcome = await self._asker.ask(state, agent, answering)
+        state = state.begin_turn(str(uuid.uuid4()))
+        keeps = answering is None  # joining an exchange is over too soon to be gone on with
+        if keeps:
+            await self.unfinished.keep(state)
+        state = self._recorded(state, agent, await self._asker.ask(state, agent, answering))
+        if keeps:
+            await self.unfinished.keep(state)
+        return state
+
+    def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
         if not isinstance(outcome, str) and outcome.reason == "benched":
             outcome = "absent"  # its provider refuses it for a while: as if it were not there
         where = (state.conversation_id, state.channel_id, state.round_number, agent)
@@ -99,27 +137,45 @@ class Engine:
             return state.missed(agent, outcome)
         self._tell(TurnTaken(*where, outcome))
         state = state.took_turn(agent, outcome)
-        # Said by a closing turn as by one that there was no money for.
-        return state.ended("budget") if outcome.reason == "budget" else state
+        # A closing turn says so, as does one that there was no money for; of a stop the agent may hear first.
+        if outcome.reason == "budget":
+            return state.ended("budget")
+        return state.ended("stopped") if outcome.skipped and outcome.reason == "stopped" else state
 
     def _pause_before(self, state: ConversationState) -> float:
         """Seconds: time to read what was just said, and the back-off. Nothing was shown, nothing to wait for."""
         delay = self._rng.uniform(self._config.turn_delay_min, self._config.turn_delay_max)
         return (delay if state.last_turn_showed else 0.0) + self._asker.pause
 
-    async def _talk(self, state: ConversationState, starter: str) -> ConversationState:
-        order = opening_order(self._config.agents, starter, self._rng)
-        while state.ended_because is None:
-            state = await self._round(state.begin_round(order))
-            order = speaking_order(self._config.agents, state.last_speaker, self._rng)
-        return state
+    async def _until_its_end(self, state: ConversationState) -> ConversationState:
+        """Step by step, until the talk has ended or a person ends it."""
+        running = _Running(state, asyncio.timeout(None))
+        try:
+            async with running.scope:
+                self._running[state.channel_id] = running
+                if self._stops is not None and self._stops.holds(state.channel_id):
+                    running.state = state.ended("stopped")
+                while running.state.ended_because is None:
+                    running.state = await self._step(running.state)
+        except TimeoutError:
+            if not running.scope.expired():
+                raise
+            running.state = running.state.ended("stopped")
+        finally:
+            self._running.pop(state.channel_id, None)
+        await self.unfinished.drop(running.state)
+        return running.state
 
-    async def _round(self, state: ConversationState) -> ConversationState:
-        while state.pending and state.ended_because is None:
-            state = await self.give_turn(state, state.pending[0])
-            if wraps_up(state.end_streak):
-                return state.ended("agreed")
-        return state if state.ended_because else self._judge(state)
+    async def _step(self, state: ConversationState) -> ConversationState:
+        """A turn, or what comes between two rounds."""
+        if wraps_up(state.end_streak):
+            return state.ended("agreed")
+        if state.pending:
+            return await self.give_turn(state, state.pending[0])
+        state = self._judge(state)
+        if state.ended_because is not None:
+            return state
+        return state.begin_round(speaking_order(self._config.agents, state.last_speaker, self._rng))
 
     def _judge(self, state: ConversationState) -> ConversationState:
         if not state.opened:
@@ -133,6 +189,19 @@ class Engine:
             self._rng,
         )
         return state.ended(verdict.because) if verdict.because else state
+
+    def _over(self, state: ConversationState) -> ConversationReport:
+        report = report_of(state, self._clock())
+        log.info(
+            "conversation in channel %d ended (%s): %d messages in %d rounds, %.4f USD",
+            report.channel_id,
+            report.ended_because,
+            report.messages,
+            report.rounds,
+            report.cost_usd,
+        )
+        self._tell(ConversationEnded(report))
+        return report
 
     async def _next_starter(self, channel_id: int) -> str:
         return await until_back(lambda: pick_starter(self._config, self._agenda, channel_id, self._rng), self._sleep)

@@ -72,6 +72,16 @@ class ConversationStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class ConversationResumed:
+    """Another run of the program began it; this one goes on in that round."""
+
+    conversation_id: str
+    channel_id: int
+    theme: str
+    round_number: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnTaken:
     """An agent answered its instruction, be it by a skip."""
 
@@ -96,5 +106,5 @@ class ConversationEnded:
     report: ConversationReport
 
 
-Event = ConversationStarted | TurnTaken | TurnMissed | ConversationEnded
+Event = ConversationStarted | ConversationResumed | TurnTaken | TurnMissed | ConversationEnded
 Observer = Callable[[Event], None]

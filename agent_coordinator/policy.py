@@ -13,7 +13,16 @@ END_REQUESTS_NEEDED = 2  # consecutive turns that were not skips
 SPEAKERS_NEEDED = 2  # one alone would go on talking to itself
 
 EndReason = Literal[
-    "agreed", "round_limit", "too_few_spoke", "most_skipped", "chance", "nobody_opened", "channel_taken", "budget"
+    "agreed",
+    "round_limit",
+    "too_few_spoke",
+    "most_skipped",
+    "chance",
+    "nobody_opened",
+    "channel_taken",
+    "budget",  # there is no money for another turn
+    "stopped",  # by a person
+    "too_old",  # to be gone on with, after a restart
 ]
 
 

@@ -55,6 +55,16 @@ class Agenda(Protocol):
     async def release_all_channels(self) -> None: ...
 
 
+class Conversations(Protocol):
+    """What survives of a conversation when its coordinator does not."""
+
+    async def keep(self, channel_id: int, conversation_id: str, state: str) -> bool: ...
+
+    async def drop(self, channel_id: int, conversation_id: str) -> None: ...
+
+    async def kept(self) -> list[str]: ...
+
+
 class Presence(Protocol):
     async def online(self, agents: Collection[str]) -> set[str]: ...
 
@@ -64,7 +74,18 @@ class Ledger(Protocol):
     def agenda(self) -> Agenda: ...
 
     @property
+    def conversations(self) -> Conversations: ...
+
+    @property
     def presence(self) -> Presence: ...
+
+
+class Stops(Protocol):
+    """Where people asked for silence, see `agent_protocol.stops`. In memory: asking costs nothing."""
+
+    def holds(self, channel_id: int) -> bool: ...
+
+    def on_stop(self, callback: Callable[[int], Awaitable[None] | None], /) -> object: ...
 
 
 class Lease(Protocol):

@@ -17,6 +17,7 @@ from agent_protocol.messages import HistoryEntry, Result
 
 Missed = Literal["absent", "timed_out"]
 
+OVERTAKEN = "overtaken"  # the reason of a turn that gave way to a person's message
 MAX_ENTRY_CHARACTERS = 8_000
 MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
 MAX_TOPIC_CHARACTERS = 200
@@ -71,7 +72,7 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class ConversationState:
     """One conversation. `spoke`, `skipped`, `missing` and `unheard` are this round's agents, `pending` those to come;
-    `unheard` answered neither yes nor no in time, `missing` are absent."""
+    `unheard` answered neither yes nor no in time or gave way to a person, `missing` are absent."""
 
     conversation_id: str
     channel_id: int
@@ -79,6 +80,8 @@ class ConversationState:
     started_at: float
     round_number: int = 0
     pending: tuple[str, ...] = ()
+    asking: str | None = None  # the instruction of the turn under way, which is that of the first pending agent
+    touched_at: float = 0.0  # unix seconds of the last step
     spoke: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
     unheard: tuple[str, ...] = ()
@@ -109,12 +112,28 @@ class ConversationState:
 
     def begin_round(self, order: tuple[str, ...]) -> ConversationState:
         return replace(
-            self, round_number=self.round_number + 1, pending=order, spoke=(), skipped=(), unheard=(), missing=()
+            self,
+            round_number=self.round_number + 1,
+            pending=order,
+            asking=None,
+            spoke=(),
+            skipped=(),
+            unheard=(),
+            missing=(),
         )
+
+    def begin_turn(self, instruction_id: str) -> ConversationState:
+        """A turn that was under way when the program ended keeps its id: the agent may have the result already."""
+        return self if self.asking else replace(self, asking=instruction_id)
+
+    def touched(self, now: float) -> ConversationState:
+        return replace(self, touched_at=now)
 
     def took_turn(self, agent: str, result: Result) -> ConversationState:
         """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
         state = self._no_longer_pending(agent)
+        if result.skipped and result.reason == OVERTAKEN:  # it wanted to speak, and left the floor to a person
+            return replace(state, unheard=(*state.unheard, agent))._tallied(agent, _tally_of(result))
         if is_skip(result):
             return replace(state, skipped=(*state.skipped, agent))._tallied(agent, _tally_of(result))
         streak = state.end_streak + 1 if result.end_conversation else 0
@@ -139,7 +158,7 @@ class ConversationState:
         return replace(state, unheard=(*state.unheard, agent))._tallied(agent, Tally(timeouts=1))
 
     def ended(self, because: EndReason) -> ConversationState:
-        return replace(self, ended_because=because, pending=())
+        return replace(self, ended_because=because, pending=(), asking=None)
 
     # what is sent, what is kept
 
@@ -170,7 +189,7 @@ class ConversationState:
 
     def _no_longer_pending(self, agent: str) -> ConversationState:
         pending = tuple(other for other in self.pending if other != agent)
-        return replace(self, pending=pending, last_turn_showed=False)
+        return replace(self, pending=pending, asking=None, last_turn_showed=False)
 
     def _tallied(self, agent: str, tally: Tally) -> ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})

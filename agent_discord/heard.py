@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Heard:
     """A message, as far as it matters here."""
 
+    message_id: int = 0
     author_id: int
     by_person: bool
     author_roles: frozenset[int] = frozenset()

@@ -69,6 +69,7 @@ def heard(message: discord.Message) -> Heard:
     reference = message.reference
     replied = reference.resolved if reference else None
     return Heard(
+        message_id=message.id,
         author_id=message.author.id,
         by_person=not message.author.bot and message.webhook_id is None and not message.is_system(),
         author_roles=frozenset(role.id for role in getattr(message.author, "roles", ())),  # users have none

@@ -8,7 +8,7 @@ bring the message later.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -72,6 +72,11 @@ class Transcript:
     def deleted(self) -> Collection[int]:
         """Ids of messages that were deleted, the newest `MAX_MARKS`."""
         return self._deleted.keys()
+
+    def person_spoke_after(self, message_id: int) -> bool:
+        """Whether a person has written since that message."""
+        newer = (self._entries[i] for i in self._ids[bisect_right(self._ids, message_id) :])
+        return any(entry.speaker.kind == "person" for entry in newer)
 
     def note_gap(self) -> None:
         """Messages may have come that nobody here heard of."""

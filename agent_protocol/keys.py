@@ -10,6 +10,7 @@ from typing import Literal
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"
+COORDINATOR_STOPS = "coordinator:stops"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 
@@ -72,6 +73,14 @@ def starter_queue(channel_id: int) -> str:
 def conversation(channel_id: int | Literal["*"]) -> str:
     """In a pattern "*" stands for every channel."""
     return f"coordinator:conversation:{channel_id}"
+
+
+def conversation_state(channel_id: int | Literal["*"]) -> str:
+    return f"coordinator:conversation_state:{channel_id}"
+
+
+def stop(channel_id: int | Literal["*"]) -> str:
+    return f"coordinator:stop:{channel_id}"
 
 
 def reactive_cooldown(channel_id: int) -> str:

@@ -15,6 +15,7 @@ from agent_protocol import keys
 from agent_protocol.agenda import Agenda, Slot
 from agent_protocol.budgets import SPEND, Budgets
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.money import Bill, Caps
@@ -50,6 +51,7 @@ class Ledger:
         self.costs = Costs(link)
         self.presence = Presence(link)
         self.agenda = Agenda(link)
+        self.conversations = Conversations(link)
 
     async def settle(
         self,

@@ -142,6 +142,14 @@ class Command(WireMessage):
     agent_name: str | None = None
 
 
+class StopNotice(WireMessage):
+    """To every process, on `coordinator:stops`: a person stopped a channel, or (without `until`) lifted the stop."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: int
+    until: float | None = None  # unix seconds
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadableInstruction:
     """Version and id could be read and nothing else: owed one skipped result with this reason."""
@@ -218,3 +226,8 @@ def read_result(raw: bytes | str) -> Result | MentionNotice | None:
 def read_command(raw: bytes | str) -> Command | None:
     data = _decode(raw, "command")
     return None if data is None else _validate(Command, data, "command")
+
+
+def read_stop(raw: bytes | str) -> StopNotice | None:
+    data = _decode(raw, "stop notice")
+    return None if data is None else _validate(StopNotice, data, "stop notice")

@@ -28,6 +28,7 @@ from tests.doubles import (
     Clock,
     MemoryBus,
     MemoryLedger,
+    MemoryStops,
     Pictures,
     Snowflakes,
     TextChannel,
@@ -125,7 +126,8 @@ class Scene:
 
     def _house(self) -> House:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
-        doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger}
+        self.stops = MemoryStops(self.clock)
+        doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
         fetcher: Any = self.pictures
         return House(
             settings=self.settings,

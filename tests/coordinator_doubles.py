@@ -135,6 +135,27 @@ class MemoryAgenda:
         self.holders.clear()
 
 
+class MemoryConversations:
+    """By channel: the conversation's id and its state. `holders` as in Redis: only who holds the channel is kept."""
+
+    def __init__(self, agenda: MemoryAgenda) -> None:
+        self.agenda = agenda
+        self.states: dict[int, tuple[str, str]] = {}
+
+    async def keep(self, channel_id: int, conversation_id: str, state: str) -> bool:
+        ours = self.agenda.holders.get(channel_id) == conversation_id
+        if ours:
+            self.states[channel_id] = (conversation_id, state)
+        return ours
+
+    async def drop(self, channel_id: int, conversation_id: str) -> None:
+        if self.states.get(channel_id, ("",))[0] == conversation_id:
+            del self.states[channel_id]
+
+    async def kept(self) -> list[str]:
+        return [state for _, state in self.states.values()]
+
+
 class MemoryPresence:
     """Everybody of `arriving` is online once `polls` polls were made."""
 
@@ -151,6 +172,7 @@ class MemoryPresence:
 class MemoryLedger:
     def __init__(self) -> None:
         self.agenda = MemoryAgenda()
+        self.conversations = MemoryConversations(self.agenda)
         self.presence = MemoryPresence()
 
 

@@ -319,6 +319,35 @@ class MemoryBus(_Away):
         self.handlers.pop(channel, None)
 
 
+class MemoryStops:
+    """Stops of one process, as agent_protocol.stops has them for all."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._callbacks: list[Callable[[int], Awaitable[None] | None]] = []
+        self.until: dict[int, float] = {}
+        self._sources: set[str] = set()
+
+    def on_stop(self, callback: Callable[[int], Awaitable[None] | None]) -> None:
+        self._callbacks.append(callback)
+
+    def holds(self, channel_id: int) -> bool:
+        return self.until.get(channel_id, 0.0) > self._clock()
+
+    async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
+        if source in self._sources or (not source and self.holds(channel_id)):
+            return False
+        self._sources |= {source} - {""}
+        self.until[channel_id] = self._clock() + (seconds or 86400.0)
+        for callback in self._callbacks:
+            if (ending := callback(channel_id)) is not None:
+                await ending
+        return True
+
+    async def lift(self, channel_id: int) -> bool:
+        return self.until.pop(channel_id, None) is not None
+
+
 class MemoryTurns(_Away):
     """Shared by all cogs of a test, as Redis is by all processes."""
 

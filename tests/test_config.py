@@ -91,6 +91,21 @@ def test_a_switch_is_off_in_the_usual_spellings(text: str) -> None:
     assert not load(SHOW_COST_EMBEDS=text).show_cost_embeds
 
 
+@pytest.mark.parametrize("text", ["yield", "finish", "ignore", "Finish"])
+def test_what_a_person_who_barges_in_does_is_one_of_three(text: str) -> None:
+    assert load(BARGE_IN=text).barge_in == text.lower()
+
+
+def test_anything_else_is_named() -> None:
+    with pytest.raises(SettingsError, match="BARGE_IN: expected yield, finish or ignore"):
+        load(BARGE_IN="shout")
+
+
+def test_who_may_stop_the_bots_is_given_by_ids() -> None:
+    settings = load(STOP_ROLE_IDS="5, 6", STOP_USER_IDS="7")
+    assert (settings.stop_role_ids, settings.stop_user_ids, load().stop_user_ids) == ((5, 6), (7,), ())
+
+
 def test_the_process_environment_wins_over_the_file(tmp_path: Path) -> None:
     path = env_file(tmp_path, "AGENT_MAX_DAILY=5\nCONTEXT_WINDOW_SIZE=20\n")
     settings = load_settings({"AGENT_MAX_DAILY": "7"}, path)

@@ -135,3 +135,33 @@ async def test_a_closed_inbox_drops_what_waits_and_lets_what_runs_end():
     await turns.end("a")
     await ending
     assert (turns.begun, turns.ended) == (["a"], ["a"])
+
+
+async def test_what_waits_in_a_channel_can_be_taken_back_and_the_running_turn_goes_on():
+    turns = Turns()
+    box = inbox(turns)
+    for channel, name in ((1, "a"), (1, "b"), (1, "c"), (2, "d"), (2, "e")):
+        box.put(Event(channel, name))
+    await settle()
+    gone = box.cancel(1, keep=lambda event: event.name == "c")
+    assert [event.name for event in gone] == ["b"]
+    assert (box.size(), box.cancel(3)) == (2, [])
+    for name in ("a", "c", "d", "e"):
+        await turns.end(name)
+    assert sorted(turns.ended) == ["a", "c", "d", "e"]
+    assert box.size() == 0
+
+
+async def test_a_lane_that_stood_in_line_with_nothing_left_gives_its_place_on():
+    turns = Turns()
+    box = inbox(turns, max_running=1)
+    for channel, name in ((1, "a"), (2, "b"), (3, "c")):
+        box.put(Event(channel, name))
+    await settle()
+    assert [event.name for event in box.cancel(2)] == ["b"]
+    await turns.end("a")
+    await turns.end("c")
+    assert turns.ended == ["a", "c"]
+    box.put(Event(2, "again"))
+    await turns.end("again")
+    assert turns.ended == ["a", "c", "again"]

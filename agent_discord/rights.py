@@ -1,0 +1,61 @@
+"""What a person may do in a channel, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import discord
+
+from agent_discord.outlet import Channel
+from agent_discord.transcript import Transcripts
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A person in a channel."""
+
+    user_id: int
+    roles: frozenset[int] = frozenset()
+    manages_messages: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A person's reaction to a message of `author`."""
+
+    who: Who
+    channel_id: int
+    message_id: int
+    author: int
+    emoji: str
+
+
+def who_wrote(message: discord.Message) -> Who:
+    """The person who wrote a message. Who is no member of the channel's guild (any more) has no rights there."""
+    return _who(message.author, message.channel)
+
+
+def signed(event: discord.RawReactionActionEvent, channel: object, transcripts: Transcripts) -> Signed | None:
+    """Who reacted to whose message; None for a bot's reaction, and where the message's author is not known."""
+    author = _author_of(event, transcripts)
+    if author is None or event.member is None or event.member.bot:
+        return None
+    who = _who(event.member, channel)
+    return Signed(who, event.channel_id, event.message_id, author, str(event.emoji))
+
+
+def _who(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Who:
+    if not isinstance(user, discord.Member) or not isinstance(channel, Channel):
+        return Who(user.id)
+    roles = frozenset(role.id for role in user.roles)
+    return Who(user.id, roles, channel.permissions_for(user).manage_messages)
+
+
+def _author_of(event: discord.RawReactionActionEvent, transcripts: Transcripts) -> int | None:
+    """Discord says it with the event, but for webhooks' messages; py-cord leaves it in the raw data."""
+    said = event.data.get("message_author_id")
+    if isinstance(said, str) and said.isdecimal():
+        return int(said)
+    transcript = transcripts.known(event.channel_id)
+    entry = transcript.get(event.message_id) if transcript is not None else None
+    return entry.speaker.id if entry is not None else None

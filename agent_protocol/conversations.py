@@ -1,0 +1,58 @@
+"""Running conversations, kept after every turn, so that whoever leads next can go on with them.
+
+What is kept is a text of the coordinator's own; here only its id matters. It is written by nobody but who holds the
+channel: a coordinator that lost its lease and does not know it yet must not write over its successor's state.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from redis.asyncio import Redis
+
+from agent_protocol import keys
+from agent_protocol.connection import RedisLink
+
+KEEP_SECONDS = 3600  # much longer than anything that would be resumed
+SCAN_COUNT = 1000
+
+# KEYS: the channel's hold, the state; ARGV: the conversation (which is the holder), its state, seconds
+KEEP = """
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[2])
+redis.call('HSET', KEYS[2], 'id', ARGV[1], 'state', ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+return 1
+"""
+DROP = "if redis.call('HGET', KEYS[1], 'id') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+
+class Conversations:
+    """One conversation a channel at most. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def keep(self, channel_id: int, conversation_id: str, state: str) -> bool:
+        """Keeps the state for an hour, in place of an earlier one. False when the channel is held by another one."""
+        places = [keys.conversation(channel_id), keys.conversation_state(channel_id)]
+        return bool(await self._link.script(KEEP, places, [conversation_id, state, KEEP_SECONDS]))
+
+    async def drop(self, channel_id: int, conversation_id: str) -> None:
+        """The conversation is over. Nothing happens when the state kept there is another one's."""
+        await self._link.script(DROP, [keys.conversation_state(channel_id)], [conversation_id])
+
+    async def kept(self) -> list[str]:
+        """The states of all conversations that did not come to their end."""
+        cursor, states = 0, []
+        while True:
+            cursor, page = await self._link.call(partial(_read_page, cursor))
+            states += page
+            if not cursor:
+                return states
+
+
+async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
+    cursor, found = await redis.scan(cursor, match=keys.conversation_state("*"), count=SCAN_COUNT, _type="hash")
+    states = [await redis.hget(key, "state") for key in found]
+    return cursor, [str(state) for state in states if state is not None]

@@ -1,0 +1,291 @@
+"""Conversations that are gone on with, and those that a person ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_coordinator.config import RESUME_SECONDS
+from agent_coordinator.coordinator import Coordinator
+from agent_coordinator.engine import Engine
+from agent_coordinator.events import ConversationEnded, ConversationResumed
+from agent_coordinator.state import ConversationState
+from agent_protocol.messages import Command, Instruction, MentionNotice, Result
+from tests.coordinator_doubles import (
+    AGENTS,
+    CHANNEL,
+    OTHER_CHANNEL,
+    Luck,
+    MemoryBus,
+    MemoryLedger,
+    Time,
+    config,
+    room,
+    skipper,
+    talker,
+    until,
+)
+from tests.doubles import MemoryStops
+
+
+class Stage:
+    """Coordinators that come one after another, over one Redis."""
+
+    def __init__(self, bus: MemoryBus, **changes: object) -> None:
+        self.bus, self.ledger, self.time = bus, MemoryLedger(), Time()
+        self.stops = MemoryStops(self.time.clock)
+        plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 2}
+        self.config = config(**{**plain, **changes})
+        self.events: list[object] = []
+        self.coordinators: list[asyncio.Task[None]] = []
+
+    def _common(self) -> dict:
+        async def sleep(seconds: float) -> None:  # the scheduler of a day without slots sleeps for good
+            await (self.time.sleep(seconds) if seconds < 3600 else asyncio.Event().wait())
+
+        return {"clock": self.time.clock, "rng": Luck(), "sleep": sleep, "stops": self.stops}
+
+    def engine(self) -> Engine:
+        engine = Engine(self.config, self.bus, self.ledger, **self._common())
+        self.stops.on_stop(engine.stop)
+        engine.observers.append(self.events.append)
+        return engine
+
+    def lead(self) -> Coordinator:
+        coordinator = Coordinator(self.config, self.bus, self.ledger, **self._common())
+        coordinator.engine.observers.append(self.events.append)
+        self.coordinators.append(asyncio.create_task(coordinator.run()))
+        return coordinator
+
+    async def die(self) -> None:
+        """As by SIGKILL: what is in Redis stays as it is, the hold too."""
+        held = dict(self.ledger.agenda.holders)
+        await self.aclose()
+        self.ledger.agenda.holders = held
+
+    async def aclose(self) -> None:
+        for task in self.coordinators:
+            task.cancel()
+        await asyncio.gather(*self.coordinators, return_exceptions=True)
+        self.coordinators.clear()
+
+    @property
+    def reports(self) -> list:
+        return [event.report for event in self.events if isinstance(event, ConversationEnded)]
+
+    @property
+    def kept(self) -> ConversationState:
+        return ConversationState.from_json(self.ledger.conversations.states[CHANNEL][1])
+
+
+class Hanging:
+    """A voice that answers when it is let go."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent, self.asked, self.go_on = agent, asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, instruction: Instruction) -> Result:
+        self.asked.set()
+        await self.go_on.wait()
+        return talker(self.agent)(instruction)
+
+
+@pytest.fixture
+async def stage():
+    made = Stage(room(*AGENTS))
+    yield made
+    await made.aclose()
+
+
+async def cut_off(stage: Stage, after: int, first: str = "claude") -> str:
+    """A leader dies while it waits for a turn, `after` others; whose turn it was."""
+    waiting: list[Hanging] = []
+    voices = dict(stage.bus.voices)
+
+    def answer(agent):
+        def voice(instruction):
+            if len(stage.bus.asked) <= after:
+                return voices[agent](instruction)
+            waiting.append(Hanging(agent))
+            return waiting[-1](instruction)
+
+        return voice
+
+    stage.bus.voices = {agent: answer(agent) for agent in AGENTS}
+    coordinator = stage.lead()
+    await until(lambda: coordinator.acting)
+    talking = asyncio.create_task(coordinator.engine.converse(CHANNEL, "debate", starter=first))
+    stage.coordinators.append(talking)
+    await until(lambda: waiting)
+    await stage.die()
+    stage.bus.voices = voices
+    return waiting[0].agent
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 4, 6])
+async def test_a_new_leader_goes_on_at_the_round_and_speaker_with_the_same_instruction(stage: Stage, after: int):
+    agent = await cut_off(stage, after)
+    before = list(stage.bus.asked)
+    stage.lead()
+    await until(lambda: stage.reports)
+    again = stage.bus.asked[len(before)]
+    assert (again[0], again[1].instruction_id) == (agent, before[-1][1].instruction_id)
+    assert again[1].conversation_history == before[-1][1].conversation_history
+    asked = [who for who, _ in before[:-1]] + [who for who, _ in stage.bus.asked[len(before) :]]
+    assert sorted(asked) == sorted(AGENTS * 2), "each once a round, nobody twice and nobody left out"
+    (report,) = stage.reports
+    assert (report.messages, report.rounds, report.ended_because) == (8, 2, "round_limit")
+    assert len({instruction.conversation_id for _, instruction in stage.bus.asked}) == 1
+
+
+async def test_a_leader_that_ends_in_order_leaves_its_conversation_to_the_next(stage: Stage):
+    await cut_off(stage, 2)
+    stage.ledger.agenda.holders.clear()
+    stage.lead()
+    await until(lambda: stage.reports)
+    assert any(isinstance(event, ConversationResumed) for event in stage.events)
+    assert stage.ledger.conversations.states == {}
+    assert stage.ledger.agenda.holders == {}
+
+
+async def test_the_turn_that_was_under_way_is_asked_for_again_without_another_pause():
+    stage = Stage(room(*AGENTS), max_rounds=1, turn_delay_min=20.0, turn_delay_max=20.0)
+    await cut_off(stage, 2)
+    stage.time.slept.clear()
+    stage.lead()
+    await until(lambda: stage.reports)
+    assert stage.time.slept.count(20.0) == 1, "before the fourth, and not before the third"
+    await stage.aclose()
+
+
+async def test_a_conversation_that_nobody_led_for_long_is_closed_in_order(stage: Stage):
+    await cut_off(stage, 2)
+    asked = len(stage.bus.asked)
+    stage.time.now += RESUME_SECONDS + 1
+    stage.lead()
+    await until(lambda: stage.reports)
+    assert (stage.reports[0].ended_because, stage.reports[0].messages) == ("too_old", 2)
+    assert len(stage.bus.asked) == asked
+    assert stage.ledger.conversations.states == {}
+
+
+async def test_what_was_kept_and_cannot_be_read_is_named_and_left(stage: Stage, caplog):
+    stage.ledger.conversations.states[CHANNEL] = ("c", '{"conversation_id": 1}')
+    coordinator = stage.lead()
+    await until(lambda: coordinator.acting)
+    assert "cannot be gone on with" in caplog.text
+    assert (await coordinator.fire(CHANNEL)).messages == 8
+
+
+async def test_a_conversation_that_ended_is_not_begun_again(stage: Stage):
+    coordinator = stage.lead()
+    await until(lambda: coordinator.acting)
+    await coordinator.fire(CHANNEL)
+    await stage.die()
+    stage.lead()
+    await asyncio.sleep(0)
+    assert len(stage.reports) == 1
+    assert stage.ledger.conversations.states == {}
+
+
+async def test_the_state_is_kept_before_and_after_each_turn(stage: Stage):
+    seen = []
+
+    def voice(agent):
+        def speak(instruction):
+            seen.append((stage.kept.asking == instruction.instruction_id, len(stage.kept.history)))
+            return talker(agent)(instruction)
+
+        return speak
+
+    stage.bus.voices = {agent: voice(agent) for agent in AGENTS}
+    await stage.engine().converse(CHANNEL, "debate", starter="claude")
+    assert seen == [(True, count) for count in range(8)]
+
+
+# -- a person's stop --------------------------------------------------------------------------------------------------
+
+
+async def test_a_stop_ends_the_conversation_while_an_agent_thinks(stage: Stage):
+    claude = Hanging("claude")
+    stage.bus.voices["claude"] = claude
+    talking = asyncio.create_task(stage.engine().converse(CHANNEL, "debate", starter="claude"))
+    await claude.asked.wait()
+    await stage.stops.stop(CHANNEL, "m1")
+    report = await talking
+    assert (report.ended_because, report.messages) == ("stopped", 0)
+    assert stage.bus.speakers() == ["claude"]
+    assert stage.ledger.conversations.states == {}
+
+
+async def test_a_stop_that_comes_twice_and_one_of_another_channel_do_no_harm(stage: Stage):
+    claude = Hanging("claude")
+    stage.bus.voices["claude"] = claude
+    engine = stage.engine()
+    talking = asyncio.create_task(engine.converse(CHANNEL, "debate", starter="claude"))
+    await claude.asked.wait()
+    engine.stop(OTHER_CHANNEL)
+    claude.go_on.set()
+    await until(lambda: len(stage.bus.asked) > 2)
+    engine.stop(CHANNEL)
+    engine.stop(CHANNEL)
+    report = await talking
+    engine.stop(CHANNEL)
+    assert report.ended_because == "stopped"
+
+
+async def test_nothing_is_fired_in_a_channel_that_is_stopped(stage: Stage):
+    await stage.stops.stop(CHANNEL, "m1")
+    coordinator = stage.lead()
+    await until(lambda: coordinator.acting)
+    assert await coordinator.fire(CHANNEL) is None
+    for _ in range(3):
+        report = await coordinator.fire()
+        assert report is not None
+        assert report.channel_id == OTHER_CHANNEL
+    await stage.stops.stop(OTHER_CHANNEL, "m2")
+    assert await coordinator.fire() is None
+    stage.bus.command(Command(command="start", channel_id=CHANNEL))
+    await asyncio.sleep(0)
+    assert CHANNEL not in {instruction.channel_id for _, instruction in stage.bus.asked}
+
+
+async def test_a_conversation_is_not_gone_on_with_where_a_person_wants_silence(stage: Stage):
+    await cut_off(stage, 2)
+    asked = len(stage.bus.asked)
+    await stage.stops.stop(CHANNEL, "m1")
+    stage.lead()
+    await until(lambda: stage.reports)
+    assert stage.reports[0].ended_because == "stopped"
+    assert len(stage.bus.asked) == asked
+
+
+async def test_an_agent_that_heard_of_the_stop_first_ends_the_conversation(stage: Stage):
+    stage.bus.voices["claude"] = skipper("claude", "stopped")
+    report = await stage.engine().converse(CHANNEL, "debate", starter="claude")
+    assert (report.ended_because, len(stage.bus.asked)) == ("stopped", 1)
+
+
+async def test_nobody_joins_in_where_a_person_wants_silence():
+    stage = Stage(room(*AGENTS), reactive_probability=1.0)
+    await stage.stops.stop(CHANNEL, "m1")
+    coordinator = stage.lead()
+    await until(lambda: coordinator.acting)
+    stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=2, trigger_message_id=1))
+    stage.bus.notify(MentionNotice(agent_name="claude", channel_id=OTHER_CHANNEL, message_id=2, trigger_message_id=1))
+    await until(lambda: stage.bus.asked)
+    assert {instruction.channel_id for _, instruction in stage.bus.asked} == {OTHER_CHANNEL}
+    await stage.aclose()
+
+
+# -- barge-in ---------------------------------------------------------------------------------------------------------
+
+
+async def test_after_a_turn_that_gave_way_to_a_person_the_next_comes_at_once_and_it_counts_as_no_skip():
+    stage = Stage(room(*AGENTS), max_rounds=1, turn_delay_min=20.0, turn_delay_max=20.0)
+    for agent in ("chatgpt", "gemini", "grok"):
+        stage.bus.voices[agent] = skipper(agent, "overtaken")
+    report = await stage.engine().converse(CHANNEL, "debate", starter="claude")
+    assert stage.time.slept == [20.0], "after what was said, and after nothing else"
+    assert report.ended_because == "too_few_spoke", "not most_skipped"

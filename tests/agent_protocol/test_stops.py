@@ -1,0 +1,225 @@
+"""Stops and kept conversations, on both kinds of Redis; Redis going away needs the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from redis_server import until
+
+from agent_protocol import keys
+from agent_protocol.agenda import Agenda
+from agent_protocol.bus import Bus
+from agent_protocol.connection import RedisLink
+from agent_protocol.conversations import Conversations
+from agent_protocol.messages import StopNotice
+from agent_protocol.stops import LONGEST, Stops
+from tests.agent_protocol.conftest import Clock, running
+
+CHANNEL, OTHER = 7, 8
+
+
+class Process:
+    """One process's stops."""
+
+    def __init__(self, link: RedisLink, clock: Clock) -> None:
+        self.bus = Bus(link)
+        self.stops = Stops(link, self.bus, clock)
+        self.heard: list[int] = []
+        self.stops.on_stop(self.heard.append)
+        self.stops.start()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with running(self.bus):
+            catching_up = asyncio.create_task(self.stops.run())
+            try:
+                yield
+            finally:
+                catching_up.cancel()
+                await asyncio.gather(catching_up, return_exceptions=True)
+
+
+async def test_a_stop_holds_in_its_channel_until_it_is_lifted(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    assert await here.stops.stop(CHANNEL, "m1")
+    assert (here.stops.holds(CHANNEL), here.stops.holds(OTHER)) == (True, False)
+    assert await here.stops.lift(CHANNEL)
+    assert not here.stops.holds(CHANNEL)
+    assert not await here.stops.lift(CHANNEL), "it was lifted already"
+
+
+async def test_a_stop_ends_with_its_time(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1", 60.0)
+    assert 59_000 < await link.commands.pttl(keys.stop(CHANNEL)) <= 60_000
+    clock.now += 61
+    assert not here.stops.holds(CHANNEL)
+
+
+@pytest.mark.parametrize("seconds", [None, 10 * LONGEST, 0.0])
+async def test_a_stop_lasts_a_day_at_most(link: RedisLink, clock: Clock, seconds: float | None):
+    await Process(link, clock).stops.stop(CHANNEL, "m1", seconds)
+    assert 0 < await link.commands.pttl(keys.stop(CHANNEL)) <= LONGEST * 1000
+
+
+async def test_a_stop_survives_a_restart(link: RedisLink, clock: Clock):
+    await Process(link, clock).stops.stop(CHANNEL, "m1")
+    later = Process(link, clock)
+    assert not later.stops.holds(CHANNEL)
+    await later.stops.read()
+    assert later.stops.holds(CHANNEL)
+
+
+async def test_every_process_hears_of_a_stop_and_of_its_end_at_once(address, clock: Clock):
+    async with RedisLink(address) as one, RedisLink(address) as two:
+        here, there = Process(one, clock), Process(two, clock)
+        async with there.running():
+            await here.stops.stop(CHANNEL, "m1", 60.0)
+            await until(lambda: there.stops.holds(CHANNEL))
+            await until(lambda: there.heard)
+            assert there.heard == [CHANNEL]
+            await here.stops.lift(CHANNEL)
+            await until(lambda: not there.stops.holds(CHANNEL))
+
+
+async def test_of_several_bots_that_hear_the_same_message_one_is_the_first(address, clock: Clock):
+    async with RedisLink(address) as one, RedisLink(address) as two:
+        here, there = Process(one, clock), Process(two, clock)
+        orders = [here.stops.stop(CHANNEL, "m1"), here.stops.stop(CHANNEL, "m1"), there.stops.stop(CHANNEL, "m1")]
+        assert sorted(await asyncio.gather(*orders)) == [False, False, True]
+        assert await there.stops.stop(CHANNEL, "m2"), "another message"
+
+
+async def test_a_bot_that_only_heard_of_it_takes_the_first_place_from_nobody(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    there = Process(link, clock)
+    assert await here.stops.stop(CHANNEL, "")
+    assert await here.stops.stop(CHANNEL, "m1", 60.0)
+    assert not await there.stops.stop(CHANNEL, "")
+    assert await link.commands.pttl(keys.stop(CHANNEL)) <= 60_000
+    assert not await there.stops.stop(CHANNEL, "m1")
+
+
+async def test_of_those_who_only_heard_and_those_who_are_meant_the_meant_one_is_first_however_they_meet(
+    link: RedisLink, clock: Clock
+):
+    here = Process(link, clock)
+    orders = [here.stops.stop(CHANNEL, source) for source in ("", "m1", "", "m1")]
+    assert (await asyncio.gather(*orders))[1] is True
+    assert (await link.commands.get(keys.stop(CHANNEL))).startswith("m1 ")
+
+
+async def test_what_changes_while_the_stops_are_read_is_newer_than_what_is_read(link: RedisLink, clock: Clock):
+    here, there = Process(link, clock), Process(link, clock)
+    await here.stops.stop(OTHER, "m1")
+    read_all = here.stops._read_all
+
+    async def read_slowly():
+        found = await read_all()
+        await here.stops.lift(OTHER)
+        await here.stops._on_notice(StopNotice(channel_id=CHANNEL, until=clock.now + 60).to_wire())
+        return found
+
+    here.stops._read_all = read_slowly
+    await here.stops.read()
+    assert (here.stops.holds(CHANNEL), here.stops.holds(OTHER)) == (True, False)
+    await there.stops.read()
+    assert not there.stops.holds(OTHER)
+
+
+async def test_what_does_not_end_in_order_keeps_nobody_from_ending(link: RedisLink, clock: Clock, caplog):
+    here = Process(link, clock)
+
+    def fails(_: int) -> None:
+        raise RuntimeError("by the test")
+
+    here.stops.on_stop(fails)
+    here.stops.on_stop(here.heard.append)
+    assert await here.stops.stop(CHANNEL, "m1")
+    assert here.heard == [CHANNEL, CHANNEL]
+    assert "did not end" in caplog.text
+
+
+async def test_nonsense_on_the_wire_and_under_a_key_stops_nothing(link: RedisLink, clock: Clock, caplog):
+    here = Process(link, clock)
+    await link.commands.set("coordinator:stop:lounge", "m1 1e12")
+    await link.commands.set(keys.stop(OTHER), "m1 soon")
+    async with here.running():
+        for raw in ("stop!", '{"until": 1}', '{"channel_id": 7, "until": "soon"}'):
+            await link.commands.publish(keys.COORDINATOR_STOPS, raw)
+        await here.stops.read()
+        await until(lambda: caplog.text.count("stop notice dropped") == 3)
+    assert not here.stops.holds(CHANNEL)
+    assert not here.stops.holds(OTHER)
+
+
+async def test_a_notice_cannot_stop_a_channel_for_ever(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    async with running(here.bus):
+        await link.commands.publish(keys.COORDINATOR_STOPS, '{"channel_id": 7, "until": 9e15}')
+        await until(lambda: here.stops.holds(CHANNEL))
+    clock.now += LONGEST + 1
+    assert not here.stops.holds(CHANNEL)
+
+
+async def test_a_stop_counts_while_redis_is_away_and_is_written_when_it_is_back(server, clock: Clock):
+    async with RedisLink(server.url) as link:
+        here = Process(link, clock)
+        async with here.running():
+            server.kill()
+            assert await here.stops.stop(CHANNEL, "m1")
+            assert here.stops.holds(CHANNEL)
+            server.start()
+            async with RedisLink(server.url) as other:
+                there = Process(other, clock)
+                async with there.running():
+                    await until(lambda: there.stops.holds(CHANNEL))
+            assert here.stops.holds(CHANNEL)
+
+
+async def test_a_stop_that_was_lifted_while_redis_was_away_does_not_come_back(server, clock: Clock):
+    async with RedisLink(server.url) as link:
+        here = Process(link, clock)
+        async with here.running():
+            await here.stops.stop(CHANNEL, "m1")
+            server.kill()
+            await until(lambda: not here.bus.ready.is_set())
+            assert await here.stops.lift(CHANNEL)
+            server.start()
+            async with RedisLink(server.url) as other:
+                async with asyncio.timeout(10):
+                    while await other.call(lambda redis: redis.exists(keys.stop(CHANNEL))):
+                        pass
+            assert not here.stops.holds(CHANNEL)
+
+
+async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
+    agenda, conversations = Agenda(link), Conversations(link)
+    assert not await conversations.keep(CHANNEL, "c1", "{}"), "nobody holds the channel"
+    await agenda.hold_channel(CHANNEL, "c1", 60.0)
+    assert await conversations.keep(CHANNEL, "c1", "one")
+    assert not await conversations.keep(CHANNEL, "c2", "two")
+    assert await conversations.kept() == ["one"]
+    assert 0 < await link.commands.ttl(keys.conversation_state(CHANNEL)) <= 3600
+
+
+async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
+    agenda, conversations = Agenda(link), Conversations(link)
+    for channel in (CHANNEL, OTHER):
+        await agenda.hold_channel(channel, f"c{channel}", 60.0)
+        await conversations.keep(channel, f"c{channel}", str(channel))
+    await agenda.release_all_channels()
+    assert sorted(await conversations.kept()) == ["7", "8"]
+
+
+async def test_only_its_own_conversation_is_dropped(link: RedisLink):
+    agenda, conversations = Agenda(link), Conversations(link)
+    await agenda.hold_channel(CHANNEL, "c1", 60.0)
+    await conversations.keep(CHANNEL, "c1", "one")
+    await conversations.drop(CHANNEL, "c0")
+    assert await conversations.kept() == ["one"]
+    await conversations.drop(CHANNEL, "c1")
+    assert await conversations.kept() == []

@@ -1,0 +1,154 @@
+"""Coordinators that come and go in mid-conversation: the bots notice nothing."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from flow import decision, flow
+from redis_server import RedisServer
+
+from agent_coordinator.events import ConversationEnded
+from agent_runtime import cancel
+
+PROJECT = Path(__file__).parents[2]
+
+
+class Held:
+    """The second request of all waits until it is let go."""
+
+    def __init__(self, f):
+        self.f, self.thinking, self.go_on = f, asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, request):
+        number = len(self.f.models.requests)
+        if number == 2:
+            self.thinking.set()
+            await self.go_on.wait()
+        return decision(f"turn {number}", topic="t")
+
+
+def reports_of(runtime):
+    found = []
+    runtime.coordinator.engine.observers.append(
+        lambda event: found.append(event.report) if isinstance(event, ConversationEnded) else None
+    )
+    return found
+
+
+async def test_a_coordinator_that_is_started_anew_goes_on_with_the_turn_that_was_under_way(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running() as runtime:
+        f.models.answer = held = Held(f)
+        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        await held.thinking.wait()
+        await cancel([talking, runtime._tasks.pop("coordinator")])
+        runtime.start_coordinator()
+        reports = reports_of(runtime)
+        held.go_on.set()
+        await f.discord.wait_for(lambda: reports)
+        (report,) = reports
+        assert (report.messages, len(f.said("debate"))) == (4 * report.rounds,) * 2
+        assert len(f.models.requests) == report.messages, "no turn was thought twice"
+        assert sorted(set(f.said("debate"))) == sorted(f.said("debate"))
+
+
+async def test_a_result_that_came_while_nobody_led_is_taken_as_it_was(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
+        f.models.answer = held = Held(f)
+        talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
+        await held.thinking.wait()
+        await cancel([talking, runtime._tasks.pop("coordinator")])
+        held.go_on.set()
+        await f.discord.wait_for(lambda: len(f.said("debate")) == 2)
+        runtime.start_coordinator()
+        reports = reports_of(runtime)
+        await f.discord.wait_for(lambda: reports)
+        assert (reports[0].messages, len(f.said("debate")), len(f.models.requests)) == (4, 4, 4)
+
+
+@contextmanager
+def coordinator_process(folder, f, redis, **environment):
+    """`python -m agent_coordinator` as it is."""
+    debate = f.channel("debate")
+    settings = {
+        "REDIS_URL": redis.url,
+        "CHANNEL_THEME_MAP": f"{debate}:debate",
+        "COORDINATOR_MAX_ROUNDS": "1",
+        "COORDINATOR_SCHEDULE_MIN": "0",
+        "COORDINATOR_SCHEDULE_MAX": "0",
+        "COORDINATOR_TURN_DELAY_MIN": "0",
+        "COORDINATOR_TURN_DELAY_MAX": "0",
+        **environment,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "agent_coordinator"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **settings},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def ended(process):
+    """Tells it to end as a service manager does; its log."""
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=20)
+    assert process.returncode == 0, log
+    return log
+
+
+async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within_seconds(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f, f.running(coordinator=False):
+            f.models.answer = held = Held(f)
+            with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as first:
+                await asyncio.wait_for(held.thinking.wait(), 20)
+                first.kill()
+                with coordinator_process(tmp_path, f, redis) as second:
+                    held.go_on.set()
+                    await f.discord.wait_for(lambda: len(f.said("debate")) == 4, timeout=20)
+                    log = await asyncio.to_thread(ended, second)
+            assert "the conversation goes on in round 1" in log
+            assert len(f.models.requests) == 4
+            assert sorted(f.said("debate")) == [f"turn {number}" for number in (1, 2, 3, 4)]
+
+
+async def test_a_coordinator_alone_hears_of_a_stop_and_keeps_to_it_after_its_restart(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f, f.running(coordinator=False):
+            f.models.answer = held = Held(f)
+            with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as process:
+                await asyncio.wait_for(held.thinking.wait(), 20)
+                await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> stop")
+                log = ""
+                while "ended (stopped)" not in log:
+                    log = await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 10)
+            with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as process:
+                log = ""
+                while "no channel is free" not in log:
+                    log = await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 20)
+                await asyncio.to_thread(ended, process)
+            assert len([text for text in f.said("debate") if text.startswith("turn")]) == 1
+
+
+async def test_a_coordinator_alone_says_what_it_lacks(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
+    for wrong, word in (({}, "neither names a channel"), ({"LOG_LEVEL": "loud"}, "LOG_LEVEL")):
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-m", "agent_coordinator"],
+            cwd=tmp_path,
+            env={**environment, **wrong},
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+        assert (done.returncode, word in done.stderr) == (2, True), done.stderr
