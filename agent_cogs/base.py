@@ -23,6 +23,7 @@ from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
+from agent_cogs.progress import Progress
 from agent_cogs.triggers import Call, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
@@ -289,9 +290,12 @@ class BaseAgentCog(discord.Cog):
         if not self._may_act():  # the agent went to another process while the event waited
             self._book.forget(event.id)
             return
-        standing = await self._book.claim(event)
-        if standing == "new":
-            result = await self._turn(event)
+        standing = await self._book.claim(event, self.house.transcripts.of(event.channel_id).newest)
+        if isinstance(standing, Progress):
+            result = await self._turn(event, standing)
+            if result.reason == "not_ours" and result.skipped:
+                self._book.give_up(event.id)
+                return
             await self._book.settle(event, result, self.agent.today(), self._told(event, result))
             return
         result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
@@ -299,11 +303,11 @@ class BaseAgentCog(discord.Cog):
         if isinstance(event, InstructionEvent):
             await self._publish(result)
 
-    async def _turn(self, event: TurnEvent) -> Result:
+    async def _turn(self, event: TurnEvent, progress: Progress) -> Result:
         channel = await self._find(event.channel_id)
         if channel is None:
             return refused(self.name, event.id, "unknown_channel")
-        return await take_turn(self.agent, self._outlet(channel), event)
+        return await take_turn(self.agent, self._outlet(channel), event, progress)
 
     async def _find(self, channel_id: int) -> Channel | None:
         """The channel, if it is in scope and the bot sees it; unknown is not forbidden while a guild is on its way."""

@@ -14,12 +14,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from agent_cogs.actions import POST_SECONDS, Deed, Done, act
+from agent_cogs.actions import POST_SECONDS, Deed, act
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
+from agent_cogs.labels import labels
+from agent_cogs.progress import Done, Progress
 from agent_cogs.spending import Spending
 from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
 from agent_context.entries import Entry
@@ -68,11 +70,13 @@ class TurnOver(Exception):
         self.reason = reason
 
 
-async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent) -> Result:
-    """Takes the turn and says how it ended. Raises nothing but CancelledError."""
+async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent, progress: Progress) -> Result:
+    """Takes the turn, or goes on with it, and says how it ended. Raises nothing but CancelledError."""
     began = agent.clock()
     spending = Spending(agent.costs, agent.key, agent.today())
-    turn = _Turn(agent, outlet, event, spending)
+    if progress.answer is not None:
+        spending.add(progress.answer.usage)
+    turn = _Turn(agent, outlet, event, spending, progress)
     done = await _ended(turn, event.deadline - began)
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
         await excuse(outlet, event, done.reason)
@@ -89,9 +93,9 @@ async def _ended(turn: _Turn, seconds: float) -> Done:
         async with asyncio.timeout(seconds):
             return await turn.walk()
     except TurnOver as over:
-        return Done(reason=over.reason)
+        return replace(turn.progress.done, reason=over.reason)
     except TimeoutError:
-        return replace(turn.done, reason="deadline")
+        return replace(turn.progress.done, reason="deadline")
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
         return Done(reason="unreadable")
@@ -99,20 +103,19 @@ async def _ended(turn: _Turn, seconds: float) -> Done:
         log.warning("%s: %s", turn.agent.key, error)
         return Done(reason="refused" if isinstance(error, Refused) else "model_failed")
     except CannotPost as error:
-        return Done(reason=error.reason)
+        return replace(turn.progress.done, reason=error.reason)
     except Exception:
         # The outermost edge of a turn: whoever gave it is owed a result.
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
-        return replace(turn.done, reason="internal_error")
+        return replace(turn.progress.done, reason="internal_error")
 
 
 class _Turn:
     """The steps in their order; what they share."""
 
-    def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending) -> None:
-        self.agent, self.outlet, self.event, self.spending = agent, outlet, event, spending
+    def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending, progress: Progress) -> None:
+        self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
         self.can_draw = agent.can_draw and outlet.may_attach
-        self.done = Done()  # what can be seen of the turn so far
 
     async def walk(self) -> Done:
         self._check_question()
@@ -124,11 +127,10 @@ class _Turn:
                 await self._give_back()
                 raise TurnOver("skipped")
             self._check_question()
+            if self.progress.answer is None:
+                await self.progress.keep_answer(reply, self.spending.total)
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
-            return await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
-
-    def _keep(self, done: Done) -> None:
-        self.done = done
+            return await act(self.agent, self.outlet, self.event, deed, self.spending, self.progress)
 
     def _check_question(self) -> None:
         """What was taken back is neither read nor answered any more."""
@@ -139,6 +141,8 @@ class _Turn:
         refusal = self.outlet.refusal()
         if refusal is not None:
             raise TurnOver(refusal)
+        if self.progress.going_on:  # it was let in when it began
+            return
         agent = self.agent
         verdict = await agent.limits.take(self.event.channel_id, agent.today(), cools_down=self.event.cools_down)
         if verdict != "ok":
@@ -201,7 +205,10 @@ class _Turn:
         return next(others, None)
 
     async def _decide(self, context: TurnContext) -> tuple[Decision, Reply]:
-        """Asks the model; on a forced turn, once more when the answer cannot be read."""
+        """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read."""
+        if self.progress.answer is not None:
+            reply = self.progress.answer.reply()
+            return self._read(reply, context), reply
         history = build_history(context, await self.outlet.pictures(context.window.entries))
         prompt = self._prompt(context, build_tail(context))
         try:
@@ -270,30 +277,6 @@ def trigger_of(event: TurnEvent) -> Trigger:
     if event.instruction.trigger_message_id is not None:
         return "reactive"
     return "starter" if event.instruction.is_conversation_starter else "round"
-
-
-def labels(context: TurnContext) -> dict[str, str]:
-    """What the turn is about, for logs and scripted voices; never sent to a provider."""
-    target = context.target
-    newest = context.window.entries[-1] if context.window.entries else None
-    person = context.unheard[-1] if context.unheard else None
-    asked = target if context.trigger in ("mention", "reactive") else None
-    return {
-        "agent": context.me.key,
-        "display_name": context.me.display_name,
-        "others": ", ".join(context.me.others),
-        "theme": context.theme.name,
-        "trigger": context.trigger,
-        "topic": context.topic or "",
-        "round": str(context.round_number),
-        "asked": asked.text if asked else "",
-        "asker": asked.speaker.name if asked else "",
-        "last_speaker": newest.speaker.name if newest else "",
-        "last_text": newest.text if newest else "",
-        "last_message_id": str(newest.id) if newest else "",
-        "human_said": person.text if person else "",
-        "human_name": person.speaker.name if person else "",
-    }
 
 
 def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = None) -> Result:

@@ -19,14 +19,24 @@ from agent_protocol.limits import Limits, Verdict
 from agent_protocol.presence import Presence
 from agent_protocol.turns import Claim, Turns
 
-# KEYS: the turn's record, the day's costs. ARGV: the result, who did the turn, the record's lifetime in ms, a channel
-# and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field and amount.
+# KEYS: the turn's record, the day's costs, the index of open turns. ARGV: the result, who did the turn, the record's
+# lifetime in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, then the
+# costs as pairs of field and amount. Where another process took the turn over, its end is that process's to tell, and
+# so are the costs of an answer that it goes on with.
 SETTLE = """
-redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-for i = 7, #ARGV, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 6 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
-if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
+local ours = not holder or holder == ARGV[2]
+if ours then
+  redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
+  redis.call('HDEL', KEYS[1], 'event', 'answer', 'posted')
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  redis.call('ZREM', KEYS[3], ARGV[7])
+end
+if ours or answered ~= ARGV[2] then
+  for i = 8, #ARGV, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+  if #ARGV > 7 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+end
+if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 """
 
 log = logging.getLogger(__name__)
@@ -42,7 +52,7 @@ class Ledger:
         self.turns = Turns(link, clock, holder)
         self.limits = Limits(link, clock)
         self.costs = Costs(link)
-        self.presence = Presence(link)
+        self.presence = Presence(link, clock)
         self.agenda = Agenda(link)
 
     async def settle(
@@ -68,9 +78,10 @@ class Ledger:
         self.turns.remember(agent, turn_id, result_json, deadline)
         lifetime = round(self.turns.lifetime(deadline) * 1000)
         pairs = [part for pair in costs.items() for part in pair]
-        arguments = [result_json, self.turns.holder, lifetime, keys.results(agent), say, KEEP_SECONDS, *pairs]
+        arguments = [result_json, self.turns.holder, lifetime, keys.results(agent), say, KEEP_SECONDS, turn_id, *pairs]
+        places = [keys.turn(agent, turn_id), keys.cost(agent, date), keys.open_turns(agent)]
         try:
-            await self._link.script(SETTLE, [keys.turn(agent, turn_id), keys.cost(agent, date)], arguments)
+            await self._link.script(SETTLE, places, arguments)
         except RedisAway as away:
             log.debug("the end of a turn is kept in memory: %s", away)
             if not away.maybe_done:
