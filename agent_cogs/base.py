@@ -17,9 +17,11 @@ from typing import Any, ClassVar
 import discord
 
 from agent_cogs.agent import Agent
-from agent_cogs.book import TurnBook
+from agent_cogs.arrears import Arrears
+from agent_cogs.book import TurnBook, told
 from agent_cogs.busy import BusyLines
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.gathering import gather, pause
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
@@ -28,15 +30,17 @@ from agent_cogs.triggers import Call, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
 from agent_context.build import Identity
+from agent_context.entries import Entry
 from agent_context.window import WindowMemory
 from agent_discord.gate import Gate
+from agent_discord.heard import Heard
 from agent_discord.listening import Listener, heard, parent_of
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
-from agent_protocol.messages import MentionNotice, Result, UnreadableInstruction, WireMessage, read_instruction
+from agent_protocol.messages import Result, UnreadableInstruction, WireMessage, read_instruction
 
 GUILD_WAIT = 5.0  # seconds: after a new session channels are unknown until their guild has come
 
@@ -69,14 +73,18 @@ class BaseAgentCog(discord.Cog):
         self.ready = asyncio.Event()
         self.gate = Gate()
         self.agent = self._agent()
-        self._may_act = may_act
+        self.may_act = may_act
         self._listener = Listener(bot, house.transcripts)
-        self._book = TurnBook(self.name, house.ledger)
+        self.book = TurnBook(self.name, house.ledger)
         self._guild_came = asyncio.Event()
         shared = house.settings
         self._inbox: Inbox[TurnEvent] = Inbox(
-            self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
+            self._take,
+            max_running=shared.max_concurrent_turns,
+            max_depth=shared.max_queue_depth,
+            pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
         )
+        self._arrears = Arrears(self)
         self._busy = BusyLines(house.clock)
         self._closing = False
 
@@ -119,8 +127,9 @@ class BaseAgentCog(discord.Cog):
         assert self.bot.user is not None
         self.house.directory.learn(self.name, self.bot.user.id)
         self._guild_came.set()
-        for channel in self._channels():
-            self._catch_up(channel)
+        for channel in self.channels():
+            self.house.fetcher.catch_up(channel.id, channel.last_message_id, self._outlet(channel).read_page)
+        self._arrears.came_back()
         if not self.ready.is_set():
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
@@ -141,20 +150,18 @@ class BaseAgentCog(discord.Cog):
         await self._inbox.aclose()
         await self._busy.aclose()
 
-    def _channels(self) -> list[Channel]:
+    async def attend(self) -> None:
+        """Goes on with what was left open and answers what was missed, for as long as the bot runs."""
+        await self.ready.wait()
+        await self._arrears.run()
+
+    async def take_up(self) -> None:
+        """Goes on with the turns that an earlier run of the program left open. Raises RedisAway."""
+        await self._arrears.take_up()
+
+    def channels(self) -> list[Channel]:
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
         return [channel for channel in found if isinstance(channel, Channel)]
-
-    def _catch_up(self, channel: Channel) -> None:
-        """Marks the channel's record as whole where nothing is missing, else has the past read."""
-        transcript = self.house.transcripts.of(channel.id)
-        last = channel.last_message_id
-        if last is None:
-            transcript.whole = True
-        elif last > transcript.newest and last not in transcript.deleted:
-            transcript.note_gap()
-        if not transcript.whole:
-            self.house.fetcher.want(channel.id, self._outlet(channel).read_page)
 
     def _outlet(self, channel: Channel) -> DiscordOutlet:
         house = self.house
@@ -165,7 +172,7 @@ class BaseAgentCog(discord.Cog):
             fetcher=house.fetcher,
             pictures=house.pictures,
             names=house.names,
-            may_post=self._may_act,
+            may_post=self.may_act,
         )
 
     # -- what Discord says --------------------------------------------------------------------------------------------
@@ -176,20 +183,30 @@ class BaseAgentCog(discord.Cog):
         if theme is None:
             return
         self._listener.message(message)
-        if message.author.bot or self._closing or not self._may_act() or self.bot.user is None:
+        if message.author.bot or self._closing or not self.may_act() or self.bot.user is None:
             return
-        call = called(heard(message), me=self.bot.user.id, my_role=self._my_role(message), bots_role=self._bots_role())
-        if call is not None:
-            await self._called(message, theme, call)
+        call = self.call_of(heard(message))
+        asked = self.house.transcripts.of(message.channel.id).get(message.id)
+        if asked is None:  # deleted meanwhile
+            return
+        more = gather(self._inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
+        if more is not None:
+            self.book.begin(more.id)
+        elif call is not None:
+            await self._called(message, asked, theme, call)
+
+    def call_of(self, heard: Heard) -> Call | None:
+        """Whether and how a message calls this agent."""
+        assert self.bot.user is not None
+        guild = self.bot.get_guild(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
+        my_role = guild.self_role.id if guild and guild.self_role else None
+        return called(heard, me=self.bot.user.id, my_role=my_role, bots_role=self.house.settings.bots_role_id)
 
     def _theme(self, message: discord.Message) -> str | None:
         guild_id = message.guild.id if message.guild else None
         return self.house.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
 
-    async def _called(self, message: discord.Message, theme: str, call: Call) -> None:
-        asked = self.house.transcripts.of(message.channel.id).get(message.id)
-        if asked is None:  # deleted meanwhile
-            return
+    async def _called(self, message: discord.Message, asked: Entry, theme: str, call: Call) -> None:
         event = MentionEvent.of(
             asked,
             channel_id=message.channel.id,
@@ -197,20 +214,19 @@ class BaseAgentCog(discord.Cog):
             to_all=call is Call.ROLE,
             now=self.house.clock(),
         )
-        if self._book.begin(event.id) != "new":
-            return
-        if not self._inbox.put(event):
-            self._book.forget(event.id)
+        if not self.enter(event) and event.id not in self.book:
             channel = self.bot.get_channel(event.channel_id)
             if isinstance(channel, Channel):
                 self._busy.tell(self._outlet(channel), event)
 
-    def _my_role(self, message: discord.Message) -> int | None:
-        role = message.guild.self_role if message.guild and message.raw_role_mentions else None
-        return role.id if role else None
-
-    def _bots_role(self) -> int | None:
-        return self.house.settings.bots_role_id
+    def enter(self, event: TurnEvent) -> bool:
+        """Puts an event into its lane; False when it is known already, or there is no room for it."""
+        if self.book.begin(event.id) != "new":
+            return False
+        if not self._inbox.put(event):
+            self.book.forget(event.id)
+            return False
+        return True
 
     @discord.Cog.listener()
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
@@ -252,7 +268,7 @@ class BaseAgentCog(discord.Cog):
 
     async def on_instruction(self, raw: str) -> None:
         """Every readable instruction gets exactly one result; one that comes again gets the same."""
-        if not self._may_act():
+        if not self.may_act():
             return
         read = read_instruction(raw)
         if read is None:
@@ -266,12 +282,12 @@ class BaseAgentCog(discord.Cog):
             await self._instructed(InstructionEvent.of(read, self.house.clock()))
 
     async def _instructed(self, event: InstructionEvent) -> None:
-        standing = self._book.begin(event.id)
+        standing = self.book.begin(event.id)
         if isinstance(standing, Result):
             await self._publish(standing)
         elif standing == "new" and not self._inbox.put(event):
             busy = refused(self.name, event.id, "busy")
-            self._book.keep(event.id, busy)
+            self.book.keep(event.id, busy)
             await self._publish(busy)
 
     async def _refuse(self, turn_id: str, reason: str) -> None:
@@ -287,19 +303,19 @@ class BaseAgentCog(discord.Cog):
 
     async def _take(self, event: TurnEvent) -> None:
         """One event's turn, from its lane."""
-        if not self._may_act():  # the agent went to another process while the event waited
-            self._book.forget(event.id)
+        if not self.may_act():  # the agent went to another process while the event waited
+            self.book.forget(event.id)
             return
-        standing = await self._book.claim(event, self.house.transcripts.of(event.channel_id).newest)
+        standing = await self.book.claim(event, self.house.transcripts.of(event.channel_id).newest)
         if isinstance(standing, Progress):
             result = await self._turn(event, standing)
             if result.reason == "not_ours" and result.skipped:
-                self._book.give_up(event.id)
+                self.book.give_up(event.id)
                 return
-            await self._book.settle(event, result, self.agent.today(), self._told(event, result))
+            await self.book.settle(event, result, self.agent.today(), told(self.name, event, result))
             return
         result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
-        self._book.keep(event.id, result)
+        self.book.keep(event.id, result)
         if isinstance(event, InstructionEvent):
             await self._publish(result)
 
@@ -323,16 +339,3 @@ class BaseAgentCog(discord.Cog):
             return None
         theme = self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
         return channel if theme is not None else None
-
-    def _told(self, event: TurnEvent, result: Result) -> WireMessage | None:
-        """What the coordinator is told of a turn: its result, or that a person was answered."""
-        if not isinstance(event, MentionEvent):
-            return result
-        if result.message_id is None or event.to_all:
-            return None
-        return MentionNotice(
-            agent_name=self.name,
-            channel_id=event.channel_id,
-            message_id=result.message_id,
-            trigger_message_id=event.asked.id,
-        )

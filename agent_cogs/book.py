@@ -10,12 +10,12 @@ import logging
 from collections import OrderedDict
 from typing import Literal
 
-from agent_cogs.events import TurnEvent
+from agent_cogs.events import MentionEvent, TurnEvent
 from agent_cogs.progress import Progress
 from agent_cogs.saved import save_event
 from agent_cogs.spending import cost_fields
 from agent_protocol.ledger import Ledger
-from agent_protocol.messages import Result, WireMessage, read_result
+from agent_protocol.messages import MentionNotice, Result, WireMessage, read_result
 
 REMEMBERED = 1000  # turns in this process's memory
 
@@ -30,6 +30,9 @@ class TurnBook:
     def __init__(self, agent: str, ledger: Ledger) -> None:
         self._agent, self._ledger = agent, ledger
         self._turns: OrderedDict[str, Result | None] = OrderedDict()
+
+    def __contains__(self, turn_id: str) -> bool:
+        return turn_id in self._turns
 
     def begin(self, turn_id: str) -> Standing | Result:
         """Enters a turn: "new", or "running" when it is entered already, or the result that it had."""
@@ -86,3 +89,17 @@ class TurnBook:
         )
         if not settled:
             log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)
+
+
+def told(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
+    """What the coordinator is told of a turn: its result, or that a person was answered."""
+    if not isinstance(event, MentionEvent):
+        return result
+    if result.message_id is None or event.to_all:
+        return None
+    return MentionNotice(
+        agent_name=agent,
+        channel_id=event.channel_id,
+        message_id=result.message_id,
+        trigger_message_id=event.asked.id,
+    )

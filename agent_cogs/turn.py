@@ -20,6 +20,7 @@ from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
+from agent_cogs.gathering import question, taken_back
 from agent_cogs.labels import labels
 from agent_cogs.progress import Done, Progress
 from agent_cogs.spending import Spending
@@ -134,7 +135,8 @@ class _Turn:
 
     def _check_question(self) -> None:
         """What was taken back is neither read nor answered any more."""
-        if asked_id(self.event) in self.outlet.transcript.deleted:
+        event, deleted = self.event, self.outlet.transcript.deleted
+        if taken_back(event, deleted) if isinstance(event, MentionEvent) else asked_id(event) in deleted:
             raise TurnOver("withdrawn")
 
     async def _admit(self) -> None:
@@ -198,7 +200,7 @@ class _Turn:
         """The message that the turn is about, as it reads now."""
         event, transcript = self.event, self.outlet.transcript
         if isinstance(event, MentionEvent):
-            return transcript.get(event.asked.id) or event.asked
+            return question(event, transcript) or event.asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
             return transcript.get(event.instruction.trigger_message_id)
         others = (entry for entry in reversed(window.entries) if entry.speaker.agent != self.agent.key)

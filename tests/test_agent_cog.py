@@ -198,8 +198,8 @@ class AnsweringTests(CogCase):
         scene = await self.scene(env={"MAX_QUEUE_DEPTH": "1"})
         thought = asyncio.Event()
         scene.answers(thought.wait)
-        for _ in range(2):
-            await scene.ask()
+        for author in (ALICE, BOB):
+            await scene.ask(author=author)
         third = await scene.ask()
         self.assertEqual(scene.texts(), ["I have too much to do right now. Please ask me again in a minute."])
         thought.set()
