@@ -50,14 +50,17 @@ class Arrears:
     def __init__(self, agent: Returning) -> None:
         self._agent, self._house = agent, agent.house
         self._back = asyncio.Event()
+        self._owed = False  # there may be mentions that nobody heard of
 
     def came_back(self) -> None:
         """A new session: messages may have come that nobody here heard of."""
+        self._owed = True
         self._back.set()
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
+            self._back.clear()
             try:
                 await self.take_up()
                 await self._answer_missed()
@@ -65,7 +68,7 @@ class Arrears:
                 log.debug("%s: open turns wait for Redis", self._agent.name)
             with suppress(TimeoutError):
                 async with asyncio.timeout(TAKE_UP_EVERY):
-                    await self._changed()
+                    await self._back.wait()
 
     async def take_up(self) -> None:
         """Goes on with the turns that are open and not at work here. Raises RedisAway."""
@@ -74,21 +77,16 @@ class Arrears:
             for event in await left_open(agent.name, self._house.ledger, agent.book):
                 agent.enter(event)
 
-    async def _changed(self) -> None:
-        """Returns when there may be mentions that were missed."""
-        if self._agent.may_act():
-            await self._back.wait()
-        else:
-            self._back.set()  # who takes an agent over has not answered what came meanwhile
-            await asyncio.Event().wait()
-
     async def _answer_missed(self) -> None:
+        if not self._agent.may_act():
+            self._owed = True  # who takes an agent over has not answered what came meanwhile
+            return
         most = self._house.settings.mention_catchup_seconds
-        if not (most and self._agent.may_act() and self._back.is_set()):
+        if not (most and self._owed):
             return
         now = self._house.clock()
         since = max(now - most, await self._house.ledger.presence.first_seen(self._agent.name) or now)
-        self._back.clear()
+        self._owed = False
         people: set[int] = set()
         for channel in self._agent.channels():
             if await self._house.fetcher.known(channel.id):
