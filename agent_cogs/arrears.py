@@ -66,6 +66,9 @@ class Arrears:
                 await self._answer_missed()
             except RedisAway:
                 log.debug("%s: open turns wait for Redis", self._agent.name)
+            except Exception:
+                # The outermost edge of this loop: what one round could not do must not end the next ones.
+                log.exception("%s: what was left open or missed could not be looked at", self._agent.name)
             with suppress(TimeoutError):
                 async with asyncio.timeout(TAKE_UP_EVERY):
                     await self._back.wait()

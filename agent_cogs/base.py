@@ -309,10 +309,11 @@ class BaseAgentCog(discord.Cog):
         standing = await self.book.claim(event, self.house.transcripts.of(event.channel_id).newest)
         if isinstance(standing, Progress):
             result = await self._turn(event, standing)
-            if result.reason == "not_ours" and result.skipped:
+            given_up = result.reason == "not_ours" and result.skipped
+            if standing.lost or not given_up:
+                await self.book.settle(event, result, self.agent.today(), told(self.name, event, result))
+            if given_up:
                 self.book.give_up(event.id)
-                return
-            await self.book.settle(event, result, self.agent.today(), told(self.name, event, result))
             return
         result = standing if isinstance(standing, Result) else refused(self.name, event.id, "interrupted")
         self.book.keep(event.id, result)

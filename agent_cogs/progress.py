@@ -72,6 +72,7 @@ class Progress:
     def __init__(self, store: Checkpoints, agent: str, turn_id: str) -> None:
         self._store, self._agent, self._turn_id = store, agent, turn_id
         self.going_on = False
+        self.lost = False  # another process has taken the turn over
         self.after: int | None = None
         self.answer: Answer | None = None
         self.done = Done()  # what can be seen of the turn so far
@@ -108,7 +109,8 @@ class Progress:
         await self._keep("posted", _DONE.dump_json(self.done, exclude_defaults=True))
 
     async def _keep(self, name: Checkpoint, text: bytes) -> None:
-        if not await self._store.checkpoint(self._agent, self._turn_id, name, text.decode()):
+        self.lost = not await self._store.checkpoint(self._agent, self._turn_id, name, text.decode())
+        if self.lost:
             raise CannotPost("not_ours")
 
 

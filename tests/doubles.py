@@ -426,9 +426,10 @@ class MemoryLedger(_Away):
     ) -> bool:
         if self.away or self.bus.away:
             return False
-        self.turns.kept[agent, turn_id] = Claim("done", result_json)
+        if not self.turns.taken_over:
+            self.turns.kept[agent, turn_id] = Claim("done", result_json)
         if spent := {field: amount for field, amount in spent.items() if amount}:
             self.costs.days[agent, date].update(spent)
-        if (message := read_result(say) if say else None) is not None:
+        if (message := read_result(say) if say and not self.turns.taken_over else None) is not None:
             self.bus.published.append((keys.results(agent), message))
         return True

@@ -173,11 +173,28 @@ async def test_a_turn_that_went_to_another_process_is_not_posted_and_stays_open_
     scene = await Scene().start()
     scene.ledger.turns.taken_over = True
     assert await scene.instruct() is None
+    assert scene.spent()["ai_calls"] == 1  # nobody else knows of this call
     assert (scene.texts(), await scene.ledger.turns.open_ids("claude")) == ([], ["i1"])
     scene.ledger.turns.taken_over = False
     await scene.cog.take_up()
     await settle()
-    assert (scene.texts(), len(scene.cog.asked)) == (["Hello."], 1)
+    assert scene.texts() == ["Hello."]
+    await end(scene)
+
+
+async def test_a_turn_whose_lease_lapsed_is_gone_on_with_by_whoever_holds_it_then_also_by_itself():
+    scene = await Scene().start()
+
+    async def lapse():
+        scene.acts = False
+
+    scene.answers(lapse)
+    assert await scene.instruct() is None
+    assert scene.texts() == []
+    scene.acts = True
+    await scene.cog.take_up()
+    await settle()
+    assert (scene.texts(), len(scene.cog.asked), scene.spent()["ai_calls"]) == (["Hello."], 1, 1)
     await end(scene)
 
 

@@ -23,7 +23,8 @@ def row(point: str, outcomes: list[Outcome]) -> str:
 
 
 async def main(seeds: int) -> int:
-    print(f"{'killed at':<10}{'trials':>7}{'double posts':>14}{'lost':>7}{'double charges':>16}{'model calls':>13}{'slowest':>12}")
+    heads = ("killed at", "trials", "double posts", "lost", "double charges", "model calls", "slowest")
+    print("{:<10}{:>7}{:>14}{:>7}{:>16}{:>13}{:>12}".format(*heads))
     wrong = 0
     for point in POINTS:
         outcomes = []

@@ -17,10 +17,12 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from aiohttp import web
 
 from agent_local.discord.faults import Fault, RequestInfo
 from agent_local.model_server import ModelRequest
@@ -123,7 +125,7 @@ class Trial:
                 return None
             self._seen.set()
             await self._stuck.wait()
-            raise ConnectionResetError("whoever asked is gone")
+            raise web.HTTPServiceUnavailable  # whoever asked is gone; it was not done
 
         self.f.models.answer = answer
         self.f.discord.faults.on_request = hold  # type: ignore[assignment]
@@ -165,7 +167,7 @@ class Trial:
     async def _begin(self) -> None:
         if self.kind == "mention":
             asked = await self.f.discord.say("Alice", CHANNEL, f"<@{self.f.user_id(AGENT)}> well?")
-            self._turn = f"m{asked['id'] if isinstance(asked, dict) else asked}"
+            self._turn = f"m{asked['id']}"
         else:
             self._asked = asyncio.create_task(self._ask())
 
@@ -219,10 +221,11 @@ class Trial:
         )
 
 
-async def _until(condition: object) -> None:
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Looks again and again at another process, which tells nobody."""
     async with asyncio.timeout(WITHIN):
-        while not await condition():  # type: ignore[operator]
-            await asyncio.sleep(0.01)  # a look at another process, which tells nobody
+        while not await condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
