@@ -92,6 +92,7 @@ class Trial:
     async def run(self) -> Outcome:
         began = time.monotonic()
         self._set_the_trap()
+        await self.f.discord.say("Bob", CHANNEL, "good morning")  # something to react to
         with self._process() as first:
             await self._online()
             await self._begin()
