@@ -21,7 +21,7 @@ from agent_cogs.arrears import Arrears
 from agent_cogs.book import TurnBook, told
 from agent_cogs.busy import BusyLines
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.gathering import gather, pause
+from agent_cogs.gathering import belongs, gather, pause
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
@@ -189,7 +189,9 @@ class BaseAgentCog(discord.Cog):
         asked = self.house.transcripts.of(message.channel.id).get(message.id)
         if asked is None:  # deleted meanwhile
             return
-        more = gather(self._inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
+        more = None
+        if call is not None or belongs(asked, self.house.directory):
+            more = gather(self._inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
         if more is not None:
             self.book.begin(more.id)
         elif call is not None:

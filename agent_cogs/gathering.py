@@ -12,6 +12,7 @@ from dataclasses import replace
 from agent_cogs.events import MentionEvent, TurnEvent
 from agent_cogs.inbox import Inbox
 from agent_context.entries import Entry
+from agent_discord.directory import Directory
 from agent_discord.transcript import Transcript
 
 MOST_PIECES = 20
@@ -35,6 +36,12 @@ def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: boo
         inbox.replace(waiting, grown)
         return grown
     return None
+
+
+def belongs(piece: Entry, directory: Directory) -> bool:
+    """A message that calls nobody may go on with what its author asked before; one to somebody else does not."""
+    to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.mentions)
+    return not to_another_agent and piece.replied_to in (None, piece.speaker.id)
 
 
 def pause(event: TurnEvent, seconds: float, now: float) -> float:

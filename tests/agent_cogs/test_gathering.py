@@ -10,7 +10,7 @@ from agent_cogs.gathering import pause, question, taken_back
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_discord.transcript import Transcript
 from tests.agent_scene import Scene
-from tests.doubles import BOB, LoopTime, settle
+from tests.doubles import BOB, LoopTime, settle, user
 
 ALICE = Speaker(11, "Alice", "person")
 FILE = Attachment(1, "a.png", "https://x/a", 9)
@@ -97,6 +97,14 @@ async def test_a_turn_that_has_begun_takes_nothing_more_in(busy):
     await busy.ask("again", author=BOB)
     await end(busy)
     assert len(busy.cog.asked) == 2
+
+
+async def test_what_is_said_to_somebody_else_is_not_part_of_the_question(busy):
+    busy.directory.learn("grok", 99)
+    await busy.ask("one")
+    await busy.hear("good evening <@99>", mentions=[user(99, "Grok", bot=True)])
+    await end(busy)
+    assert "good evening" not in busy.prompt.text
 
 
 async def test_the_same_message_heard_twice_is_taken_in_once(busy):
