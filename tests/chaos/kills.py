@@ -102,6 +102,7 @@ class Trial:
             first.wait()
         self._stuck.set()
         self.f.discord.faults.clear()
+        self.f.discord.backend._nonces.clear()  # Discord remembers them for minutes only
         await self.link.call(lambda redis: redis.delete(keys.owner(AGENT)))  # it would run out within five seconds
         with self._process() as second:
             await self._done()
