@@ -1,6 +1,7 @@
 # make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
+# make chaos    bots killed at every point of a turn, again and again, and a table of what came of it
 #
 # The first of them makes .venv and installs requirements.txt there. PYTHON names the interpreter to make it from.
 # Written for GNU make 3.81, which is what macOS has.
@@ -15,11 +16,11 @@ READY = $(VENV)/requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local run test lint bench
+.PHONY: help local run test lint bench chaos
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -36,6 +37,9 @@ lint: $(READY)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+
+chaos: $(READY)
+	@$(PY) -m tests.chaos $(ARGS)
 
 bench: $(READY)
 	@$(PY) -m benchmarks $(ARGS)

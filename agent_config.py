@@ -252,6 +252,8 @@ _PerDay = Annotated[int, Field(ge=0, le=1_000)]
 _Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 _Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
+_CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
+_Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 _Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 _BargeIn = Literal["yield", "finish", "ignore"]
 _LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -263,6 +265,8 @@ _SOME = "a whole number, 1 or more (at most 1000000)"
 _PER_DAY = "a whole number, 0 or more (at most 1000)"
 _SECONDS = "a number of seconds, 0 or more (at most 86400)"
 _DOLLARS = "US dollars, 0 or more (at most 1000000)"
+_CATCH_UP = "a number of seconds, 0 or more (at most 900)"
+_DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
 _BOOL = "true or false"
 _REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 _HTTP = "an address that begins with http:// or https://"
@@ -309,6 +313,8 @@ class Settings(_Keys):
     )
     agent_max_daily: _Count = _setting("AGENT_MAX_DAILY", _COUNT, 100)
     agent_cooldown_seconds: _Seconds = _setting("AGENT_COOLDOWN_SECONDS", _SECONDS, 15.0)
+    mention_catchup_seconds: _CatchUp = _setting("MENTION_CATCHUP_SECONDS", _CATCH_UP, 600.0)
+    mention_debounce_seconds: _Debounce = _setting("MENTION_DEBOUNCE_SECONDS", _DEBOUNCE, 0.0)
     context_window_size: _Some = _setting("CONTEXT_WINDOW_SIZE", _SOME, 40)
     max_concurrent_turns: _Some = _setting("MAX_CONCURRENT_TURNS", _SOME, 5)
     max_queue_depth: _Some = _setting("MAX_QUEUE_DEPTH", _SOME, 100)
@@ -337,6 +343,7 @@ class Settings(_Keys):
     redis_url: Annotated[str | None, _address(("redis", "rediss", "unix"))] = _setting(
         "REDIS_URL", _REDIS, None, repr=False
     )
+    standby: bool = _setting("STANDBY", _BOOL, False)
     timezone: ZoneInfo = _setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = _setting("DATA_DIR", "a folder", Path("data"))
     log_level: Annotated[_LogLevel, BeforeValidator(lambda text: str(text).upper())] = _setting(

@@ -145,9 +145,15 @@ class BotProcess:
     async def run(self) -> None:
         """Logs in and stays online until cancelled; a refused token or intent ends this bot alone, in one line."""
         assert self.agent.token is not None
-        side = [asyncio.create_task(self.lease.run()), asyncio.create_task(self._stay_present())]
-        side.append(asyncio.create_task(show_rests(self.client, self.cog.agent.bench)))
+        work = (
+            self.lease.run(),
+            self._stay_present(),
+            self.cog.attend(),
+            show_rests(self.client, self.cog.agent.bench),
+        )
+        side = [asyncio.create_task(each) for each in work]
         try:
+            await self.lease.taken.wait()  # a stand-by logs in when it takes over
             await self.client.start(self.agent.token.get_secret_value())
         except discord.LoginFailure:
             self.failure = self._refused_token
@@ -200,7 +206,7 @@ class Runtime:
         self.failed = False
         self._bots_started = False
         self._link = link
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
+        self._holder = house.ledger.turns.holder
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
@@ -223,7 +229,7 @@ class Runtime:
     # -- bots ---------------------------------------------------------------------------------------------------------
 
     async def start_bots(self) -> None:
-        """Starts every bot of the set-up that nobody else runs on this Redis."""
+        """Starts every bot of the set-up that nobody else runs on this Redis; with STANDBY the others stand by."""
         chosen = [self.setup.settings.agents[name] for name in self.setup.agents]
         await asyncio.gather(*(self._start_bot(agent) for agent in chosen))
         self._bots_started = True
@@ -231,10 +237,13 @@ class Runtime:
 
     async def _start_bot(self, agent: AgentSettings) -> None:
         lease = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder)
-        if not await lease.acquire(wait=DEAD_HOLDER_SECONDS):
+        standby = self.setup.settings.standby
+        if not await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
             holder = await lease.current_holder()
-            log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
-            return
+            if not standby:
+                log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
+                return
+            log.info("%s runs on this Redis (%s): this process stands by", agent.spec.name, holder)
         bot = BotProcess(agent, self.house, lease, self.setup.make_model(agent))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
@@ -253,8 +262,9 @@ class Runtime:
         self.stop.set()
 
     async def wait_online(self) -> set[str]:
-        """Waits until every bot is online and subscribed, or has failed; the names of those online."""
-        waits = [asyncio.create_task(self._settled(bot)) for bot in self.bots.values()]
+        """Waits until every bot that acts here is online and subscribed, or has failed; the names of those online."""
+        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
+        waits = [asyncio.create_task(self._settled(bot)) for bot in acting]
         await asyncio.gather(*waits)
         await self.house.bus.ready.wait()
         self._check_bot_ids()
@@ -372,7 +382,12 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         names={name: agent.spec.display_name for name, agent in settings.agents.items()},
         bus=bus,
         stops=Stops(link, bus, setup.clock),
-        ledger=Ledger(link, setup.clock, caps=_caps(settings)),
+        ledger=Ledger(
+            link,
+            setup.clock,
+            holder=f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}",
+            caps=_caps(settings),
+        ),
         directory=directory,
         transcripts=transcripts,
         fetcher=Fetcher(transcripts),
@@ -381,6 +396,11 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         rng=setup.rng,
         way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
     )
+
+
+def this_process() -> str:
+    """A name that no other process has, on this machine or another."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
 
 
 def _caps(settings: Settings) -> Caps:

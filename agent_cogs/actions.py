@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.decision import Decision
 from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.progress import Done, Progress
 from agent_cogs.spending import Spending
 from agent_context.entries import Entry
 from agent_discord.embeds import cost_embed
@@ -29,25 +29,6 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What a turn did; with a `reason` where it did nothing, or less than it wanted."""
-
-    text: str | None = None
-    message_id: int | None = None
-    picture_url: str | None = None
-    image_prompt: str | None = None
-    emoji: str | None = None
-    reacted_to: int | None = None
-    end_conversation: bool = False
-    topic: str | None = None
-    reason: str | None = None
-
-    @property
-    def nothing(self) -> bool:
-        return self.message_id is None and self.emoji is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
     """What is to be done: the decision, the sources its text rests on, the message that the turn is about."""
 
@@ -57,34 +38,49 @@ class Deed:
 
 
 async def act(
-    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending, keep: Callable[[Done], None]
+    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending, progress: Progress
 ) -> Done:
     """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted.
 
-    `keep` hears of what is done as soon as it is: the turn's time may be over in the middle.
+    `progress` hears of what is done as soon as it is: the turn's time may be over in the middle, or the process.
     """
+    if not progress.posted:
+        await _post(agent, outlet, event, deed, spending, progress)
+        if progress.done.reason is not None:
+            return progress.done
+        if progress.posted and deed.decision.react_emoji is not None:
+            await progress.keep_posted()
+    emoji, reacted_to = await _react(outlet, deed)
+    done = replace(progress.done, emoji=emoji, reacted_to=reacted_to)
+    return replace(done, reason="reaction_failed" if done.nothing else None)
+
+
+async def _post(
+    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending, progress: Progress
+) -> None:
     decision = deed.decision
     drawing = await _draw(agent, decision, spending, event)
+    if drawing is not None:
+        await progress.keep_usage(spending.total)
     text = with_sources(decision.text, deed.sources)
     if text is None and drawing is None and (event.forced or decision.react_emoji is None):
-        return Done(reason="picture_failed")
-    done = Done(text=text, end_conversation=decision.end_conversation, topic=decision.topic)
+        progress.note(Done(reason="picture_failed"))
+        return
+    wanted = Done(text=text, end_conversation=decision.end_conversation, topic=decision.topic)
 
     def noted(posted: Posted) -> None:
-        nonlocal done
         prompt = decision.image_prompt if posted.picture_url else None
-        done = replace(done, message_id=posted.message_id, picture_url=posted.picture_url, image_prompt=prompt)
-        keep(done)
+        url = posted.picture_url
+        progress.note(replace(wanted, message_id=posted.message_id, picture_url=url, image_prompt=prompt))
 
-    if text is not None or drawing is not None:
+    if text is None and drawing is None:
+        progress.note(wanted)
+    else:
         picture = drawing.picture if drawing else None
         ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
         embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
-        noted(await outlet.post(Post(text=text, picture=picture, embed=embed, ping=ping), event.id, noted))
-    emoji, reacted_to = await _react(outlet, deed)
-    return replace(
-        done, emoji=emoji, reacted_to=reacted_to, reason=None if done.message_id or emoji else "reaction_failed"
-    )
+        post = Post(text=text, picture=picture, embed=embed, ping=ping, after=progress.after)
+        noted(await outlet.post(post, event.id, noted))
 
 
 async def _draw(agent: Agent, decision: Decision, spending: Spending, event: TurnEvent) -> Drawing | None:

@@ -19,23 +19,28 @@ from typing import Any, ClassVar
 import discord
 
 from agent_cogs.agent import Agent
+from agent_cogs.arrears import Arrears
 from agent_cogs.bench import Bench
-from agent_cogs.book import TurnBook
+from agent_cogs.book import TurnBook, told
 from agent_cogs.busy import BusyLines
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.gathering import belongs, gather, pause
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
 from agent_cogs.notices import tell_owner
+from agent_cogs.progress import Progress
 from agent_cogs.running import Brake, RunningTurns
 from agent_cogs.stopping import Stopping
 from agent_cogs.triggers import Call, Ignored, called
 from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
 from agent_context.build import Identity
+from agent_context.entries import Entry
 from agent_context.window import WindowMemory
 from agent_discord.gate import Gate
+from agent_discord.heard import Heard
 from agent_discord.listening import Listener, heard, parent_of
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.rights import signed, who_wrote
@@ -43,7 +48,7 @@ from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
-from agent_protocol.messages import MentionNotice, Result, UnreadableInstruction, WireMessage, read_instruction
+from agent_protocol.messages import Result, UnreadableInstruction, WireMessage, read_instruction
 
 GUILD_WAIT = 5.0  # seconds: after a new session channels are unknown until their guild has come
 
@@ -76,16 +81,20 @@ class BaseAgentCog(discord.Cog):
         self.ready = asyncio.Event()
         self.gate = Gate(shared=house.way_out)
         self.agent = self._agent()
-        self._may_act = may_act
+        self.may_act = may_act
         self._listener = Listener(bot, house.transcripts)
-        self._book = TurnBook(self.name, house.ledger)
+        self.book = TurnBook(self.name, house.ledger)
         self._guild_came = asyncio.Event()
         shared = house.settings
         self._inbox: Inbox[TurnEvent] = Inbox(
-            self._take, max_running=shared.max_concurrent_turns, max_depth=shared.max_queue_depth
+            self._take,
+            max_running=shared.max_concurrent_turns,
+            max_depth=shared.max_queue_depth,
+            pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
         )
         self._turns = RunningTurns(self._inbox)
         self._stopping = Stopping(self.name, house, self._turns, self._give_up, self._outlet_in_scope)
+        self._arrears = Arrears(self)
         self._busy = BusyLines(house.clock)
         self._ignored = Ignored(frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids))
         self._closing = False
@@ -137,8 +146,9 @@ class BaseAgentCog(discord.Cog):
         assert self.bot.user is not None
         self.house.directory.learn(self.name, self.bot.user.id)
         self._guild_came.set()
-        for channel in self._channels():
-            self._catch_up(channel)
+        for channel in self.channels():
+            self.house.fetcher.catch_up(channel.id, channel.last_message_id, self._outlet(channel).read_page)
+        self._arrears.came_back()
         if not self.ready.is_set():
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
@@ -168,20 +178,18 @@ class BaseAgentCog(discord.Cog):
         await self._inbox.aclose()
         await self._busy.aclose()
 
-    def _channels(self) -> list[Channel]:
+    async def attend(self) -> None:
+        """Goes on with what was left open and answers what was missed, for as long as the bot runs."""
+        await self.ready.wait()
+        await self._arrears.run()
+
+    async def take_up(self) -> None:
+        """Goes on with the turns that an earlier run of the program left open. Raises RedisAway."""
+        await self._arrears.take_up()
+
+    def channels(self) -> list[Channel]:
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
         return [channel for channel in found if isinstance(channel, Channel)]
-
-    def _catch_up(self, channel: Channel) -> None:
-        """Marks the channel's record as whole where nothing is missing, else has the past read."""
-        transcript = self.house.transcripts.of(channel.id)
-        last = channel.last_message_id
-        if last is None:
-            transcript.whole = True
-        elif last > transcript.newest and last not in transcript.deleted:
-            transcript.note_gap()
-        if not transcript.whole:
-            self.house.fetcher.want(channel.id, self._outlet(channel).read_page)
 
     def _outlet(self, channel: Channel) -> DiscordOutlet:
         house = self.house
@@ -192,7 +200,7 @@ class BaseAgentCog(discord.Cog):
             fetcher=house.fetcher,
             pictures=house.pictures,
             names=house.names,
-            may_post=lambda: self._may_act() and not house.stops.holds(channel.id),
+            may_post=lambda: self.may_act() and not house.stops.holds(channel.id),
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
@@ -207,36 +215,56 @@ class BaseAgentCog(discord.Cog):
         if theme is None:
             return
         self._listener.message(message)
-        if message.author.bot or self._closing or not self._may_act() or self.bot.user is None:
+        if message.author.bot or self._closing or not self.may_act() or self.bot.user is None:
             return
-        facts, bots_role = heard(message), self.house.settings.bots_role_id
-        call = called(facts, me=self.bot.user.id, my_role=self._my_role(message), bots_role=bots_role)
+        facts = heard(message)
+        call = self.call_of(facts)
         if await self._stopping.written(message.content, facts, call, partial(who_wrote, message)):
             return
-        if call is not None and facts not in self._ignored and not self.house.stops.holds(message.channel.id):
-            await self._called(message, theme, call)
+        if facts in self._ignored or self.house.stops.holds(message.channel.id):
+            return
+        asked = self.house.transcripts.of(message.channel.id).get(message.id)
+        if asked is None:  # deleted meanwhile
+            return
+        more = None
+        if call is not None or belongs(asked, self.house.directory):
+            more = gather(self._inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
+        if more is not None:
+            self.book.begin(more.id)
+        elif call is not None:
+            await self._called(message, asked, theme, call)
+
+    def call_of(self, heard: Heard) -> Call | None:
+        """Whether and how a message calls this agent."""
+        assert self.bot.user is not None
+        guild = self.bot.get_guild(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
+        my_role = guild.self_role.id if guild and guild.self_role else None
+        return called(heard, me=self.bot.user.id, my_role=my_role, bots_role=self.house.settings.bots_role_id)
+
+    def owes(self, heard: Heard) -> Call | None:
+        """Whether a message that came while nobody listened is owed an answer."""
+        stopped = self.house.stops.holds(heard.channel_id)
+        return None if stopped or heard in self._ignored else self.call_of(heard)
 
     def _theme(self, message: discord.Message) -> str | None:
         guild_id = message.guild.id if message.guild else None
         return self.house.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
 
-    async def _called(self, message: discord.Message, theme: str, call: Call) -> None:
-        asked = self.house.transcripts.of(message.channel.id).get(message.id)
-        if asked is None:  # deleted meanwhile
-            return
+    async def _called(self, message: discord.Message, asked: Entry, theme: str, call: Call) -> None:
         event = MentionEvent.of(
             asked, channel_id=message.channel.id, theme=theme, to_all=call is Call.ROLE, now=self.house.clock()
         )
-        if self._book.begin(event.id) != "new":
-            return
-        if not self._inbox.put(event):
-            self._book.forget(event.id)
-            if outlet := self._outlet_of(event.channel_id):
-                self._busy.tell(outlet, event)
+        if not self.enter(event) and event.id not in self.book and (outlet := self._outlet_of(event.channel_id)):
+            self._busy.tell(outlet, event)
 
-    def _my_role(self, message: discord.Message) -> int | None:
-        role = message.guild.self_role if message.guild and message.raw_role_mentions else None
-        return role.id if role else None
+    def enter(self, event: TurnEvent) -> bool:
+        """Puts an event into its lane; False when it is known already, or there is no room for it."""
+        if self.book.begin(event.id) != "new":
+            return False
+        if not self._inbox.put(event):
+            self.book.forget(event.id)
+            return False
+        return True
 
     @discord.Cog.listener()
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
@@ -254,7 +282,7 @@ class BaseAgentCog(discord.Cog):
     async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
         self._listener.react(event)
         sign = signed(event, self.bot.get_channel(event.channel_id), self.house.transcripts)
-        if sign is not None and self._may_act():
+        if sign is not None and self.may_act():
             await self._stopping.signed(sign)
 
     @discord.Cog.listener()
@@ -281,7 +309,7 @@ class BaseAgentCog(discord.Cog):
 
     async def on_instruction(self, raw: str) -> None:
         """Every readable instruction gets exactly one result; one that comes again gets the same."""
-        if self._closing or not self._may_act():
+        if self._closing or not self.may_act():
             return
         read = read_instruction(raw)
         if read is None:
@@ -295,7 +323,7 @@ class BaseAgentCog(discord.Cog):
             await self._instructed(InstructionEvent.of(read, self.house.clock()))
 
     async def _instructed(self, event: InstructionEvent) -> None:
-        standing = self._book.begin(event.id)
+        standing = self.book.begin(event.id)
         if isinstance(standing, Result):
             await self._publish(standing)
         elif standing == "new" and self.house.stops.holds(event.channel_id):
@@ -306,7 +334,7 @@ class BaseAgentCog(discord.Cog):
     async def _give_up(self, event: TurnEvent, reason: str) -> None:
         """The event gets no turn, and whoever waits for it is told."""
         result = refused(self.name, event.id, reason)
-        self._book.keep(event.id, result)
+        self.book.keep(event.id, result)
         if isinstance(event, InstructionEvent):
             await self._publish(result)
 
@@ -320,28 +348,39 @@ class BaseAgentCog(discord.Cog):
 
     async def _take(self, event: TurnEvent) -> None:
         """One event's turn, from its lane."""
-        if not self._may_act():  # the agent went to another process while the event waited
-            self._book.forget(event.id)
+        if not self.may_act():  # the agent went to another process while the event waited
+            self.book.forget(event.id)
+            return
+        if self.house.stops.holds(event.channel_id):
+            await self._give_up(event, "stopped")
             return
         with self._turns.brake(event) as brake:
-            standing = await self._book.claim(event)
-            if standing == "new":
-                result = await self._turn(event, brake)
-                await self._book.settle(event, result, self.agent.today(), self._told(event, result))
-                for notice in self.house.ledger.budgets.notices():
-                    await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
+            standing = await self.book.claim(event, self.house.transcripts.of(event.channel_id).newest)
+            if isinstance(standing, Progress):
+                await self._go_on(event, standing, brake)
                 return
         if isinstance(standing, str):
             await self._give_up(event, "interrupted")
         elif isinstance(event, InstructionEvent):
-            self._book.keep(event.id, standing)
+            self.book.keep(event.id, standing)
             await self._publish(standing)
 
-    async def _turn(self, event: TurnEvent, brake: Brake) -> Result:
+    async def _go_on(self, event: TurnEvent, progress: Progress, brake: Brake) -> None:
+        """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
+        result = await self._turn(event, progress, brake)
+        given_up = result.reason == "not_ours" and result.skipped
+        if progress.lost or not given_up:
+            await self.book.settle(event, result, self.agent.today(), told(self.name, event, result))
+        if given_up:
+            self.book.give_up(event.id)
+        for notice in self.house.ledger.budgets.notices():
+            await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
+
+    async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake) -> Result:
         outlet = await self._outlet_in_scope(event.channel_id)
         if outlet is None:
             return refused(self.name, event.id, "unknown_channel")
-        return await take_turn(self.agent, outlet, event, brake)
+        return await take_turn(self.agent, outlet, event, progress, brake)
 
     async def _outlet_in_scope(self, channel_id: int) -> DiscordOutlet | None:
         channel = await self._find(channel_id)
@@ -361,16 +400,3 @@ class BaseAgentCog(discord.Cog):
             return None
         theme = self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
         return channel if theme is not None else None
-
-    def _told(self, event: TurnEvent, result: Result) -> WireMessage | None:
-        """What the coordinator is told of a turn: its result, or that a person was answered."""
-        if not isinstance(event, MentionEvent):
-            return result
-        if result.message_id is None or event.to_all:
-            return None
-        return MentionNotice(
-            agent_name=self.name,
-            channel_id=event.channel_id,
-            message_id=result.message_id,
-            trigger_message_id=event.asked.id,
-        )

@@ -1,7 +1,7 @@
 """Which turns were taken: the same event twice gives one turn and the same result.
 
 What this process knows comes first, so that a repeated instruction costs nothing; Redis knows what earlier processes
-did. While Redis is away this process's memory is all there is.
+did, and how far they came with what they did not end. While Redis is away this process's memory is all there is.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import logging
 from collections import OrderedDict
 from typing import Literal
 
-from agent_cogs.events import TurnEvent
+from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.progress import Progress
+from agent_cogs.saved import save_event
 from agent_cogs.spending import cost_fields
 from agent_protocol.ledger import Ledger
-from agent_protocol.messages import Result, WireMessage, read_result
+from agent_protocol.messages import MentionNotice, Result, WireMessage, read_result
 
 REMEMBERED = 1000  # turns in this process's memory
 
@@ -28,6 +30,9 @@ class TurnBook:
     def __init__(self, agent: str, ledger: Ledger) -> None:
         self._agent, self._ledger = agent, ledger
         self._turns: OrderedDict[str, Result | None] = OrderedDict()
+
+    def __contains__(self, turn_id: str) -> bool:
+        return turn_id in self._turns
 
     def begin(self, turn_id: str) -> Standing | Result:
         """Enters a turn: "new", or "running" when it is entered already, or the result that it had."""
@@ -46,15 +51,28 @@ class TurnBook:
         """The turn was not taken after all."""
         self._turns.pop(turn_id, None)
 
-    async def claim(self, event: TurnEvent) -> Standing | Result:
-        """Claims the turn for good, right before it is taken: as `begin`, over all processes."""
-        claim = await self._ledger.turns.claim(self._agent, event.id, event.deadline)
+    def give_up(self, turn_id: str) -> None:
+        """The turn went to another process, or may: it stays open, for whoever claims it next."""
+        self._turns.pop(turn_id, None)
+        self._ledger.turns.forget(self._agent, turn_id)
+
+    async def claim(self, event: TurnEvent, after: int = 0) -> Progress | Standing | Result:
+        """Claims the turn for good, right before it is taken: its progress, none yet or what another run kept of it.
+
+        Else as `begin`, over all processes. `after` is the channel's newest message.
+        """
+        saved = save_event(event, after)
+        claim = await self._ledger.turns.claim(self._agent, event.id, event.deadline, saved)
+        progress = Progress(self._ledger.turns, self._agent, event.id)
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
             if isinstance(kept, Result):
                 self._turns[event.id] = kept
                 return kept
-        return "new" if claim.state == "new" else "running"
+        if claim.state == "left":
+            log.info("%s goes on with turn %s of an earlier run", self._agent, event.id)
+            return progress.go_on(claim)
+        return progress if claim.state == "new" else "running"
 
     async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None) -> None:
         """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`."""
@@ -71,3 +89,17 @@ class TurnBook:
         )
         if not settled:
             log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)
+
+
+def told(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
+    """What the coordinator is told of a turn: its result, or that a person was answered."""
+    if not isinstance(event, MentionEvent):
+        return result
+    if result.message_id is None or event.to_all:
+        return None
+    return MentionNotice(
+        agent_name=agent,
+        channel_id=event.channel_id,
+        message_id=result.message_id,
+        trigger_message_id=event.asked.id,
+    )

@@ -54,10 +54,17 @@ class InstructionEvent(TurnEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionEvent(TurnEvent):
-    """A person speaks to the agent. `to_all` when the bots' role was mentioned and every bot answers."""
+    """A person speaks to the agent. `to_all` when the bots' role was mentioned and every bot answers.
+
+    `late` when the agent was away when it was asked. `pieces` are the person's other messages that belong to it, the
+    newest of all was heard at `heard_at`, in unix seconds.
+    """
 
     asked: Entry
     to_all: bool = False
+    late: bool = False
+    pieces: tuple[Entry, ...] = ()
+    heard_at: float = 0.0
 
     @property
     def forced(self) -> bool:
@@ -65,10 +72,12 @@ class MentionEvent(TurnEvent):
 
     @property
     def cools_down(self) -> bool:
-        return True
+        return not self.late
 
     @classmethod
-    def of(cls, asked: Entry, *, channel_id: int, theme: str, to_all: bool, now: float) -> MentionEvent:
+    def of(
+        cls, asked: Entry, *, channel_id: int, theme: str, to_all: bool, now: float, late: bool = False
+    ) -> MentionEvent:
         return cls(
             id=f"m{asked.id}",
             channel_id=channel_id,
@@ -76,4 +85,6 @@ class MentionEvent(TurnEvent):
             deadline=now + MENTION_SECONDS,
             asked=asked,
             to_all=to_all,
+            late=late,
+            heard_at=now,
         )

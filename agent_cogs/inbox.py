@@ -26,10 +26,20 @@ E = TypeVar("E", bound=InChannel)
 
 
 class Inbox(Generic[E]):
-    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting."""
+    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting.
 
-    def __init__(self, handle: Callable[[E], Awaitable[None]], *, max_running: int, max_depth: int) -> None:
-        self._handle = handle
+    `pause` says for how many seconds yet the first event of a lane shall wait, asked again after each.
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[E], Awaitable[None]],
+        *,
+        max_running: int,
+        max_depth: int,
+        pause: Callable[[E], float] = lambda _: 0.0,
+    ) -> None:
+        self._handle, self._pause = handle, pause
         self._running = asyncio.Semaphore(max_running)
         self._max_depth = max_depth
         self._lanes: dict[int, deque[E]] = {}
@@ -40,6 +50,15 @@ class Inbox(Generic[E]):
     def size(self) -> int:
         """Events that wait; those whose turn runs are not counted."""
         return self._waiting
+
+    def waiting(self, channel_id: int) -> tuple[E, ...]:
+        """The channel's events whose turn has not begun, in their order."""
+        return tuple(self._lanes.get(channel_id, ()))
+
+    def replace(self, event: E, other: E) -> None:
+        """Puts another event into the place of one that waits. Raises ValueError when it does not wait any more."""
+        lane = self._lanes.get(event.channel_id, deque())
+        lane[lane.index(event)] = other
 
     def put(self, event: E) -> bool:
         """Takes the event in; False when the inbox is full or closed."""
@@ -90,6 +109,8 @@ class Inbox(Generic[E]):
         lane = self._lanes[channel_id]
         try:
             while lane:
+                while lane and (seconds := self._pause(lane[0])) > 0:  # noqa: ASYNC110  (it may grow meanwhile)
+                    await asyncio.sleep(seconds)
                 async with self._running:
                     if not lane:  # dropped while it waited for its place
                         break

@@ -14,14 +14,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
-from agent_cogs.actions import POST_SECONDS, Deed, Done, act
+from agent_cogs.actions import POST_SECONDS, Deed, act
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
+from agent_cogs.gathering import question, taken_back
 from agent_cogs.labels import labels
 from agent_cogs.money import wish_of
+from agent_cogs.progress import Done, Progress
 from agent_cogs.running import Brake
 from agent_cogs.spending import Spending
 from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
@@ -78,11 +80,18 @@ class TurnOver(Exception):
         self.reason = reason
 
 
-async def take_turn(agent: Agent, outlet: Outlet, event: TurnEvent, brake: Brake | None = None) -> Result:
-    """Takes the turn and says how it ended; `brake` ends it early. Raises nothing but CancelledError."""
+async def take_turn(
+    agent: Agent, outlet: Outlet, event: TurnEvent, progress: Progress, brake: Brake | None = None
+) -> Result:
+    """Takes the turn, or goes on with it, and says how it ended; `brake` ends it early.
+
+    Raises nothing but CancelledError.
+    """
     began = agent.clock()
     spending = Spending(agent.costs, agent.key, agent.today())
-    turn = _Turn(agent, outlet, event, spending)
+    if progress.answer is not None:
+        spending.add(progress.answer.usage)
+    turn = _Turn(agent, outlet, event, spending, progress)
     brake = brake or Brake()
     done = await _ended(turn, event.deadline - began, brake)
     if brake.reason is not None and done.nothing:
@@ -103,9 +112,9 @@ async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:
         async with brake.within(seconds):
             return await turn.walk()
     except TurnOver as over:
-        return Done(reason=over.reason)
+        return replace(turn.progress.done, reason=over.reason)
     except TimeoutError:
-        return replace(turn.done, reason=brake.reason or "deadline")
+        return replace(turn.progress.done, reason=brake.reason or "deadline")
     except UnreadableDecision as error:
         log.warning("%s: no decision in the model's answer: %s", turn.agent.key, error.reason)
         return Done(reason="unreadable")
@@ -113,20 +122,19 @@ async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:
         log.warning("%s: %s", turn.agent.key, error)
         return Done(reason="refused" if isinstance(error, Refused) else "model_failed")
     except CannotPost as error:
-        return Done(reason=error.reason)
+        return replace(turn.progress.done, reason=error.reason)
     except Exception:
         # The outermost edge of a turn: whoever gave it is owed a result.
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
-        return replace(turn.done, reason="internal_error")
+        return replace(turn.progress.done, reason="internal_error")
 
 
 class _Turn:
     """The steps in their order; what they share."""
 
-    def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending) -> None:
-        self.agent, self.outlet, self.event, self.spending = agent, outlet, event, spending
+    def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending, progress: Progress) -> None:
+        self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
         self.can_draw = agent.can_draw and outlet.may_attach
-        self.done = Done()  # what can be seen of the turn so far
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
@@ -141,17 +149,17 @@ class _Turn:
                 await self._give_back()
                 raise TurnOver("budget" if self.closing else "skipped")
             self._check_question()
+            if self.progress.answer is None:
+                await self.progress.keep_answer(reply, self.spending.total)
             self._check_overtaken()
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
-            done = await act(self.agent, self.outlet, self.event, deed, self.spending, self._keep)
+            done = await act(self.agent, self.outlet, self.event, deed, self.spending, self.progress)
             return replace(done, reason="budget") if self.closing else done
-
-    def _keep(self, done: Done) -> None:
-        self.done = done
 
     def _check_question(self) -> None:
         """What was taken back is neither read nor answered any more."""
-        if asked_id(self.event) in self.outlet.transcript.deleted:
+        event, deleted = self.event, self.outlet.transcript.deleted
+        if taken_back(event, deleted) if isinstance(event, MentionEvent) else asked_id(event) in deleted:
             raise TurnOver("withdrawn")
 
     def _check_overtaken(self) -> None:
@@ -163,6 +171,8 @@ class _Turn:
         refusal = self.outlet.refusal()
         if refusal is not None:
             raise TurnOver(refusal)
+        if self.progress.going_on:  # it was let in when it began
+            return
         agent, event = self.agent, self.event
         if agent.bench.seconds_left:
             raise TurnOver("benched")
@@ -227,7 +237,7 @@ class _Turn:
         """The message that the turn is about, as it reads now."""
         event, transcript = self.event, self.outlet.transcript
         if isinstance(event, MentionEvent):
-            return transcript.get(event.asked.id) or event.asked
+            return question(event, transcript) or event.asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
             return transcript.get(event.instruction.trigger_message_id)
         heard = window.entries
@@ -237,7 +247,10 @@ class _Turn:
         return next(others, None)
 
     async def _decide(self, context: TurnContext) -> tuple[Decision, Reply]:
-        """Asks the model; on a forced turn, once more when the answer cannot be read."""
+        """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read."""
+        if self.progress.answer is not None:
+            reply = self.progress.answer.reply()
+            return self._read(reply, context), reply
         history = build_history(context, await self.outlet.pictures(context.window.entries))
         prompt = self._prompt(context, build_tail(context))
         try:

@@ -44,7 +44,10 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message. `created_at` in unix seconds; `text` has mentions, channels and roles already as names."""
+    """One message. `created_at` in unix seconds; `text` has mentions, channels and roles already as names.
+
+    `mentions` are the ids of users and roles that it mentions, `replied_to` is the author of the message `reply_to`.
+    """
 
     id: int
     speaker: Speaker
@@ -54,3 +57,5 @@ class Entry:
     attachments: tuple[Attachment, ...] = ()
     reactions: tuple[Reaction, ...] = field(default=())
     edited: bool = False
+    mentions: frozenset[int] = frozenset()
+    replied_to: int | None = None

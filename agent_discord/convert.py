@@ -29,6 +29,12 @@ def shown_text(message: discord.Message) -> str:
     )
 
 
+def replied_author(message: discord.Message) -> int | None:
+    """Who wrote the message that this one replies to, where Discord tells."""
+    replied = message.reference.resolved if message.reference else None
+    return replied.author.id if isinstance(replied, discord.Message) else None
+
+
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     """None for system messages: joins, boosts, pins are nobody's words."""
     if message.is_system():
@@ -45,4 +51,6 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         ),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=message.edited_at is not None,
+        mentions=frozenset((*(user.id for user in message.mentions), *message.raw_role_mentions)),
+        replied_to=replied_author(message),
     )

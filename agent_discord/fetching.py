@@ -39,6 +39,15 @@ class Fetcher:
         self._not_before: dict[int, float] = {}
         self._idle: asyncio.Task[None] | None = None
 
+    def catch_up(self, channel_id: int, last: int | None, reader: Reader) -> None:
+        """The record is whole where nothing is missing, else its past is read. `last` is the newest message's id."""
+        transcript = self._transcripts.of(channel_id)
+        if last is None:
+            transcript.whole = True
+        elif last > transcript.newest and last not in transcript.deleted:
+            transcript.note_gap()
+        self.want(channel_id, reader)
+
     def want(self, channel_id: int, reader: Reader) -> None:
         """Reads the channel's past when its turn comes; nobody waits."""
         if self._transcripts.of(channel_id).whole or channel_id in self._tasks:
@@ -54,6 +63,15 @@ class Fetcher:
         task = self._tasks.get(channel_id) or self._start(channel_id, reader)
         if task is not None:
             await asyncio.wait((task,), timeout=TURN_WAIT)
+
+    async def known(self, channel_id: int) -> bool:
+        """Waits for a read of the channel's past that is wanted or under way; whether the record is whole then."""
+        while not self._transcripts.of(channel_id).whole:
+            task = self._tasks.get(channel_id)
+            if task is None and channel_id not in self._waiting:
+                return False
+            await asyncio.wait((task,) if task else (asyncio.ensure_future(asyncio.sleep(READ_PACE)),))
+        return True
 
     async def aclose(self) -> None:
         tasks = [*self._tasks.values(), *([self._idle] if self._idle else [])]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import discord
 
-from agent_discord.convert import shown_text, to_entry
+from agent_discord.convert import replied_author, shown_text, to_entry
 from agent_discord.heard import Heard
 from agent_discord.mentions import clean_name
 from agent_discord.transcript import Transcripts
@@ -66,8 +66,6 @@ def parent_of(channel: object) -> int | None:
 
 def heard(message: discord.Message) -> Heard:
     """The facts by which it is decided whether a message calls an agent."""
-    reference = message.reference
-    replied = reference.resolved if reference else None
     return Heard(
         message_id=message.id,
         author_id=message.author.id,
@@ -78,5 +76,5 @@ def heard(message: discord.Message) -> Heard:
         parent_id=parent_of(message.channel),
         mentioned_users=frozenset(user.id for user in message.mentions),
         mentioned_roles=frozenset(message.raw_role_mentions),
-        replied_to=replied.author.id if isinstance(replied, discord.Message) else None,
+        replied_to=replied_author(message),
     )

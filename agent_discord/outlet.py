@@ -16,7 +16,8 @@ import discord
 from agent_context.entries import Entry
 from agent_discord.attachments import PictureReader
 from agent_discord.convert import to_entry
-from agent_discord.fetching import Fetcher
+from agent_discord.earlier_posts import Standing
+from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
 from agent_discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, nonce
 from agent_discord.mentions import clean_name, from_names
 from agent_discord.splitting import split_text
@@ -48,12 +49,16 @@ class Posted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """What is to be posted. `ping` is the user id of the person who is answered."""
+    """What is to be posted. `ping` is the user id of the person who is answered.
+
+    `after` is set where an earlier run of the program may have posted it, or some of it, behind that message.
+    """
 
     text: str | None
     picture: Picture | None = None
     embed: discord.Embed | None = None
     ping: int | None = None
+    after: int | None = None
 
 
 def ignored(_: Posted) -> None:
@@ -131,10 +136,11 @@ class DiscordOutlet:
         """
         chunks: list[str | None] = [*split_text(self._gate.clean(self._with_mentions(post.text or "")))] or [None]
         posted: Posted | None = None
+        standing = Standing(await self._own_since(post.after))
         for number, chunk in enumerate(chunks):
             last = number == len(chunks) - 1
             try:
-                message = await self._send(
+                message = standing.take(chunk, nonce(turn_id, number)) or await self._send(
                     chunk,
                     nonce=nonce(turn_id, number),
                     ping=post.ping,
@@ -151,6 +157,18 @@ class DiscordOutlet:
             noted(posted)
         assert posted is not None
         return posted
+
+    async def _own_since(self, after: int | None) -> Sequence[discord.Message]:
+        """This bot's posts behind a message, as Discord has them now; none where they need not or cannot be read."""
+        if after is None:
+            return ()
+        try:
+            page = await asyncio.wait_for(self.read_page(PAGE, None), PAGE_TIMEOUT)
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.warning("channel %d: own posts could not be looked for: %s", self.channel_id, _kind(error))
+            return ()
+        me = self._channel.guild.me.id
+        return [message for message in page if message.author.id == me and message.id > after]
 
     async def _send(self, text: str | None, **details: Any) -> discord.Message:
         if not self._may_post():

@@ -34,6 +34,14 @@ def turn(agent: str, turn_id: str) -> str:
     return f"agent:{agent}:turn:{turn_id}"
 
 
+def open_turns(agent: str) -> str:
+    return f"agent:{agent}:open"
+
+
+def seen(agent: str) -> str:
+    return f"agent:{agent}:seen"
+
+
 def daily_count(agent: str, date: str) -> str:
     return f"agent:{agent}:count:{date}"
 

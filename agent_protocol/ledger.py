@@ -22,15 +22,23 @@ from agent_protocol.money import Bill, Caps
 from agent_protocol.presence import Presence
 from agent_protocol.turns import Claim, Turns
 
-# KEYS: the turn's record, the day's costs, the budgets' two. ARGV: the result, who did the turn, the record's lifetime
-# in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, then the costs as pairs of field
-# and amount, and last the bill for the budgets.
+# KEYS: the turn's record, the day's costs, the budgets' two, the index of open turns. ARGV: the result, who did the
+# turn, the record's lifetime in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the
+# turn's id, then the costs as pairs of field and amount, and last the bill for the budgets. Where another process took
+# the turn over, its end is that process's to tell, and so are the costs of an answer that it goes on with.
 SETTLE = f"""
-redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-for i = 7, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 7 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
-if ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
+local ours = not holder or holder == ARGV[2]
+if ours then
+  redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
+  redis.call('HDEL', KEYS[1], 'event', 'answer', 'posted')
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  redis.call('ZREM', KEYS[5], ARGV[7])
+end
+if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+if not ours and answered == ARGV[2] then return {{}} end
+for i = 8, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 8 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
 
 log = logging.getLogger(__name__)
@@ -49,7 +57,7 @@ class Ledger:
         self.budgets = Budgets(link, clock, caps or Caps())
         self.limits = Limits(link, clock, self.budgets)
         self.costs = Costs(link)
-        self.presence = Presence(link)
+        self.presence = Presence(link, clock)
         self.agenda = Agenda(link)
         self.conversations = Conversations(link)
 
@@ -84,9 +92,10 @@ class Ledger:
             keys.results(agent),
             say,
             KEEP_SECONDS,
+            turn_id,
         ]
         redis_keys = [keys.turn(agent, turn_id), keys.cost(agent, date)]
-        redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date)]
+        redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date), keys.open_turns(agent)]
         try:
             near = await self._link.script(SETTLE, redis_keys, [*head, *pairs, self.budgets.bill_text(bill)])
         except RedisAway as away:

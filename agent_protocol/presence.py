@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisLink
 
 TTL_SECONDS = 15
+SEEN_SECONDS = 30 * 86400
 
 
 class Presence:
     """For people and consoles to read. A missing key excludes nobody from a turn. All methods raise RedisAway."""
 
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
 
     async def renew(self, agent: str, text: str) -> None:
         """Say for 15 more seconds that the agent is online. `text` is free."""
-        await self._link.call(lambda redis: redis.set(keys.ready(agent), text, ex=TTL_SECONDS))
+        now = self._clock()
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=False)
+            pipe.set(keys.ready(agent), text, ex=TTL_SECONDS)
+            pipe.hsetnx(keys.seen(agent), "first", str(now))
+            pipe.hset(keys.seen(agent), "last", str(now))
+            pipe.expire(keys.seen(agent), SEEN_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+    async def first_seen(self, agent: str) -> float | None:
+        """Since when, in unix seconds, this Redis knows the agent; None for one that was never online."""
+        first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
+        return None if first is None else float(first)
 
     async def clear(self, agent: str) -> None:
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))

@@ -1,8 +1,10 @@
 """One record a turn, so that an instruction that comes twice is answered twice and posted once.
 
-The first to claim an id does the turn; the record then keeps the result, which answers every repetition. It lives until
-the deadline and 15 minutes. This process also remembers its own turns: when Redis is away or came back empty, what it
-did must not be done again.
+The first to claim an id does the turn. While it lasts the record keeps how far it came (what it began with, the model's
+answer, what was posted), so that whoever acts for the agent after a crash goes on from there; at its end only the
+result is left, which answers every repetition. It lives until the deadline and 15 minutes. An index of the turns that
+are open tells the next holder which to go on with. This process also remembers its own turns: when Redis is away or
+came back empty, what it did must not be done again.
 """
 
 from __future__ import annotations
@@ -20,28 +22,61 @@ from agent_protocol.connection import RedisAway, RedisLink
 KEEP_AFTER_DEADLINE = 15 * 60.0
 LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be nonsense
 REMEMBERED = 10_000
+MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
 
+# KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms, what the
+# turn begins with, its deadline, its id, the index's bound, its lifetime in ms.
 CLAIM = """
-if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('HMGET', KEYS[1], 'state', 'result', 'holder') end
-redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2])
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local kept = redis.call('HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'answer', 'posted')
+  if kept[1] ~= 'done' then redis.call('HSET', KEYS[1], 'holder', ARGV[1]) end
+  return kept
+end
+redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2], 'event', ARGV[4])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
+redis.call('ZADD', KEYS[2], ARGV[5], ARGV[6])
+redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[7])
+redis.call('PEXPIRE', KEYS[2], ARGV[8])
 return false
 """
+
+# ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not made anew.
+# Who kept an answer first stays known: its costs go with it.
+CHECKPOINT = """
+local kept = redis.call('HMGET', KEYS[1], 'state', 'holder')
+if not kept[1] then return 'gone' end
+if kept[1] == 'done' or kept[2] ~= ARGV[1] then return 'lost' end
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+redis.call('HSETNX', KEYS[1], ARGV[2] .. '_by', ARGV[1])
+return 'kept'
+"""
+
+Checkpoint = Literal["answer", "posted"]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`new`: yours to do. `open`: `holder` is at work on it. `done`: `result` is the JSON that was kept."""
+    """`new`: yours to do. `open`: this process is at work on it. `left`: another one, `holder`, began it and does not
+    hold the agent any more; it is yours to go on with from what was kept. `done`: `result` is the JSON that was kept.
 
-    state: Literal["new", "open", "done"]
+    `event`, `answer` and `posted` are what a turn that was left keeps, as it was handed in.
+    """
+
+    state: Literal["new", "open", "left", "done"]
     result: str | None = None
     holder: str = ""
+    event: str | None = None
+    answer: str | None = None
+    posted: str | None = None
 
 
 class Turns:
-    """`clock` gives unix seconds, as deadlines are. No method raises RedisAway. `Ledger.settle` ends a turn."""
+    """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
+
+    Claims are for whoever holds the agent's lease. What a turn needs never raises RedisAway; the index does.
+    """
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], holder: str = "") -> None:
         self._link = link
@@ -49,11 +84,11 @@ class Turns:
         self.holder = holder
         self._ours: dict[str, tuple[float, Claim]] = {}  # key → (forget at, open or done)
 
-    async def claim(self, agent: str, turn_id: str, deadline: float) -> Claim:
-        """Claim a turn, atomically among all processes."""
+    async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
+        """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
         key, lifetime = keys.turn(agent, turn_id), self.lifetime(deadline)
         try:
-            kept = await self._claim(key, lifetime)
+            kept = await self._claim(agent, turn_id, deadline, event)
         except RedisAway as away:
             log.debug("turn claimed in memory: %s", away)
             kept = Claim("new")
@@ -62,9 +97,34 @@ class Turns:
             if ours.state == "done":
                 await self._write(key, cast(str, ours.result), lifetime)
             return ours
-        if kept.state == "new":
+        if kept.state in ("new", "left"):
             self._remember(key, lifetime, Claim("open", holder=self.holder))
         return kept
+
+    async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
+        """Keep how far a turn of ours came. False when another process has taken it over: it is not ours any more."""
+        try:
+            outcome = await self._link.script(CHECKPOINT, [keys.turn(agent, turn_id)], [self.holder, name, text])
+        except RedisAway as away:
+            log.debug("a turn's %s is not kept: %s", name, away)
+            return True
+        return bool(outcome != "lost")
+
+    def forget(self, agent: str, turn_id: str) -> None:
+        """This process gave its turn up: whoever claims it next goes on with it."""
+        self._ours.pop(keys.turn(agent, turn_id), None)
+
+    async def open_ids(self, agent: str) -> list[str]:
+        """The agent's turns that were begun and not ended, the earliest deadline first. Raises RedisAway."""
+        return [str(turn) for turn in await self._link.call(lambda redis: redis.zrange(keys.open_turns(agent), 0, -1))]
+
+    async def left(self, agent: str, turn_id: str) -> str | None:
+        """What an open turn began with; None, and out of the index, where there is no such turn. Raises RedisAway."""
+        state, event = await self._link.call(lambda redis: redis.hmget(keys.turn(agent, turn_id), ["state", "event"]))
+        if state == "open" and event:
+            return str(event)
+        await self._link.call(lambda redis: redis.zrem(keys.open_turns(agent), turn_id))
+        return None
 
     def remember(self, agent: str, turn_id: str, result_json: str, deadline: float) -> None:
         """This process did the turn; `Ledger.settle` writes it to Redis."""
@@ -75,12 +135,20 @@ class Turns:
         left = min(max(deadline - self._clock(), 0.0), LATEST_DEADLINE)
         return left + KEEP_AFTER_DEADLINE
 
-    async def _claim(self, key: str, lifetime: float) -> Claim:
-        kept = await self._link.script(CLAIM, [key], [self.holder, self._clock(), round(lifetime * 1000)])
+    async def _claim(self, agent: str, turn_id: str, deadline: float, event: str) -> Claim:
+        now = self._clock()
+        bounds = [MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)]
+        kept = await self._link.script(
+            CLAIM,
+            [keys.turn(agent, turn_id), keys.open_turns(agent)],
+            [self.holder, now, round(self.lifetime(deadline) * 1000), event, deadline, turn_id, *bounds],
+        )
         if kept is None:
             return Claim("new", holder=self.holder)
-        state, result, holder = kept
-        return Claim("done" if state == "done" else "open", result, holder or "")
+        state, result, holder, event, answer, posted = kept
+        if state == "done":
+            return Claim("done", result, holder or "")
+        return Claim("left", holder=holder or "", event=event, answer=answer, posted=posted)
 
     async def _write(self, key: str, result_json: str, lifetime: float) -> None:
         async def write(redis: Redis) -> None:

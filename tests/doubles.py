@@ -10,7 +10,7 @@ import asyncio
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -349,17 +349,51 @@ class MemoryStops:
 
 
 class MemoryTurns(_Away):
-    """Shared by all cogs of a test, as Redis is by all processes."""
+    """Shared by all cogs of a test, as Redis is by all processes; `at_work` are turns of the process that runs."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], Claim] = {}
+        self.at_work: set[tuple[str, str]] = set()
+        self.checkpoints: list[tuple[str, str]] = []  # turn and checkpoint, in order
+        self.taken_over = False
 
-    async def claim(self, agent: str, turn_id: str, _: float) -> Claim:
+    async def claim(self, agent: str, turn_id: str, _: float, event: str = "") -> Claim:
         if self.away:
             return Claim("new")
-        kept = self.kept.get((agent, turn_id))
-        self.kept.setdefault((agent, turn_id), Claim("open"))
+        key = (agent, turn_id)
+        kept = self.kept.get(key)
+        if kept is not None and kept.state == "left":
+            if key in self.at_work:
+                return Claim("open")
+            self.at_work.add(key)
+            return kept
+        if kept is None:
+            self.kept[key] = Claim("left", event=event)
+            self.at_work.add(key)
         return kept or Claim("new")
+
+    async def checkpoint(self, agent: str, turn_id: str, name: str, text: str) -> bool:
+        self.checkpoints.append((turn_id, name))
+        kept = self.kept.get((agent, turn_id))
+        if kept is not None and not self.away:
+            self.kept[agent, turn_id] = replace(kept, **{name: text})
+        return not self.taken_over
+
+    def forget(self, agent: str, turn_id: str) -> None:
+        self.at_work.discard((agent, turn_id))
+
+    def crash(self) -> None:
+        """The process is gone; what it kept is left."""
+        self.at_work.clear()
+
+    async def open_ids(self, agent: str) -> list[str]:
+        self._here()
+        return [turn for (name, turn), kept in self.kept.items() if name == agent and kept.state == "left"]
+
+    async def left(self, agent: str, turn_id: str) -> str | None:
+        self._here()
+        kept = self.kept.get((agent, turn_id))
+        return kept.event if kept is not None and kept.state == "left" else None
 
 
 class LimitStore:
@@ -402,10 +436,15 @@ class MemoryCosts(_Away):
 class MemoryPresence(_Away):
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
+        self.first: dict[str, float] = {}
 
     async def renew(self, agent: str, text: str) -> None:
         self._here()
         self.texts[agent] = text
+
+    async def first_seen(self, agent: str) -> float | None:
+        self._here()
+        return self.first.get(agent)
 
     async def clear(self, agent: str) -> None:
         self._here()
@@ -441,13 +480,14 @@ class MemoryLedger(_Away):
     ) -> bool:
         if self.away or self.bus.away:
             return False
-        self.turns.kept[agent, turn_id] = Claim("done", result_json)
+        if not self.turns.taken_over:
+            self.turns.kept[agent, turn_id] = Claim("done", result_json)
         name = hold_name(agent, turn_id)
         if (hold := self.limits.money.holds.get(name)) is not None:
             bill = Bill(name, hold.date, millionths(spent.get("total_cost", 0.0)), hold.scopes)
             self.limits.money.spend(bill)
         if spent := {field: amount for field, amount in spent.items() if amount}:
             self.costs.days[agent, date].update(spent)
-        if (message := read_result(say) if say else None) is not None:
+        if (message := read_result(say) if say and not self.turns.taken_over else None) is not None:
             self.bus.published.append((keys.results(agent), message))
         return True

@@ -198,8 +198,8 @@ class AnsweringTests(CogCase):
         scene = await self.scene(env={"MAX_QUEUE_DEPTH": "1"})
         thought = asyncio.Event()
         scene.answers(thought.wait)
-        for _ in range(2):
-            await scene.ask()
+        for author in (ALICE, BOB):
+            await scene.ask(author=author)
         third = await scene.ask()
         self.assertEqual(scene.texts(), ["I have too much to do right now. Please ask me again in a minute."])
         thought.set()
@@ -313,9 +313,9 @@ class InstructionTests(CogCase):
         self.assertEqual(await again.instruct(), first)
         self.assertEqual(again.texts(), [])
 
-    async def test_an_instruction_that_a_crash_interrupted_is_never_posted_twice_and_always_answered(self) -> None:
+    async def test_a_turn_whose_kept_result_cannot_be_read_is_never_posted_again_and_always_answered(self) -> None:
         scene = await self.scene()
-        scene.ledger.turns.kept["claude", "i1"] = Claim("open")
+        scene.ledger.turns.kept["claude", "i1"] = Claim("done", "{broken")
         for number in (1, 2):
             self.assert_result(await scene.instruct(), skipped=True, reason="interrupted")
             self.assertEqual((len(scene.results), scene.texts()), (number, []))

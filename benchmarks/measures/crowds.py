@@ -120,15 +120,18 @@ async def _all_at_once(stage: Stage, subject: Child, count: int, within: float) 
 
 
 def _lines(channels: Sequence[str], count: int) -> list[tuple[str, str, str]]:
-    """Channel by channel, person by person; in each channel the bots are asked in turn."""
+    """Channel by channel; in each one the bots are asked in turn, each time by somebody else.
+
+    What one person asks a bot twice while the first still waits would be one question.
+    """
     agents = list(AGENTS)
     seen: Counter[str] = Counter()
     lines = []
     for number in range(count):
         channel = channels[number % len(channels)]
         agent = agents[(number % len(channels) + seen[channel]) % len(agents)]
+        lines.append((f"person-{(number + seen[channel]) % PEOPLE}", agent, channel))
         seen[channel] += 1
-        lines.append((f"person-{number % PEOPLE}", agent, channel))
     return lines
 
 

@@ -1,5 +1,6 @@
 from agent_cogs.book import REMEMBERED, TurnBook
 from agent_cogs.events import TurnEvent
+from agent_cogs.progress import Progress
 from agent_protocol.messages import Result
 from agent_protocol.turns import Claim
 from tests.doubles import MemoryLedger
@@ -23,7 +24,7 @@ def test_a_turn_that_was_not_taken_is_new_again():
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
     ledger = MemoryLedger(lambda: 0.0)
     book = TurnBook("claude", ledger)
-    assert await book.claim(EVENT) == "new"
+    assert isinstance(await book.claim(EVENT), Progress)
     await book.settle(EVENT, RESULT, "2026-06-10", None)
     assert book.begin("i1") == RESULT
     after_restart = TurnBook("claude", ledger)
@@ -31,15 +32,30 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
     assert after_restart.begin("i1") == RESULT
 
 
-async def test_a_turn_that_another_process_began_is_not_new():
+async def test_a_turn_is_claimed_once_while_its_process_lives_and_gone_on_with_after_that():
     ledger = MemoryLedger(lambda: 0.0)
-    await TurnBook("claude", ledger).claim(EVENT)
+    first = await TurnBook("claude", ledger).claim(EVENT)
+    assert (isinstance(first, Progress) and first.going_on) is False
     assert await TurnBook("claude", ledger).claim(EVENT) == "running"
+    ledger.turns.crash()
+    second = await TurnBook("claude", ledger).claim(EVENT)
+    assert isinstance(second, Progress)
+    assert second.going_on
+
+
+async def test_a_turn_that_was_given_up_can_be_claimed_again():
+    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
+    book.begin("i1")
+    await book.claim(EVENT)
+    book.give_up("i1")
+    assert book.begin("i1") == "new"
+    assert isinstance(await book.claim(EVENT), Progress)
 
 
 async def test_the_same_id_is_another_turn_for_another_agent():
     ledger = MemoryLedger(lambda: 0.0)
-    assert [await TurnBook(agent, ledger).claim(EVENT) for agent in ("claude", "grok")] == ["new", "new"]
+    claims = [await TurnBook(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
+    assert [isinstance(claim, Progress) and claim.going_on for claim in claims] == [False, False]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
@@ -52,7 +68,8 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
     ledger = MemoryLedger(lambda: 0.0)
     ledger.away = ledger.turns.away = True
     book = TurnBook("claude", ledger)
-    assert (book.begin("i1"), await book.claim(EVENT)) == ("new", "new")
+    assert book.begin("i1") == "new"
+    assert isinstance(await book.claim(EVENT), Progress)
     await book.settle(EVENT, RESULT, "2026-06-10", None)
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text

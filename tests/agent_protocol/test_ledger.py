@@ -33,12 +33,11 @@ async def take_away(link: RedisLink, server: RedisServer) -> None:
 # Turns
 
 
-async def test_a_turn_is_new_for_one_of_many_and_open_for_the_rest(link, clock):
+async def test_a_turn_is_new_for_one_of_many_and_begun_for_the_rest(link, clock):
     processes = [Ledger(link, clock, holder=f"p{n}") for n in range(8)]
     claims = await asyncio.gather(*(p.turns.claim("claude", "t1", clock() + 90) for p in processes))
-    assert sorted(claim.state for claim in claims) == ["new"] + ["open"] * 7
-    winner = next(claim.holder for claim in claims if claim.state == "new")
-    assert {claim.holder for claim in claims} == {winner}
+    assert sorted(claim.state for claim in claims) == ["left"] * 7 + ["new"]
+    assert all(claim.holder for claim in claims)
 
 
 async def test_a_finished_turn_answers_with_its_result_in_every_process(link, ledger, clock):
@@ -307,6 +306,7 @@ async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
 async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.turns.claim("claude", "t1", clock() + 90)
     await ledger.settle("claude", "t1", "{}", clock() + 90)
+    await ledger.turns.claim("claude", "t3", clock() + 90)
     await ledger.settle("claude", "t2", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
     await ledger.limits.take("claude", 1, **{**RULES, "cooldown": 5.0})
     await ledger.presence.renew("claude", "yes")
@@ -319,7 +319,7 @@ async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.agenda.hold_channel(7, "first", 5.0)
     found = await link.call(lambda redis: redis.keys("*"))
     endless = [key for key in found if await link.call(lambda redis, key=key: redis.ttl(key)) < 0]
-    assert len(found) == 13
+    assert len(found) == 16
     assert endless == []
     assert all(key.startswith(("agent:claude:", "coordinator:")) for key in found)
 
@@ -334,3 +334,76 @@ async def test_plans_wait_while_redis_is_away(server: RedisServer):
         await back(link, server)
         await until(lambda: not link.away)
         assert await ledger.agenda.next_starter(7, ["claude"]) == "claude"
+
+
+# Checkpoints
+
+
+async def test_what_a_turn_kept_goes_to_whoever_claims_it_next(link, clock):
+    dead, next_one = (Ledger(link, clock, holder=name) for name in ("dead", "next"))
+    await dead.turns.claim("claude", "t1", clock() + 90, "event")
+    assert await dead.turns.checkpoint("claude", "t1", "answer", "42")
+    assert await dead.turns.checkpoint("claude", "t1", "posted", "here")
+    left = Claim("left", None, "dead", "event", "42", "here")
+    assert await next_one.turns.claim("claude", "t1", clock() + 90, "another") == left
+    assert (await next_one.turns.claim("claude", "t1", clock() + 90)).state == "open"
+
+
+async def test_a_turn_that_was_taken_over_is_not_the_first_ones_to_end_and_its_answer_is_charged_once(link, clock):
+    slow, quick = (Ledger(link, clock, holder=name) for name in ("slow", "quick"))
+    spent = {"ai_calls": 1, "total_cost": 0.5}
+    await slow.turns.claim("claude", "t1", clock() + 90)
+    await slow.turns.checkpoint("claude", "t1", "answer", "42")
+    await quick.turns.claim("claude", "t1", clock() + 90)
+    assert not await slow.turns.checkpoint("claude", "t1", "posted", "here")
+    await slow.settle("claude", "t1", '"slow"', clock() + 90, date=DAY, spent=spent)
+    await quick.settle("claude", "t1", '"quick"', clock() + 90, date=DAY, spent=spent)
+    await slow.settle("claude", "t1", '"slow"', clock() + 90, date=DAY, spent=spent)
+    third = Ledger(link, clock, holder="third")
+    assert (await third.turns.claim("claude", "t1", clock() + 90)).result == '"quick"'
+    assert (await third.costs.read("claude", DAY))["ai_calls"] == 1
+
+
+async def test_a_call_of_a_turn_that_was_lost_before_its_answer_was_kept_is_charged(link, clock):
+    slow, quick = (Ledger(link, clock, holder=name) for name in ("slow", "quick"))
+    await slow.turns.claim("claude", "t1", clock() + 90)
+    await quick.turns.claim("claude", "t1", clock() + 90)
+    assert not await slow.turns.checkpoint("claude", "t1", "answer", "42")
+    await slow.settle("claude", "t1", '"slow"', clock() + 90, date=DAY, spent={"ai_calls": 1})
+    await quick.settle("claude", "t1", '"quick"', clock() + 90, date=DAY, spent={"ai_calls": 1})
+    assert (await quick.costs.read("claude", DAY))["ai_calls"] == 2
+
+
+async def test_the_index_has_the_open_turns_and_what_they_began_with(link, ledger, clock):
+    for name, deadline in (("late", 90), ("soon", 20), ("done", 50)):
+        await ledger.turns.claim("claude", name, clock() + deadline, f"event {name}")
+    await ledger.settle("claude", "done", "{}", clock() + 50)
+    assert await ledger.turns.open_ids("claude") == ["soon", "late"]
+    assert await ledger.turns.left("claude", "soon") == "event soon"
+    await link.call(lambda redis: redis.delete(keys.turn("claude", "late")))
+    assert await ledger.turns.left("claude", "late") is None
+    assert await ledger.turns.open_ids("claude") == ["soon"]
+
+
+async def test_the_index_of_open_turns_has_a_bound(link, ledger, clock, monkeypatch):
+    monkeypatch.setattr("agent_protocol.turns.MOST_OPEN", 3)
+    for number in range(5):
+        await ledger.turns.claim("claude", f"t{number}", clock() + 10 + number, "event")
+    assert await ledger.turns.open_ids("claude") == ["t2", "t3", "t4"]
+
+
+async def test_a_turn_that_has_ended_keeps_its_result_and_nothing_of_what_was_said(link, ledger, clock):
+    await ledger.turns.claim("claude", "t1", clock() + 90, "event")
+    await ledger.turns.checkpoint("claude", "t1", "answer", "42")
+    await ledger.settle("claude", "t1", "{}", clock() + 90)
+    kept = await link.call(lambda redis: redis.hkeys(keys.turn("claude", "t1")))
+    assert set(kept) == {"state", "result", "holder", "claimed_at", "answer_by"}
+
+
+async def test_an_agent_is_known_since_it_was_first_online(link, ledger, clock):
+    assert await ledger.presence.first_seen("claude") is None
+    first = clock()
+    await ledger.presence.renew("claude", "21")
+    clock.now += 500
+    await ledger.presence.renew("claude", "21")
+    assert await ledger.presence.first_seen("claude") == first

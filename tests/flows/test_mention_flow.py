@@ -100,15 +100,15 @@ async def test_a_picture_that_a_person_posts_is_shown_to_the_model(tmp_path):
 async def test_a_mention_over_the_limit_gets_an_hourglass(tmp_path):
     async with flow(tmp_path, AGENT_MAX_DAILY="3") as f, f.running(agents=("claude",)):
         channels = ("debate", "casual")
-        for number in range(8):
-            await f.discord.say("Alice", channels[number % 2], f"<@{f.user_id('claude')}> {number}")
 
         def outcomes():
             answers = sum(len(f.said(channel, "claude")) for channel in channels)
             signs = [m for c in channels for m in f.discord.messages(c) if m.get("reactions")]
             return answers, len(signs)
 
-        await f.discord.wait_for(lambda: sum(outcomes()) == 8)
+        for number in range(8):  # one after another: two that wait together would be one question
+            await f.discord.say("Alice", channels[number % 2], f"<@{f.user_id('claude')}> {number}")
+            await f.discord.wait_for(lambda said=number + 1: sum(outcomes()) == said)
         assert outcomes() == (3, 5)
 
 

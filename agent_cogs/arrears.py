@@ -1,0 +1,148 @@
+"""What an agent finds when it comes back: turns that a crash left open, and people who asked while it was away.
+
+Turns are read from their index in Redis, at once and every few seconds, by whoever holds the agent. Missed mentions are
+looked for in each channel's past after every new session, and when the agent comes to this process. A mention that was
+answered has a record, whoever answered it; this Redis knows since when the agent exists, and nothing older is answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from agent_cogs.book import TurnBook
+from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.house import House
+from agent_cogs.saved import read_begun
+from agent_cogs.triggers import Call
+from agent_context.entries import Entry
+from agent_discord.heard import Heard
+from agent_discord.listening import parent_of
+from agent_discord.outlet import Channel
+from agent_protocol.connection import RedisAway
+from agent_protocol.ledger import Ledger
+
+TAKE_UP_EVERY = 5.0  # seconds
+MOST_MISSED = 3  # of a channel
+
+log = logging.getLogger(__name__)
+
+
+class Returning(Protocol):
+    """An agent on its way back, as this module knows it; see agent_cogs.base."""
+
+    name: str
+    house: House
+    book: TurnBook
+    may_act: Callable[[], bool]
+
+    def channels(self) -> Sequence[Channel]: ...
+    def owes(self, heard: Heard) -> Call | None: ...
+    def enter(self, event: TurnEvent) -> bool: ...
+
+
+class Arrears:
+    """One agent's."""
+
+    def __init__(self, agent: Returning) -> None:
+        self._agent, self._house = agent, agent.house
+        self._back = asyncio.Event()
+        self._owed = False  # there may be mentions that nobody heard of
+
+    def came_back(self) -> None:
+        """A new session: messages may have come that nobody here heard of."""
+        self._owed = True
+        self._back.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._back.clear()
+            try:
+                await self.take_up()
+                await self._answer_missed()
+            except RedisAway:
+                log.debug("%s: open turns wait for Redis", self._agent.name)
+            except Exception:
+                # The outermost edge of this loop: what one round could not do must not end the next ones.
+                log.exception("%s: what was left open or missed could not be looked at", self._agent.name)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TAKE_UP_EVERY):
+                    await self._back.wait()
+
+    async def take_up(self) -> None:
+        """Goes on with the turns that are open and not at work here. Raises RedisAway."""
+        agent = self._agent
+        if agent.may_act():
+            for event in await left_open(agent.name, self._house.ledger, agent.book):
+                agent.enter(event)
+
+    async def _answer_missed(self) -> None:
+        if not self._agent.may_act():
+            self._owed = True  # who takes an agent over has not answered what came meanwhile
+            return
+        most = self._house.settings.mention_catchup_seconds
+        if not (most and self._owed):
+            return
+        now = self._house.clock()
+        since = max(now - most, await self._house.ledger.presence.first_seen(self._agent.name) or now)
+        self._owed = False
+        people: set[int] = set()
+        for channel in self._agent.channels():
+            if await self._house.fetcher.known(channel.id):
+                self._answer_missed_in(channel, since, people)
+
+    def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
+        agent, now = self._agent, self._house.clock()
+        theme = self._house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
+        entries = self._house.transcripts.of(channel.id).entries()
+        calling = missed(entries, lambda entry: agent.owes(_heard(entry, channel)), since, people)
+        for entry, call in calling if theme is not None else ():
+            to_all = call is Call.ROLE
+            event = MentionEvent.of(entry, channel_id=channel.id, theme=theme or "", to_all=to_all, now=now, late=True)
+            if agent.enter(event):
+                log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
+
+
+def _heard(entry: Entry, channel: Channel) -> Heard:
+    """An old message's facts; ids of users and roles are never the same."""
+    return Heard(
+        author_id=entry.speaker.id,
+        by_person=entry.speaker.kind == "person",
+        guild_id=channel.guild.id,
+        channel_id=channel.id,
+        mentioned_users=entry.mentions,
+        mentioned_roles=entry.mentions,
+        replied_to=entry.replied_to,
+    )
+
+
+async def left_open(agent: str, ledger: Ledger, book: TurnBook) -> list[TurnEvent]:
+    """What the turns began with that are open and that this process knows nothing of. Raises RedisAway."""
+    found = []
+    for turn_id in await ledger.turns.open_ids(agent):
+        if turn_id not in book:
+            event = read_begun(await ledger.turns.left(agent, turn_id)).event
+            found += [event] if event is not None else []
+    return found
+
+
+def missed(
+    entries: Sequence[Entry], called: Callable[[Entry], Call | None], since: float, people: set[int]
+) -> list[tuple[Entry, Call]]:
+    """The newest messages since a time (unix seconds) that call the agent: three at most, one of each person.
+
+    `people` are those who had theirs, in whatever channel; those found here are added.
+    """
+    found: list[tuple[Entry, Call]] = []
+    for entry in reversed(entries):
+        if entry.created_at < since or len(found) == MOST_MISSED:
+            break
+        call = called(entry)
+        if call is not None and entry.speaker.id not in people:
+            people.add(entry.speaker.id)
+            found.append((entry, call))
+    return found

@@ -1,0 +1,122 @@
+"""How far a turn came, kept in its record step by step, so that a turn that a crash cut off goes on from there.
+
+    begun → answered (the model's answer and what it cost) → posted → done
+
+An answer that was kept is not asked for again. What follows it, the post, may have been made when the process died: a
+turn that goes on looks for its own posts before it makes them. Costs stand in what is kept, and are booked at the end,
+once, by whoever ends the turn.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent_cogs.saved import read_begun
+from agent_discord.outlet import CannotPost
+from agent_llm.types import Reply, Source, Usage
+from agent_protocol.turns import Checkpoint, Claim
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoints(Protocol):
+    """Where progress is kept; agent_protocol.turns is the one in Redis."""
+
+    async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a turn did; with a `reason` where it did nothing, or less than it wanted."""
+
+    text: str | None = None
+    message_id: int | None = None
+    picture_url: str | None = None
+    image_prompt: str | None = None
+    emoji: str | None = None
+    reacted_to: int | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+    reason: str | None = None
+
+    @property
+    def nothing(self) -> bool:
+        return self.message_id is None and self.emoji is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the model answered, and what the turn had cost by then."""
+
+    text: str
+    sources: tuple[Source, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    def reply(self) -> Reply:
+        return Reply(text=self.text, sources=self.sources)
+
+
+_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_DONE: TypeAdapter[Done] = TypeAdapter(Done)
+
+
+class Progress:
+    """One turn's. `going_on` where an earlier run began it; `after` is the message behind which its posts would be."""
+
+    def __init__(self, store: Checkpoints, agent: str, turn_id: str) -> None:
+        self._store, self._agent, self._turn_id = store, agent, turn_id
+        self.going_on = False
+        self.lost = False  # another process has taken the turn over
+        self.after: int | None = None
+        self.answer: Answer | None = None
+        self.done = Done()  # what can be seen of the turn so far
+
+    def go_on(self, left: Claim) -> Progress:
+        """Takes over what another process kept of the turn."""
+        self.going_on = True
+        self.after = read_begun(left.event).after
+        self.answer = _read(_ANSWER, left.answer)
+        self.done = _read(_DONE, left.posted) or Done()
+        return self
+
+    @property
+    def posted(self) -> bool:
+        return self.done.message_id is not None
+
+    def note(self, done: Done) -> None:
+        """What can be seen by now; kept in this process."""
+        self.done = done
+
+    async def keep_answer(self, reply: Reply, usage: Usage) -> None:
+        """The model has answered, and nothing is posted yet. Raises CannotPost for a turn that is not ours any more."""
+        self.answer = Answer(text=reply.text, sources=reply.sources, usage=usage)
+        await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
+
+    async def keep_usage(self, usage: Usage) -> None:
+        """The turn has cost more since. Raises CannotPost as `keep_answer` does."""
+        if self.answer is not None:
+            self.answer = replace(self.answer, usage=usage)
+            await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
+
+    async def keep_posted(self) -> None:
+        """All is posted, and something is left to do. Raises CannotPost as `keep_answer` does."""
+        await self._keep("posted", _DONE.dump_json(self.done, exclude_defaults=True))
+
+    async def _keep(self, name: Checkpoint, text: bytes) -> None:
+        self.lost = not await self._store.checkpoint(self._agent, self._turn_id, name, text.decode())
+        if self.lost:
+            raise CannotPost("not_ours")
+
+
+def _read(kind: TypeAdapter[T], text: str | None) -> T | None:
+    try:
+        return kind.validate_json(text) if text else None
+    except ValidationError as error:
+        log.warning("what a turn kept cannot be read: %d errors", error.error_count())
+        return None

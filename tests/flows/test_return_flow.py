@@ -1,0 +1,77 @@
+"""Bots that come back, and bots that stand by."""
+
+import asyncio
+import time
+
+from flow import decision, flow
+from redis_server import RedisServer, until
+
+TAKEN_OVER_WITHIN = 15.0
+
+
+async def test_a_stand_by_takes_over_within_15_seconds_and_ends_the_turn_that_was_open(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url, STANDBY="true") as f:
+            stuck = asyncio.Event()
+
+            async def first_hangs(_):
+                if len(f.models.requests) == 1:
+                    await stuck.wait()
+                return decision("here I am")
+
+            f.models.answer = first_hangs
+            only = {"agents": ("claude",), "coordinator": False}
+            async with f.running(**only) as first, f.running(**only) as second:
+                assert (first.bots["claude"].online, second.bots["claude"].online) == (True, False)
+                await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+                await f.models.wait_for(1)
+                gone = time.monotonic()
+                await vanish(first)
+                await f.discord.wait_for(lambda: f.said("debate", "claude"), timeout=TAKEN_OVER_WITHIN)
+                assert time.monotonic() - gone < TAKEN_OVER_WITHIN
+                assert second.bots["claude"].lease.held
+                assert len(f.models.requests) == 2
+                stuck.set()
+
+
+async def vanish(runtime):
+    """As a machine that is switched off: no goodbye, the lease runs out by itself."""
+    bot = runtime.bots["claude"]
+    lease, runtime.bots = bot.lease, {}
+    tasks = list(runtime._tasks.values())
+    lease._released = True  # it is renewed no more, and was not given back
+    for task in tasks:
+        task.cancel()
+    await bot.cog.aclose()
+    await bot.client.close()
+
+
+async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it_is_back(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            only = {"agents": ("claude",), "coordinator": False}
+            asked = f"<@{f.user_id('claude')}> are you there?"
+            await f.discord.say("Alice", "debate", asked)  # before it was ever online
+            async with f.running(**only) as runtime:
+                claude = runtime.bots["claude"].cog
+                await f.discord.say("Bob", "debate", asked)
+                await f.discord.wait_for(lambda: f.said("debate", "claude"))
+                assert claude.ready.is_set()
+            await f.discord.say("Bob", "debate", asked)
+            assert len(f.models.requests) == 1
+            async with f.running(**only):
+                await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
+            async with f.running(**only) as runtime:
+                arrears = runtime.bots["claude"].cog._arrears
+                await until(lambda: not arrears._owed)
+                assert len(f.models.requests) == 2
+
+
+async def test_a_mention_during_a_new_session_is_answered_once(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
+        claude = runtime.bots["claude"]
+        await f.discord.invalidate_session("claude")
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"), timeout=20)
+        await until(lambda: not claude.cog._arrears._owed)
+        assert (len(f.said("debate", "claude")), len(f.models.requests)) == (1, 1)
