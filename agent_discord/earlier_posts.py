@@ -13,7 +13,7 @@ from agent_discord.convert import shown_text
 from agent_discord.mentions import clean_name, to_names
 
 
-class Standing:
+class EarlierPosts:
     """A bot's own messages, each of which can be one post of the turn."""
 
     def __init__(self, messages: Iterable[discord.Message]) -> None:

@@ -16,7 +16,7 @@ import discord
 from agent_context.entries import Entry
 from agent_discord.attachments import PictureReader
 from agent_discord.convert import to_entry
-from agent_discord.earlier_posts import Standing
+from agent_discord.earlier_posts import EarlierPosts
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
 from agent_discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, nonce
 from agent_discord.mentions import clean_name, from_names
@@ -136,7 +136,7 @@ class DiscordOutlet:
         """
         chunks: list[str | None] = [*split_text(self._gate.clean(self._with_mentions(post.text or "")))] or [None]
         posted: Posted | None = None
-        standing = Standing(await self._own_since(post.after))
+        standing = EarlierPosts(await self._own_since(post.after))
         for number, chunk in enumerate(chunks):
             last = number == len(chunks) - 1
             try:
