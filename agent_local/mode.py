@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 from rich.console import Console
 
+from agent_bot import cancel, provider_model
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
 from agent_discord.redaction import Redactor
@@ -29,7 +30,7 @@ from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
 from agent_local.voices import ScriptedVoice
 from agent_logging import set_up_logging
-from agent_runtime import Runtime, Setup, cancel, provider_model, running, stop_on_signals
+from agent_runtime import Runtime, Setup, running, stop_on_signals
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
 PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebody by

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from agent_bot import provider_model
 from agent_config import AGENTS, Settings, load_settings
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.model_server import ModelRequest, ModelServer
-from agent_runtime import Runtime, Setup, provider_model, running
+from agent_runtime import Runtime, Setup, running
 
 SHOWN = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 QUICK = {

@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_discord": {"agent_context", "agent_llm.types", "agent_net"},
     "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol"},
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
+    "agent_bot": {"agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_protocol"},
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
         ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
@@ -44,7 +45,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         "agent_cogs.base",
         *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
         "agent_local",
-        "agent_runtime",
+        "agent_bot",
         "agent_check",  # reads the set-up over REST
         "benchmarks.bare",  # what the libraries cost without us
         "benchmarks.program",
@@ -139,6 +140,8 @@ def test_no_module_imports_what_the_table_does_not_allow() -> None:
         ("agent_llm.retry", "from google import genai"),
         ("agent_llm.retry", "if TYPE_CHECKING:\n    import anthropic"),
         ("agent_runtime", "import os\nkey = os.environ['KEY']"),
+        ("agent_runtime", "import discord"),
+        ("agent_bot", "from agent_coordinator import engine"),
         ("agent_local.voices", "from os import getenv"),
         ("agent_console.page", "import agent_cogs.base, agent_config"),
     ],
@@ -160,6 +163,7 @@ def test_an_import_that_the_table_does_not_allow_is_found(module: str, source: s
         ("agent_llm.grok", "from openai import AsyncOpenAI"),
         ("agent_protocol.connection", "import redis.asyncio"),
         ("agent_config", "import os\nfrom agent_themes import THEMES\nenviron = os.environ"),
+        ("agent_bot", "import discord"),
         ("agent_runtime", "import agent_coordinator.engine\nimport agent_cogs"),
     ],
 )

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from redis_server import redis_binary
 
+from agent_bot import cog_class
 from agent_check.permissions import NEEDED, WELCOME
 from agent_cogs.decision import DECISION_SCHEMA
 from agent_cogs.turn import REASONS
@@ -24,7 +25,7 @@ from agent_local.discord import DiscordStandIn, routed_to, small_world
 from agent_local.voices import ScriptedVoice
 from agent_protocol import keys, messages
 from agent_protocol.messages import Command, Instruction, MentionNotice, Result, WireMessage
-from agent_runtime import Setup, cog_class, running
+from agent_runtime import Setup, running
 from agent_themes import THEMES
 
 ROOT = Path(__file__).parent.parent

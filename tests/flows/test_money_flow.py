@@ -8,11 +8,11 @@ from coordinator_doubles import Luck
 from flow import decision, flow
 from redis_server import RedisServer
 
+from agent_bot import provider_model
 from agent_cogs.excuses import LINES
 from agent_coordinator.config import from_settings
 from agent_discord.standing import TEXT
 from agent_local.model_server import Answer
-from agent_runtime import provider_model
 
 
 def signs(f, channel):

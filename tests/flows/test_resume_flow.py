@@ -11,8 +11,8 @@ from pathlib import Path
 from flow import decision, flow
 from redis_server import RedisServer
 
+from agent_bot import cancel
 from agent_coordinator.events import ConversationEnded
-from agent_runtime import cancel
 
 PROJECT = Path(__file__).parents[2]
 

@@ -1,0 +1,157 @@
+"""One bot of a process: its client, its cog, its model and its lease, from the login to the goodbye.
+
+A bot's failure is its own and is told in one line; the others run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import aiohttp
+import discord
+
+from agent_cogs.base import BaseAgentCog
+from agent_cogs.house import House
+from agent_cogs.presence import keep_present
+from agent_config import AgentSettings
+from agent_discord.refusals import count_refusals
+from agent_discord.standing import show_rests
+from agent_llm import pricing
+from agent_llm.lazy import LazyModel
+from agent_llm.model import Model
+from agent_llm.registry import build_model
+from agent_protocol.leases import Lease
+
+GUILD_READY_SECONDS = (
+    0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
+)
+TOKEN_REFUSED = 4004  # the gateway's close code when a token is revoked while the bot is online
+CLOSE_SECONDS = 5.0  # for each bot's goodbye
+CANCEL_AGAIN_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
+    """The agent's real model; its SDK is imported when it is needed. On an own machine its calls cost nothing."""
+    free = free_at_home and pricing.at_home(agent.base_url)
+    key = agent.api_key.get_secret_value() if agent.api_key else ""
+
+    def build() -> Model:
+        return build_model(
+            agent.spec.provider,
+            api_key=key,
+            model=agent.model,
+            image_model=agent.image_model or "",
+            base_url=agent.base_url,
+            free=free,
+        )
+
+    return LazyModel(f"{agent.spec.provider}/{agent.model}", build, can_draw=bool(agent.image_model), free=free)
+
+
+def intents() -> discord.Intents:
+    """What the bots need to hear. `message_content` must be switched on in the developer portal."""
+    return discord.Intents(guilds=True, guild_messages=True, guild_reactions=True, message_content=True)
+
+
+def cog_class(path: str) -> type[BaseAgentCog]:
+    """The class that a row of the table of agents names as "module:Class"."""
+    module, _, name = path.partition(":")
+    found = getattr(import_module(module), name)
+    if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
+        raise TypeError(f"{path} is no BaseAgentCog")
+    return found
+
+
+class BotProcess:
+    """One bot: its client, its cog, its lease, and how its login ended."""
+
+    def __init__(self, agent: AgentSettings, house: House, lease: Lease, model: Model) -> None:
+        self.agent, self.lease, self.model = agent, lease, model
+        self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
+            intents=intents(),
+            max_messages=None,  # the transcript is the memory
+            guild_ready_timeout=GUILD_READY_SECONDS,
+            auto_sync_commands=False,
+            cache_default_sounds=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        self.cog = cog_class(agent.spec.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
+        self.client.add_cog(self.cog)
+        count_refusals(self.client, house.way_out.refused)
+        self.failure: str | None = None
+        self._house = house
+
+    @property
+    def online(self) -> bool:
+        """Connected at this moment: py-cord's is_ready() stays true while it tries to connect again."""
+        gateway = self.client.ws
+        return self.client.is_ready() and gateway is not None and gateway.open and self.lease.held
+
+    async def run(self) -> None:
+        """Logs in and stays online until cancelled; a refused token or intent ends this bot alone, in one line."""
+        assert self.agent.token is not None
+        work = (
+            self.lease.run(),
+            self._stay_present(),
+            self.cog.attend(),
+            show_rests(self.client, self.cog.agent.bench),
+        )
+        side = [asyncio.create_task(each) for each in work]
+        try:
+            await self.lease.taken.wait()  # a stand-by logs in when it takes over
+            await self.client.start(self.agent.token.get_secret_value())
+        except discord.LoginFailure:
+            self.failure = self._refused_token
+        except discord.ConnectionClosed as closed:
+            revoked = closed.code == TOKEN_REFUSED
+            self.failure = self._refused_token if revoked else f"Discord closed its connection (code {closed.code})"
+        except discord.PrivilegedIntentsRequired:
+            self.failure = "its Message Content Intent is off: switch it on in the Discord developer portal, under Bot"
+        except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
+            self.failure = f"it could not stay online ({type(error).__name__})"
+        finally:
+            await cancel(side)
+        if self.failure:
+            log.error("%s is offline: %s", self.agent.spec.name, self.failure)
+            await self.cog.aclose()  # who subscribes is waited for
+            await self.lease.release()
+
+    @property
+    def _refused_token(self) -> str:
+        return f"Discord refuses its token: check {self.agent.spec.token_setting}"
+
+    async def _stay_present(self) -> None:
+        await self.cog.ready.wait()
+        house = self._house
+        await keep_present(
+            self.agent.spec.name, house.ledger.presence, house.directory, house.names, lambda: self.online
+        )
+
+    async def aclose(self, task: asyncio.Task[None]) -> None:
+        """Ends the turns, then `task` (the one that runs this bot), then the connection."""
+        await self.cog.aclose()
+        await cancel([task])
+        try:
+            await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning("%s did not leave Discord within %.0f s", self.agent.spec.name, CLOSE_SECONDS)
+        await self.model.aclose()
+        await self.lease.release()
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Ends tasks and waits for their ends."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        # Python 3.11's wait_for, in py-cord too, may swallow a cancellation that comes with the awaited outcome.
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)  # what they raised was reported when they ended
