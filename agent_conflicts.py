@@ -1,0 +1,69 @@
+"""What must fit together: settings that are right one by one and wrong or odd beside each other.
+
+Pure functions of settings that were read already. A conflict stops the start, with the keys that it involves, so that a
+key that could not be read is not blamed twice; an oddity or a likely typing error is only told.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent_roster import STAND_INS
+
+if TYPE_CHECKING:
+    from agent_config import Settings  # which imports this module
+
+_PAIRS = (
+    ("schedule_min", "COORDINATOR_SCHEDULE_MIN", "schedule_max", "COORDINATOR_SCHEDULE_MAX"),
+    ("turn_delay_min", "COORDINATOR_TURN_DELAY_MIN", "turn_delay_max", "COORDINATOR_TURN_DELAY_MAX"),
+)
+
+
+def fitted(settings: Settings) -> Settings:
+    """Who sets one end of a range past the other's default means that end: COORDINATOR_SCHEDULE_MAX=0 alone is none."""
+    changes: dict[str, Any] = {}
+    for low, _, high, _ in _PAIRS:
+        given = {low, high} & settings.model_fields_set
+        if len(given) == 1 and getattr(settings, low) > getattr(settings, high):
+            changes = {**changes, **dict.fromkeys((low, high), getattr(settings, given.pop()))}
+    return settings.with_(**changes)
+
+
+def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The keys of each problem between settings, and its line."""
+    for low, low_key, high, high_key in _PAIRS:
+        if getattr(settings, low) > getattr(settings, high):
+            yield (low_key, high_key), f"{low_key}, {high_key}: expected a minimum that is not above the maximum"
+    if settings.active_start == settings.active_end:
+        keys = ("COORDINATOR_ACTIVE_START", "COORDINATOR_ACTIVE_END")
+        yield keys, f"{', '.join(keys)}: expected two different hours (0 and 24 are the whole day)"
+    if settings.agent_name and settings.agent_name not in settings.agents:
+        yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
+    owners: dict[str, list[str]] = {}
+    for agent in settings.agents.values():
+        if agent.token:
+            owners.setdefault(agent.token.get_secret_value(), []).append(agent.spec.token_setting)
+    for doubled in (keys for keys in owners.values() if len(keys) > 1):
+        yield tuple(doubled), f"{', '.join(doubled)}: expected a token of its own for each bot, these are the same"
+
+
+def oddities(settings: Settings) -> Iterator[str]:
+    """A line for each thing that is set to no effect."""
+    channels = settings.channels
+    if strays := [str(channel) for channel in settings.channel_theme_map if channel not in channels]:
+        yield f"CHANNEL_THEME_MAP: not in AGENT_CHANNEL_IDS and therefore not used: {', '.join(strays)}"
+    if strays := [str(channel) for channel in settings.priority_channels if channel not in channels]:
+        yield f"COORDINATOR_PRIORITY_CHANNELS: not among the channels and therefore not used: {', '.join(strays)}"
+    if not channels and any(agent.token for agent in settings.agents.values()):
+        yield "AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel, so the bots will speak nowhere"
+
+
+def typos(in_file: Mapping[str, str], ours: Collection[str], agents: Iterable[str]) -> Iterator[str]:
+    """Only for .env: the process environment is full of other programs' names. `ours` are all keys that are read."""
+    for key in in_file.keys() - {*ours, *STAND_INS.values()}:
+        if close := difflib.get_close_matches(key.upper(), ours, n=1, cutoff=0.85):
+            yield f"{key} in .env is not a setting and not used; {close[0]} is one"
+        elif key.upper().startswith("BOT_TOKEN_"):
+            yield f"{key} in .env belongs to no agent and is not used; agents are {', '.join(agents)}"

@@ -1,0 +1,128 @@
+"""From text to values: the kinds of settings, each with its bounds and the words for what was expected.
+
+Everything comes as text, from the environment or from `.env`. A kind is a type that pydantic casts once; what it
+refuses becomes `KEY: expected …`, so the texts below complete that sentence. A validator may use words of its own (a
+ValueError with a message), and these never repeat a value that may be a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from agent_themes import THEMES
+
+
+def _comma_list(value: object) -> object:
+    """ "1, 2,,1," → ("1", "2"): spaces, empty places and repetitions are harmless."""
+    if not isinstance(value, str):
+        return value
+    return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+
+
+def _theme_map(value: object) -> object:
+    """ "1:debate, 2:Memes" → {"1": "debate", "2": "memes"}. ValueError: no pair, an unknown theme, a channel twice."""
+    if not isinstance(value, str):
+        return value
+    themes: dict[str, str] = {}
+    for pair in (part.strip() for part in value.split(",") if part.strip()):
+        channel, colon, theme = (part.strip() for part in pair.partition(":"))
+        if not colon or not channel.isdecimal():
+            raise ValueError("expected channel_id:theme pairs, separated by commas")
+        theme = theme.lower().replace("_", "-").replace(" ", "-")
+        if theme not in THEMES:
+            shown = f" {theme!r}" if len(theme) <= 20 and theme.replace("-", "").isalpha() else ""  # may be a stray key
+            raise ValueError(f"the theme{shown} of channel {channel} is not known; known are {', '.join(THEMES)}")
+        if themes.setdefault(channel, theme) != theme:
+            raise ValueError(f"channel {channel} has two themes")
+    return themes
+
+
+def zero_is_none(value: object) -> object:
+    return None if value in (0, "0") else value
+
+
+def _one_word(secret: SecretStr) -> SecretStr:
+    """A token or key goes into an HTTP header, and one that does not fit there would be shown in the error."""
+    text = secret.get_secret_value()
+    if not (text.isascii() and text.isprintable() and " " not in text):
+        raise ValueError("expected one word of plain characters, without spaces or quotes")
+    return secret
+
+
+def address_with(schemes: Iterable[str]) -> AfterValidator:
+    allowed = tuple(schemes)
+
+    def check(value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            raise ValueError from None  # its own words quote the address, which may hold a password
+        if parts.scheme not in allowed or port == 0 or not (parts.path if parts.scheme == "unix" else host):
+            raise ValueError
+        if not value.isprintable() or " " in value:
+            raise ValueError
+        if parts.scheme in ("redis", "rediss") and not (parts.path.strip("/") or "0").isdecimal():
+            raise ValueError  # a client would take the database 0 without a word
+        return value
+
+    return AfterValidator(check)
+
+
+Id = Annotated[int, Field(gt=0, lt=2**63)]
+Ids = Annotated[tuple[Id, ...], NoDecode, BeforeValidator(_comma_list)]
+ThemeMap = Annotated[dict[Id, str], NoDecode, BeforeValidator(_theme_map)]
+# Bounded above as well: a stray digit too many must not become a list of a billion or a number that Redis refuses.
+Count = Annotated[int, Field(ge=0, le=1_000_000)]
+Some = Annotated[int, Field(ge=1, le=1_000_000)]
+PerDay = Annotated[int, Field(ge=0, le=1_000)]
+Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
+Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
+Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
+Secret = Annotated[SecretStr, AfterValidator(_one_word)]
+BargeIn = Literal["yield", "finish", "ignore"]
+LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
+
+IDS = "whole numbers (Discord ids), separated by commas"
+ID = "a whole number (a Discord id)"
+COUNT = "a whole number, 0 or more (at most 1000000)"
+SOME = "a whole number, 1 or more (at most 1000000)"
+PER_DAY = "a whole number, 0 or more (at most 1000)"
+SECONDS = "a number of seconds, 0 or more (at most 86400)"
+DOLLARS = "US dollars, 0 or more (at most 1000000)"
+CATCH_UP = "a number of seconds, 0 or more (at most 900)"
+DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
+BOOL = "true or false"
+REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
+HTTP = "an address that begins with http:// or https://"
+
+
+def setting(key: str, expected: str, default: Any, **more: Any) -> Any:
+    """A field read from `key`; `expected` completes "expected …" in the error message."""
+    return Field(default, validation_alias=key, description=expected, validate_default=False, **more)
+
+
+class Keys(BaseSettings):
+    """Reads nothing by itself: what is given is what there is, so that no test depends on its machine's environment."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, populate_by_name=True, case_sensitive=True, extra="forbid", protected_namespaces=()
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
