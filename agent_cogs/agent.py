@@ -47,6 +47,9 @@ class Outlet(Protocol):
     def typing(self) -> AbstractContextManager[None]: ...
 
 
+Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names."""

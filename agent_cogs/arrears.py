@@ -17,6 +17,7 @@ from agent_cogs.book import TurnBook
 from agent_cogs.events import MentionEvent, TurnEvent
 from agent_cogs.house import House
 from agent_cogs.saved import read_begun
+from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call
 from agent_context.entries import Entry
 from agent_discord.heard import Heard
@@ -36,19 +37,17 @@ class Returning(Protocol):
 
     name: str
     house: House
-    book: TurnBook
     may_act: Callable[[], bool]
 
     def channels(self) -> Sequence[Channel]: ...
     def owes(self, heard: Heard) -> Call | None: ...
-    def enter(self, event: TurnEvent) -> bool: ...
 
 
 class Arrears:
     """One agent's."""
 
-    def __init__(self, agent: Returning) -> None:
-        self._agent, self._house = agent, agent.house
+    def __init__(self, agent: Returning, taker: TurnTaker) -> None:
+        self._agent, self._house, self._taker = agent, agent.house, taker
         self._back = asyncio.Event()
         self._owed = False  # there may be mentions that nobody heard of
 
@@ -77,8 +76,8 @@ class Arrears:
         """Goes on with the turns that are open and not at work here. Raises RedisAway."""
         agent = self._agent
         if agent.may_act():
-            for event in await left_open(agent.name, self._house.ledger, agent.book):
-                agent.enter(event)
+            for event in await left_open(agent.name, self._house.ledger, self._taker.book):
+                self._taker.enter(event)
 
     async def _answer_missed(self) -> None:
         if not self._agent.may_act():
@@ -103,7 +102,7 @@ class Arrears:
         for entry, call in calling if theme is not None else ():
             to_all = call is Call.ROLE
             event = MentionEvent.of(entry, channel_id=channel.id, theme=theme or "", to_all=to_all, now=now, late=True)
-            if agent.enter(event):
+            if self._taker.enter(event):
                 log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
 
 

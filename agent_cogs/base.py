@@ -1,7 +1,7 @@
-"""BaseAgentCog: one agent's ears and inbox on Discord and Redis. It receives events and decides nothing.
+"""BaseAgentCog: one agent's ears on Discord and Redis. It receives events and decides nothing.
 
     gateway message ─ listening.py ─ triggers.py ─┐
-                                                  ├─ inbox.py ─ turn.py ─ result on the bus
+                                                  ├─ taking.py ─ turn.py ─ result on the bus
     instruction on the bus ───────────────────────┘
 
 A new agent is a subclass with `_call_ai` and `_generate_image`, and a row in agent_config.AGENTS.
@@ -18,44 +18,35 @@ from typing import Any, ClassVar
 
 import discord
 
-from agent_cogs.agent import Agent
 from agent_cogs.arrears import Arrears
-from agent_cogs.bench import Bench
-from agent_cogs.book import TurnBook, told
 from agent_cogs.busy import BusyLines
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.gathering import belongs, gather, pause
+from agent_cogs.events import MentionEvent
+from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
-from agent_cogs.inbox import Inbox
-from agent_cogs.limits import Limits
-from agent_cogs.money import Tariff
 from agent_cogs.notices import tell_owner
-from agent_cogs.progress import Progress
-from agent_cogs.running import Brake, RunningTurns
+from agent_cogs.outfit import outfit
 from agent_cogs.stopping import Stopping
+from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call, Ignored, called
-from agent_cogs.turn import refused, take_turn
 from agent_config import AgentSettings
-from agent_context.build import Identity
 from agent_context.entries import Entry
-from agent_context.window import WindowMemory
 from agent_discord.gate import Gate
 from agent_discord.heard import Heard
-from agent_discord.listening import Listener, heard, parent_of
+from agent_discord.listening import heard, parent_of
+from agent_discord.listening_cog import ListeningCog
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.rights import signed, who_wrote
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Result, UnreadableInstruction, WireMessage, read_instruction
+from agent_protocol.messages import read_instruction
 
 GUILD_WAIT = 5.0  # seconds: after a new session channels are unknown until their guild has come
 
 log = logging.getLogger(__name__)
 
 
-class BaseAgentCog(discord.Cog):
+class BaseAgentCog(ListeningCog):
     """One agent. `model` is what its subclass's methods call; `may_act` says whether this process holds its lease."""
 
     provider: ClassVar[str] = ""
@@ -76,26 +67,19 @@ class BaseAgentCog(discord.Cog):
         *,
         may_act: Callable[[], bool] = lambda: True,
     ) -> None:
+        super().__init__(bot, house.transcripts)
         self.bot, self.settings, self.house, self.model = bot, settings, house, model
         self.name = settings.spec.name
         self.ready = asyncio.Event()
         self.gate = Gate(shared=house.way_out)
-        self.agent = self._agent()
+        self.agent = outfit(settings, house, model, self._think, self._generate_image)
         self.may_act = may_act
-        self._listener = Listener(bot, house.transcripts)
-        self.book = TurnBook(self.name, house.ledger)
         self._guild_came = asyncio.Event()
-        shared = house.settings
-        self._inbox: Inbox[TurnEvent] = Inbox(
-            self._take,
-            max_running=shared.max_concurrent_turns,
-            max_depth=shared.max_queue_depth,
-            pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
-        )
-        self._turns = RunningTurns(self._inbox)
-        self._stopping = Stopping(self.name, house, self._turns, self._give_up, self._outlet_in_scope)
-        self._arrears = Arrears(self)
+        self._taker = TurnTaker(self.agent, house, may_act=may_act, find=self._outlet_in_scope, tell=self._tell_owner)
+        self._stopping = Stopping(self.name, house, self._taker.running, self._taker.give_up, self._outlet_in_scope)
+        self._arrears = Arrears(self, self._taker)
         self._busy = BusyLines(house.clock)
+        shared = house.settings
         self._ignored = Ignored(frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids))
         self._closing = False
 
@@ -106,32 +90,6 @@ class BaseAgentCog(discord.Cog):
     async def _generate_image(self, prompt: str) -> Drawing:
         """One picture. Raises agent_llm.errors.ModelError, CannotDraw where the provider has none."""
         raise TypeError(f"{type(self).__name__} has no _generate_image()")
-
-    def _agent(self) -> Agent:
-        settings, house, shared = self.settings, self.house, self.house.settings
-        others = tuple(name for key, name in house.names.items() if key != self.name)
-        personality = shared.personality_of(self.name)
-        return Agent(
-            identity=Identity(self.name, settings.spec.display_name, personality, others),
-            names=house.names,
-            think=self._think,
-            draw=self._generate_image,
-            can_draw=self.model.can_draw,
-            limits=Limits(
-                self.name, house.ledger.limits, cooldown=shared.agent_cooldown_seconds, daily_max=shared.agent_max_daily
-            ),
-            bench=Bench(self.name, house.clock),
-            tariff=Tariff.of(settings, free=self.model.free),
-            costs=house.ledger.costs,
-            windows=WindowMemory(),
-            context_size=shared.context_window_size,
-            show_costs=shared.show_cost_embeds,
-            colour=settings.spec.colour,
-            timezone=shared.timezone,
-            clock=house.clock,
-            rng=house.rng,
-            barge_in=shared.barge_in,
-        )
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
         """The model's answer, redacted where it arrives: it is kept in Redis as well as posted."""
@@ -166,16 +124,16 @@ class BaseAgentCog(discord.Cog):
         """Takes nothing more in and drops what waits; what runs goes on."""
         self._closing = True
         self.house.bus.unsubscribe(keys.instructions(self.name))
-        self._inbox.close()
+        self._taker.inbox.close()
 
     async def drain(self) -> None:
         """Returns when the turns that ran have ended."""
-        await self._inbox.drain()
+        await self._taker.inbox.drain()
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
         self.stop_listening()
-        await self._inbox.aclose()
+        await self._taker.inbox.aclose()
         await self._busy.aclose()
 
     async def attend(self) -> None:
@@ -190,22 +148,6 @@ class BaseAgentCog(discord.Cog):
     def channels(self) -> list[Channel]:
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
         return [channel for channel in found if isinstance(channel, Channel)]
-
-    def _outlet(self, channel: Channel) -> DiscordOutlet:
-        house = self.house
-        return DiscordOutlet(
-            channel,
-            gate=self.gate,
-            transcripts=house.transcripts,
-            fetcher=house.fetcher,
-            pictures=house.pictures,
-            names=house.names,
-            may_post=lambda: self.may_act() and not house.stops.holds(channel.id),
-        )
-
-    def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
-        channel = self.bot.get_channel(channel_id)
-        return self._outlet(channel) if isinstance(channel, Channel) else None
 
     # -- what Discord says --------------------------------------------------------------------------------------------
 
@@ -228,9 +170,9 @@ class BaseAgentCog(discord.Cog):
             return
         more = None
         if call is not None or belongs(asked, self.house.directory):
-            more = gather(self._inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
+            more = gather(self._taker.inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
         if more is not None:
-            self.book.begin(more.id)
+            self._taker.book.begin(more.id)
         elif call is not None:
             await self._called(message, asked, theme, call)
 
@@ -254,56 +196,17 @@ class BaseAgentCog(discord.Cog):
         event = MentionEvent.of(
             asked, channel_id=message.channel.id, theme=theme, to_all=call is Call.ROLE, now=self.house.clock()
         )
-        if not self.enter(event) and event.id not in self.book and (outlet := self._outlet_of(event.channel_id)):
+        if self._taker.enter(event) or event.id in self._taker.book:
+            return
+        if outlet := self._outlet_of(event.channel_id):
             self._busy.tell(outlet, event)
 
-    def enter(self, event: TurnEvent) -> bool:
-        """Puts an event into its lane; False when it is known already, or there is no room for it."""
-        if self.book.begin(event.id) != "new":
-            return False
-        if not self._inbox.put(event):
-            self.book.forget(event.id)
-            return False
-        return True
-
-    @discord.Cog.listener()
-    async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        self._listener.edit(event)
-
-    @discord.Cog.listener()
-    async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
-        self._listener.delete(event.channel_id, {event.message_id})
-
-    @discord.Cog.listener()
-    async def on_raw_bulk_message_delete(self, event: discord.RawBulkMessageDeleteEvent) -> None:
-        self._listener.delete(event.channel_id, event.message_ids)
-
-    @discord.Cog.listener()
-    async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
-        self._listener.react(event)
+    @discord.Cog.listener("on_raw_reaction_add")
+    async def on_sign(self, event: discord.RawReactionActionEvent) -> None:
+        """A reaction may be an order; the transcript has its own listener for it."""
         sign = signed(event, self.bot.get_channel(event.channel_id), self.house.transcripts)
         if sign is not None and self.may_act():
             await self._stopping.signed(sign)
-
-    @discord.Cog.listener()
-    async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
-        self._listener.unreact(event)
-
-    @discord.Cog.listener()
-    async def on_raw_reaction_clear(self, event: discord.RawReactionClearEvent) -> None:
-        self._listener.clear(event.channel_id, event.message_id)
-
-    @discord.Cog.listener()
-    async def on_raw_reaction_clear_emoji(self, event: discord.RawReactionClearEmojiEvent) -> None:
-        self._listener.clear(event.channel_id, event.message_id, str(event.emoji))
-
-    @discord.Cog.listener()
-    async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
-        self.house.transcripts.drop(channel.id)
-
-    @discord.Cog.listener()
-    async def on_raw_thread_delete(self, event: discord.RawThreadDeleteEvent) -> None:
-        self.house.transcripts.drop(event.thread_id)
 
     # -- what the coordinator says ------------------------------------------------------------------------------------
 
@@ -312,75 +215,29 @@ class BaseAgentCog(discord.Cog):
         if self._closing or not self.may_act():
             return
         read = read_instruction(raw)
-        if read is None:
-            return
-        if isinstance(read, UnreadableInstruction):
-            await self._publish(refused(self.name, read.instruction_id, read.reason))
-        elif read.action != "decide":
-            log.warning("%s: action %.40r is not known here", self.name, read.action)
-            await self._publish(refused(self.name, read.instruction_id, "unknown_action"))
-        else:
-            await self._instructed(InstructionEvent.of(read, self.house.clock()))
+        if read is not None:
+            await self._taker.instructed(read)
 
-    async def _instructed(self, event: InstructionEvent) -> None:
-        standing = self.book.begin(event.id)
-        if isinstance(standing, Result):
-            await self._publish(standing)
-        elif standing == "new" and self.house.stops.holds(event.channel_id):
-            await self._give_up(event, "stopped")
-        elif standing == "new" and not self._inbox.put(event):
-            await self._give_up(event, "busy")
+    # -- where it speaks ----------------------------------------------------------------------------------------------
 
-    async def _give_up(self, event: TurnEvent, reason: str) -> None:
-        """The event gets no turn, and whoever waits for it is told."""
-        result = refused(self.name, event.id, reason)
-        self.book.keep(event.id, result)
-        if isinstance(event, InstructionEvent):
-            await self._publish(result)
+    def _outlet(self, channel: Channel) -> DiscordOutlet:
+        house = self.house
+        return DiscordOutlet(
+            channel,
+            gate=self.gate,
+            transcripts=house.transcripts,
+            fetcher=house.fetcher,
+            pictures=house.pictures,
+            names=house.names,
+            may_post=lambda: self.may_act() and not house.stops.holds(channel.id),
+        )
 
-    async def _publish(self, message: WireMessage) -> None:
-        try:
-            await self.house.bus.publish(keys.results(self.name), message)
-        except RedisAway:
-            log.warning("%s: a result could not be sent, Redis is away; whoever waits for it will ask again", self.name)
+    def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
+        channel = self.bot.get_channel(channel_id)
+        return self._outlet(channel) if isinstance(channel, Channel) else None
 
-    # -- a turn -------------------------------------------------------------------------------------------------------
-
-    async def _take(self, event: TurnEvent) -> None:
-        """One event's turn, from its lane."""
-        if not self.may_act():  # the agent went to another process while the event waited
-            self.book.forget(event.id)
-            return
-        if self.house.stops.holds(event.channel_id):
-            await self._give_up(event, "stopped")
-            return
-        with self._turns.brake(event) as brake:
-            standing = await self.book.claim(event, self.house.transcripts.of(event.channel_id).newest)
-            if isinstance(standing, Progress):
-                await self._go_on(event, standing, brake)
-                return
-        if isinstance(standing, str):
-            await self._give_up(event, "interrupted")
-        elif isinstance(event, InstructionEvent):
-            self.book.keep(event.id, standing)
-            await self._publish(standing)
-
-    async def _go_on(self, event: TurnEvent, progress: Progress, brake: Brake) -> None:
-        """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
-        result = await self._turn(event, progress, brake)
-        given_up = result.reason == "not_ours" and result.skipped
-        if progress.lost or not given_up:
-            await self.book.settle(event, result, self.agent.today(), told(self.name, event, result))
-        if given_up:
-            self.book.give_up(event.id)
-        for notice in self.house.ledger.budgets.notices():
-            await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
-
-    async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake) -> Result:
-        outlet = await self._outlet_in_scope(event.channel_id)
-        if outlet is None:
-            return refused(self.name, event.id, "unknown_channel")
-        return await take_turn(self.agent, outlet, event, progress, brake)
+    async def _tell_owner(self, notice: str) -> None:
+        await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)
 
     async def _outlet_in_scope(self, channel_id: int) -> DiscordOutlet | None:
         channel = await self._find(channel_id)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from agent_cogs.agent import Outlet
+from agent_cogs.agent import Find
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.house import House
 from agent_cogs.running import RunningTurns
@@ -27,7 +27,6 @@ _MENTION = re.compile(r"<@[!&]?\d+>")
 _ORDER = re.compile(r"(stop|resume)(?: +(\d{1,4}) ?(m|min|minutes?|h|hours?)?)?[ .!]*", re.IGNORECASE)
 
 Ended = Callable[[TurnEvent, str], Awaitable[None]]  # an event that waited is given up, for this reason
-Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
 
 
 @dataclass(frozen=True, slots=True)

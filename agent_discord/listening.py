@@ -53,6 +53,10 @@ class Listener:
         if transcript is not None:
             transcript.clear_reactions(message_id, emoji)
 
+    def drop(self, channel_id: int) -> None:
+        """The channel is gone."""
+        self._transcripts.drop(channel_id)
+
     def _name(self, event: discord.RawReactionActionEvent) -> str:
         guild = self._bot.get_guild(event.guild_id) if event.guild_id else None
         member = event.member or (guild.get_member(event.user_id) if guild else None)

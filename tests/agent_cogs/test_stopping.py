@@ -51,7 +51,9 @@ async def sign(scene: Scene, message_id: int, *, by: int = ALICE, author: int, e
     for cog in scene.cogs.values():
         event = discord.RawReactionActionEvent(data, discord.PartialEmoji(name=emoji), "REACTION_ADD")
         event.member = SimpleNamespace(id=by, bot=bot, display_name="someone")  # type: ignore[assignment]
-        await cog.on_raw_reaction_add(event)
+        for name, method in cog.__cog_listeners__:  # as py-cord finds them
+            if name == "on_raw_reaction_add":
+                await getattr(cog, method)(event)
     await settle()
 
 

@@ -1,0 +1,134 @@
+"""An agent's turns around `take_turn`: into their lane, claimed, taken, settled, and told to whoever waits for them.
+
+    mention, instruction ─ book.py ─ inbox.py ─ claimed ─ turn.py ─ settled, result on the bus
+
+What gets no turn is answered all the same: every instruction gets exactly one result.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from agent_cogs.agent import Agent, Find
+from agent_cogs.book import TurnBook, told
+from agent_cogs.events import InstructionEvent, TurnEvent
+from agent_cogs.gathering import pause
+from agent_cogs.house import House
+from agent_cogs.inbox import Inbox
+from agent_cogs.progress import Progress
+from agent_cogs.running import Brake, RunningTurns
+from agent_cogs.turn import refused, take_turn
+from agent_protocol import keys
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import Instruction, Result, UnreadableInstruction, WireMessage
+
+log = logging.getLogger(__name__)
+
+
+class TurnTaker:
+    """One agent's. `may_act` says whether this process holds its lease; `tell` takes what its owner should know."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        house: House,
+        *,
+        may_act: Callable[[], bool],
+        find: Find,
+        tell: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._agent, self._house, self._name = agent, house, agent.key
+        self._may_act, self._find, self._tell = may_act, find, tell
+        shared = house.settings
+        self.book = TurnBook(self._name, house.ledger)
+        self.inbox: Inbox[TurnEvent] = Inbox(
+            self._take,
+            max_running=shared.max_concurrent_turns,
+            max_depth=shared.max_queue_depth,
+            pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
+        )
+        self.running = RunningTurns(self.inbox)
+
+    # -- into the lane ------------------------------------------------------------------------------------------------
+
+    def enter(self, event: TurnEvent) -> bool:
+        """Puts an event into its lane; False when it is known already, or there is no room for it."""
+        if self.book.begin(event.id) != "new":
+            return False
+        if not self.inbox.put(event):
+            self.book.forget(event.id)
+            return False
+        return True
+
+    async def instructed(self, read: Instruction | UnreadableInstruction) -> None:
+        """Every instruction gets exactly one result; one that comes again gets the same."""
+        if isinstance(read, UnreadableInstruction):
+            await self._publish(refused(self._name, read.instruction_id, read.reason))
+        elif read.action != "decide":
+            log.warning("%s: action %.40r is not known here", self._name, read.action)
+            await self._publish(refused(self._name, read.instruction_id, "unknown_action"))
+        else:
+            await self._decide(InstructionEvent.of(read, self._house.clock()))
+
+    async def _decide(self, event: InstructionEvent) -> None:
+        standing = self.book.begin(event.id)
+        if isinstance(standing, Result):
+            await self._publish(standing)
+        elif standing == "new" and self._house.stops.holds(event.channel_id):
+            await self.give_up(event, "stopped")
+        elif standing == "new" and not self.inbox.put(event):
+            await self.give_up(event, "busy")
+
+    async def give_up(self, event: TurnEvent, reason: str) -> None:
+        """The event gets no turn, and whoever waits for it is told."""
+        result = refused(self._name, event.id, reason)
+        self.book.keep(event.id, result)
+        if isinstance(event, InstructionEvent):
+            await self._publish(result)
+
+    async def _publish(self, message: WireMessage) -> None:
+        try:
+            await self._house.bus.publish(keys.results(self._name), message)
+        except RedisAway:
+            log.warning(
+                "%s: a result could not be sent, Redis is away; whoever waits for it will ask again", self._name
+            )
+
+    # -- out of the lane ----------------------------------------------------------------------------------------------
+
+    async def _take(self, event: TurnEvent) -> None:
+        """One event's turn, from its lane."""
+        if not self._may_act():  # the agent went to another process while the event waited
+            self.book.forget(event.id)
+            return
+        if self._house.stops.holds(event.channel_id):
+            await self.give_up(event, "stopped")
+            return
+        with self.running.brake(event) as brake:
+            standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest)
+            if isinstance(standing, Progress):
+                await self._go_on(event, standing, brake)
+                return
+        if isinstance(standing, str):
+            await self.give_up(event, "interrupted")
+        elif isinstance(event, InstructionEvent):
+            self.book.keep(event.id, standing)
+            await self._publish(standing)
+
+    async def _go_on(self, event: TurnEvent, progress: Progress, brake: Brake) -> None:
+        """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
+        result = await self._turn(event, progress, brake)
+        given_up = result.reason == "not_ours" and result.skipped
+        if progress.lost or not given_up:
+            await self.book.settle(event, result, self._agent.today(), told(self._name, event, result))
+        if given_up:
+            self.book.give_up(event.id)
+        for notice in self._house.ledger.budgets.notices():
+            await self._tell(notice)
+
+    async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake) -> Result:
+        outlet = await self._find(event.channel_id)
+        if outlet is None:
+            return refused(self._name, event.id, "unknown_channel")
+        return await take_turn(self._agent, outlet, event, progress, brake)
