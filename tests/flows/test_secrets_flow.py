@@ -60,8 +60,9 @@ class Redis:
             "zset": lambda key: self.client.zrange(key, 0, -1, withscores=True),
             "stream": self.client.xrange,
         }
-        keys = [key async for key in self.client.scan_iter()]
-        return [f"{key} {await read[await self.client.type(key)](key)}" for key in keys]
+        kinds = {key: await self.client.type(key) async for key in self.client.scan_iter()}
+        # A key that has just ended is of no kind any more.
+        return [f"{key} {await read[kind](key)}" for key, kind in kinds.items() if kind != "none"]
 
 
 def leaking(secrets, request):
