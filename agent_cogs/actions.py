@@ -71,7 +71,10 @@ async def _post(
     def noted(posted: Posted) -> None:
         prompt = decision.image_prompt if posted.picture_url else None
         url = posted.picture_url
-        progress.note(replace(wanted, message_id=posted.message_id, picture_url=url, image_prompt=prompt))
+        ids = posted.message_ids
+        progress.note(
+            replace(wanted, message_id=posted.message_id, message_ids=ids, picture_url=url, image_prompt=prompt)
+        )
 
     if text is None and drawing is None:
         progress.note(wanted)

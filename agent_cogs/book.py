@@ -10,8 +10,9 @@ import logging
 from collections import OrderedDict
 from typing import Literal
 
+from agent_cogs.ending import record_of
 from agent_cogs.events import MentionEvent, TurnEvent
-from agent_cogs.progress import Progress
+from agent_cogs.progress import Facts, Progress
 from agent_cogs.saved import save_event
 from agent_cogs.spending import cost_fields
 from agent_protocol.ledger import Ledger
@@ -74,8 +75,9 @@ class TurnBook:
             return progress.go_on(claim)
         return progress if claim.state == "new" else "running"
 
-    async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None) -> None:
-        """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`."""
+    async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None, facts: Facts) -> None:
+        """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`,
+        records it with its `facts`."""
         self._turns[event.id] = result
         wire = result.to_wire()
         settled = await self._ledger.settle(
@@ -86,6 +88,7 @@ class TurnBook:
             date=date,
             spent=cost_fields(result),
             say=wire if say is result else say.to_wire() if say is not None else "",
+            record=record_of(self._agent, event, result, facts),
         )
         if not settled:
             log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from agent_cogs.agent import Outlet
 from agent_cogs.events import MentionEvent
-from agent_discord.outlet import CannotPost, Post
+from agent_discord.outlet import CannotPost, Post, Posted
 
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
 HOURGLASS = "⏳"
@@ -32,20 +32,22 @@ EXCUSE_SECONDS = 20.0  # the channel's next turn waits for it
 log = logging.getLogger(__name__)
 
 
-async def excuse(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool = False) -> None:
+async def excuse(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool = False) -> Posted | None:
     """Says in one short line, or by one sign, why there is no answer; by a sign alone if `quiet`. Where even that
-    fails the log says so."""
+    fails the log says so. What was posted, if anything was."""
     try:
         async with asyncio.timeout(EXCUSE_SECONDS):
-            await _say(outlet, event, reason, quiet=quiet)
+            return await _say(outlet, event, reason, quiet=quiet)
     except CannotPost as error:
         log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)
     except TimeoutError:
         log.warning("channel %d: not even an excuse could be posted in time", event.channel_id)
+    return None
 
 
-async def _say(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool) -> None:
+async def _say(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool) -> Posted | None:
     if reason in SIGNS or quiet:
         await outlet.react(event.asked.id, SIGNS.get(reason, ASLEEP))
     elif reason in LINES:
-        await outlet.post(Post(text=LINES[reason], ping=event.asked.speaker.id), f"{event.id}:excuse")
+        return await outlet.post(Post(text=LINES[reason], ping=event.asked.speaker.id), f"{event.id}:excuse")
+    return None

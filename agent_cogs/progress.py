@@ -37,6 +37,7 @@ class Done:
 
     text: str | None = None
     message_id: int | None = None
+    message_ids: tuple[int, ...] = ()  # all of a text that was too long for one
     picture_url: str | None = None
     image_prompt: str | None = None
     emoji: str | None = None
@@ -48,6 +49,18 @@ class Done:
     @property
     def nothing(self) -> bool:
         return self.message_id is None and self.emoji is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a turn's record says of it and its result does not."""
+
+    model: str = ""  # provider/model
+    entries: int = 0  # how many messages were read
+    seconds: float = 0.0
+    guild_id: int | None = None
+    asked_by: int | None = None  # the person behind it
+    posted: tuple[int, ...] = ()  # messages, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +89,7 @@ class Progress:
         self.after: int | None = None
         self.answer: Answer | None = None
         self.done = Done()  # what can be seen of the turn so far
+        self.facts = Facts()  # known when it has ended
 
     def go_on(self, left: Claim) -> Progress:
         """Takes over what another process kept of the turn."""

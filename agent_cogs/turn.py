@@ -18,15 +18,16 @@ from agent_cogs.actions import POST_SECONDS, Deed, act
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.ending import asked_id, log_turn, result_of, trigger_of
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
 from agent_cogs.gathering import question, taken_back
 from agent_cogs.labels import labels
 from agent_cogs.money import wish_of
-from agent_cogs.progress import Done, Progress
+from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
 from agent_cogs.spending import Spending
-from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
+from agent_context.build import TurnContext, build_history, build_system, build_tail
 from agent_context.entries import Entry
 from agent_context.merge import merge_history
 from agent_context.window import Window, conversation_entries, recent_entries
@@ -34,7 +35,6 @@ from agent_discord.outlet import CannotPost
 from agent_llm.errors import BadAnswer, ModelError, Refused
 from agent_llm.types import Message, Prompt, Reply, Usage
 from agent_protocol.messages import Result
-from agent_protocol.messages import Usage as WireUsage
 from agent_themes import theme_named
 
 MIN_MODEL_SECONDS = 1.0
@@ -96,11 +96,14 @@ async def take_turn(
     done = await _ended(turn, event.deadline - began, brake)
     if brake.reason is not None and done.nothing:
         done = Done(reason=brake.reason)
+    said = None
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
         quiet = done.reason == "benched" and not agent.bench.tells(event.channel_id)
-        await excuse(outlet, event, done.reason, quiet=quiet)
+        said = await excuse(outlet, event, done.reason, quiet=quiet)
+    seconds = agent.clock() - began
+    progress.facts = turn.facts(seconds, said.message_ids if said else done.message_ids)
     # Whoever waits for the result need not wait for the log.
-    asyncio.get_running_loop().call_soon(_log_turn, agent, event, done, spending, agent.clock() - began)
+    asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, spending, seconds)
     return result_of(agent.key, event.id, done, spending)
 
 
@@ -137,7 +140,21 @@ class _Turn:
         self.can_draw = agent.can_draw and outlet.may_attach
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
+        self.read = 0  # messages
+        self.asked_by = event.asked.speaker.id if isinstance(event, MentionEvent) else None
         self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
+
+    def facts(self, seconds: float, posted: tuple[int, ...]) -> Facts:
+        """For the turn's record, when it has ended."""
+        tariff = self.agent.tariff
+        return Facts(
+            model=self.spending.total.model or f"{tariff.provider}/{tariff.model}",
+            entries=self.read,
+            seconds=seconds,
+            guild_id=self.outlet.guild_id,
+            asked_by=self.asked_by,
+            posted=posted,
+        )
 
     async def walk(self) -> Done:
         self._check_question()
@@ -213,6 +230,9 @@ class _Turn:
             closing=self.closing,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
+        self.read = len(window.entries)
+        if trigger == "reactive" and context.target is not None and context.target.speaker.kind == "person":
+            self.asked_by = context.target.speaker.id
         # What turns to a person is not given up for another one, or a lively channel would silence the bots.
         if agent.barge_in == "yield" and trigger == "round" and not context.unheard:
             self.seen = self.outlet.transcript.newest
@@ -306,73 +326,3 @@ class _Turn:
 def history_ids(event: InstructionEvent) -> list[int]:
     """The messages of the conversation so far that have an id."""
     return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]
-
-
-def asked_id(event: TurnEvent) -> int | None:
-    """The message that the turn answers."""
-    if isinstance(event, MentionEvent):
-        return event.asked.id
-    return event.instruction.trigger_message_id if isinstance(event, InstructionEvent) else None
-
-
-def trigger_of(event: TurnEvent) -> Trigger:
-    if isinstance(event, MentionEvent):
-        return "mention"
-    if not isinstance(event, InstructionEvent):
-        raise TypeError(f"no trigger is known for {type(event).__name__}")
-    if event.instruction.trigger_message_id is not None:
-        return "reactive"
-    return "starter" if event.instruction.is_conversation_starter else "round"
-
-
-def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = None) -> Result:
-    """The one Result of a turn. It is skipped when nothing of it can be seen."""
-    total = spending.total if spending is not None else None
-    return Result(
-        instruction_id=turn_id,
-        agent_name=agent,
-        skipped=done.nothing,
-        text=done.text if not done.nothing else None,
-        image_url=done.picture_url,
-        emoji_reacted=done.emoji,
-        message_id=done.message_id,
-        reason=done.reason,
-        react_to_message_id=done.reacted_to,
-        image_prompt=done.image_prompt,
-        end_conversation=done.end_conversation and not done.nothing,
-        topic=done.topic,
-        usage=None
-        if total is None or not total.calls
-        else WireUsage(
-            model=total.model,
-            calls=total.calls,
-            input_tokens=total.input_tokens,
-            cached_tokens=total.cached_tokens,
-            output_tokens=total.output_tokens,
-            reasoning_tokens=total.reasoning_tokens,
-            searches=total.searches,
-            pictures=total.pictures,
-            cost_usd=round(total.cost_usd, 8),
-            picture_cost_usd=round(total.picture_cost_usd, 8),
-        ),
-    )
-
-
-def refused(agent: str, turn_id: str, reason: str) -> Result:
-    """The result of a turn that was not even begun, for one of REASONS."""
-    return result_of(agent, turn_id, Done(reason=reason))
-
-
-def _log_turn(agent: Agent, event: TurnEvent, done: Done, spending: Spending, seconds: float) -> None:
-    fields = {
-        "agent": agent.key,
-        "trigger": trigger_of(event),
-        "channel": event.channel_id,
-        "turn": event.id,
-        "message": done.message_id,
-        "reason": done.reason,
-        "model": spending.total.model or "-",
-        "cost": round(spending.total.cost_usd, 4),
-        "seconds": round(seconds, 2),
-    }
-    log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})

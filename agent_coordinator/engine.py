@@ -68,7 +68,7 @@ class Engine:
         self._stops = stops
         self._running: dict[int, _Running] = {}  # by channel
         self._config = config
-        self._agenda = ledger.agenda
+        self._agenda, self._rests = ledger.agenda, ledger.rests
         self._asker = Asker(bus, TimeoutWatch(config.timeout_threshold), clock=clock, sleep=sleep)
         self._clock = clock
         self._rng = rng or random.Random()
@@ -114,7 +114,12 @@ class Engine:
     async def give_turn(
         self, state: ConversationState, agent: str, answering: MentionNotice | None = None
     ) -> ConversationState:
-        """One agent's turn, after the pause that is due before it; the state with its outcome recorded."""
+        """One agent's turn, after the pause that is due before it; the state with its outcome recorded.
+
+        One that rests is passed over; a turn that was under way is asked for all the same, it may have its result.
+        """
+        if not state.asking and await until_back(lambda: self._rests.until(agent), self._sleep) is not None:
+            return self._recorded(state, agent, "absent")
         if not state.asking and (pause := self._pause_before(state)):
             await self._sleep(pause)
         if not await self.holds.renew(state.channel_id, state.conversation_id):

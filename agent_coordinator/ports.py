@@ -69,6 +69,12 @@ class Presence(Protocol):
     async def online(self, agents: Collection[str]) -> set[str]: ...
 
 
+class Rests(Protocol):
+    """Who rests, since its provider refuses it, and until when."""
+
+    async def until(self, agent: str) -> float | None: ...
+
+
 class Ledger(Protocol):
     @property
     def agenda(self) -> Agenda: ...
@@ -78,6 +84,9 @@ class Ledger(Protocol):
 
     @property
     def presence(self) -> Presence: ...
+
+    @property
+    def rests(self) -> Rests: ...
 
 
 class Stops(Protocol):

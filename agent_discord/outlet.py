@@ -41,10 +41,11 @@ class CannotPost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What was posted: the first message's id and the address of the picture, if one went along."""
+    """What was posted: the first message's id, the address of the picture, if one went along, and all messages' ids."""
 
     message_id: int
     picture_url: str | None = None
+    message_ids: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,10 @@ class DiscordOutlet:
     @property
     def channel_id(self) -> int:
         return self._channel.id
+
+    @property
+    def guild_id(self) -> int | None:
+        return self._channel.guild.id
 
     @property
     def name(self) -> str:
@@ -153,7 +158,8 @@ class DiscordOutlet:
                 log.warning("channel %d: only the first %d parts are posted (%s)", self.channel_id, number, error)
                 return posted
             url = message.attachments[0].url if message.attachments else None
-            posted = Posted(posted.message_id if posted else message.id, url)
+            ids = (*posted.message_ids, message.id) if posted else (message.id,)
+            posted = Posted(ids[0], url, ids)
             noted(posted)
         assert posted is not None
         return posted

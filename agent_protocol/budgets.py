@@ -133,6 +133,18 @@ class Budgets:
             self.memory.holds[name] = replace(hold, amount=amount, in_redis=True)
         return bool(verdict == "ok")
 
+    async def used_up(self, agent: str, channel_id: int, date: str) -> list[str]:
+        """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel".
+
+        Raises RedisAway.
+        """
+        scopes = [scope for scope in scopes_of(agent, channel_id, None) if self._caps.of(scope) is not None]
+        if not scopes:
+            return []
+        spent = await self._link.call(lambda redis: redis.hmget(keys.budget(date), scopes))
+        sums = {scope: int(found or 0) for scope, found in zip(scopes, spent, strict=True)}
+        return [kind_of(scope) for scope in scopes if sums[scope] >= (self._caps.of(scope) or 0) * (1 - CLOSING_SHARE)]
+
     def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
         """For the end of a turn: counted on the day on which it began, as far as this process knows it."""
         name = hold_name(agent, turn_id)

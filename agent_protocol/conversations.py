@@ -1,11 +1,14 @@
 """Running conversations, kept after every turn, so that whoever leads next can go on with them.
 
-What is kept is a text of the coordinator's own; here only its id matters. It is written by nobody but who holds the
+What is kept is a text of the coordinator's own, a JSON object; here only its id matters, and to `running` whose turn it
+is in which round. It is written by nobody but who holds the
 channel: a coordinator that lost its lease and does not know it yet must not write over its successor's state.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from functools import partial
 
 from redis.asyncio import Redis
@@ -27,6 +30,14 @@ return 1
 DROP = "if redis.call('HGET', KEYS[1], 'id') == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A conversation under way: its round, and the agent whose turn it is, None between two rounds."""
+
+    round_number: int
+    speaker: str | None
+
+
 class Conversations:
     """One conversation a channel at most. All methods raise RedisAway."""
 
@@ -42,6 +53,11 @@ class Conversations:
         """The conversation is over. Nothing happens when the state kept there is another one's."""
         await self._link.script(DROP, [keys.conversation_state(channel_id)], [conversation_id])
 
+    async def running(self, channel_id: int) -> Running | None:
+        """How far the channel's conversation is, for people to read; None where there is none."""
+        state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
+        return None if state is None else _running(str(state))
+
     async def kept(self) -> list[str]:
         """The states of all conversations that did not come to their end."""
         cursor, states = 0, []
@@ -50,6 +66,15 @@ class Conversations:
             states += page
             if not cursor:
                 return states
+
+
+def _running(state: str) -> Running | None:
+    try:
+        read = json.loads(state)
+        pending = read.get("pending") or [None]
+        return Running(int(read["round_number"]), pending[0] and str(pending[0]))
+    except (ValueError, TypeError, KeyError, AttributeError):  # another version's: nothing to tell of
+        return None
 
 
 async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:

@@ -38,6 +38,14 @@ def open_turns(agent: str) -> str:
     return f"agent:{agent}:open"
 
 
+def turns(agent: str) -> str:
+    return f"agent:{agent}:turns"
+
+
+def bench(agent: str) -> str:
+    return f"agent:{agent}:bench"
+
+
 def seen(agent: str) -> str:
     return f"agent:{agent}:seen"
 

@@ -20,14 +20,17 @@ from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.money import Bill, Caps
 from agent_protocol.presence import Presence
+from agent_protocol.records import RECORD, Records, TurnRecord
+from agent_protocol.rests import Rests
 from agent_protocol.turns import Claim, Turns
 
-# KEYS: the turn's record, the day's costs, the budgets' two, the index of open turns. ARGV: the result, who did the
-# turn, the record's lifetime in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the
-# turn's id, then the costs as pairs of field and amount, and last the bill for the budgets. Where another process took
-# the turn over, its end is that process's to tell, and so are the costs of an answer that it goes on with.
-SETTLE = f"""
-local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
+# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records. ARGV: the result, who
+# did the turn, the state's lifetime in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s,
+# the turn's id, its record ("" for none), then the costs as pairs of field and amount, and last the bill for the
+# budgets. Where another process took the turn over, its end is that process's to tell, and so are the costs of an
+# answer that it goes on with. A turn that ends again is not recorded again.
+SETTLE = f"""{RECORD}
+local holder, answered, state = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by', 'state'))
 local ours = not holder or holder == ARGV[2]
 if ours then
   redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
@@ -36,9 +39,10 @@ if ours then
   redis.call('ZREM', KEYS[5], ARGV[7])
 end
 if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
+if ours and state ~= 'done' and ARGV[8] ~= '' then record(KEYS[6], ARGV[8]) end
 if not ours and answered == ARGV[2] then return {{}} end
-for i = 8, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 8 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+for i = 9, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 9 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
 
 log = logging.getLogger(__name__)
@@ -52,7 +56,7 @@ class Ledger:
     def __init__(
         self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "", caps: Caps | None = None
     ) -> None:
-        self._link = link
+        self._link, self._clock = link, clock
         self.turns = Turns(link, clock, holder)
         self.budgets = Budgets(link, clock, caps or Caps())
         self.limits = Limits(link, clock, self.budgets)
@@ -60,6 +64,8 @@ class Ledger:
         self.presence = Presence(link, clock)
         self.agenda = Agenda(link)
         self.conversations = Conversations(link)
+        self.records = Records(link, clock)
+        self.rests = Rests(link, clock)
 
     async def settle(
         self,
@@ -71,9 +77,11 @@ class Ledger:
         date: str = "",
         spent: Fields | None = None,
         say: str = "",
+        record: TurnRecord | None = None,
     ) -> bool:
         """End a turn in one step: its result is kept for later claims, its costs are booked on `date` (YYYY-MM-DD)
-        and counted in the budgets in place of what was put aside, and `say` goes out on the agent's results channel.
+        and counted in the budgets in place of what was put aside, `say` goes out on the agent's results channel, and
+        it is recorded as having ended now.
 
         False while Redis is away: the result is then kept in memory, the costs are booked later and nothing is said.
         Raises ValueError for costs that are no finite numbers.
@@ -85,6 +93,7 @@ class Ledger:
         lifetime = round(self.turns.lifetime(deadline) * 1000)
         pairs = [part for pair in costs.items() for part in pair]
         bill = self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
+        ended = record and record.model_copy(update={"at": self._clock()})
         head: list[str | int | float] = [
             result_json,
             self.turns.holder,
@@ -93,18 +102,22 @@ class Ledger:
             say,
             KEEP_SECONDS,
             turn_id,
+            ended.to_json() if ended else "",
         ]
         redis_keys = [keys.turn(agent, turn_id), keys.cost(agent, date)]
-        redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date), keys.open_turns(agent)]
+        redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date), keys.open_turns(agent), keys.turns(agent)]
         try:
             near = await self._link.script(SETTLE, redis_keys, [*head, *pairs, self.budgets.bill_text(bill)])
         except RedisAway as away:
             log.debug("the end of a turn is kept in memory: %s", away)
+            if ended and not away.maybe_done:
+                self.records.owe(ended)
             self._settle_later(agent, date, costs, bill, maybe_done=away.maybe_done)
             return False
         self.budgets.settled(bill, near)
         await self.costs.pay()
         await self.budgets.pay()
+        await self.records.pay()
         return True
 
     def _settle_later(self, agent: str, date: str, costs: Fields, bill: Bill, *, maybe_done: bool) -> None:

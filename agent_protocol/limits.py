@@ -156,6 +156,11 @@ class Limits:
         except RedisAway as away:
             log.debug("cooldown left to run out: %s", away)
 
+    async def cooldown_left(self, agent: str, channel_id: int) -> float:
+        """Seconds until the agent's cooldown in the channel is over, 0 where there is none. Raises RedisAway."""
+        left = await self._link.call(lambda redis: redis.pttl(keys.cooldown(agent, channel_id)))
+        return max(0.0, int(left) / 1000)
+
     async def count(self, agent: str, date: str) -> int:
         """Turns taken on that day."""
         try:

@@ -169,8 +169,19 @@ class MemoryPresence:
         return self.arriving & set(agents) if self.polled > self.polls else set()
 
 
+class MemoryRests:
+    """Until when agents rest."""
+
+    def __init__(self) -> None:
+        self.ends: dict[str, float] = {}
+
+    async def until(self, agent: str) -> float | None:
+        return self.ends.get(agent)
+
+
 class MemoryLedger:
     def __init__(self) -> None:
+        self.rests = MemoryRests()
         self.agenda = MemoryAgenda()
         self.conversations = MemoryConversations(self.agenda)
         self.presence = MemoryPresence()

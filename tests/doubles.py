@@ -22,6 +22,7 @@ from agent_protocol.connection import RedisAway
 from agent_protocol.limits import MemoryLimits, Verdict
 from agent_protocol.messages import WireMessage, read_result
 from agent_protocol.money import Bill, Caps, MemoryBudgets, Wish, hold_name, millionths
+from agent_protocol.records import TurnRecord
 from agent_protocol.turns import Claim
 
 GUILD = 7
@@ -474,10 +475,21 @@ class MemoryLedger(_Away):
         self.budgets = MemoryNotices()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
         self.bus = bus or MemoryBus()
+        self.recorded: list[TurnRecord] = []
 
     async def settle(
-        self, agent: str, turn_id: str, result_json: str, _: float, *, date: str, spent: Any, say: str
+        self,
+        agent: str,
+        turn_id: str,
+        result_json: str,
+        _: float,
+        *,
+        date: str,
+        spent: Any,
+        say: str,
+        record: TurnRecord,
     ) -> bool:
+        self.recorded.append(record)
         if self.away or self.bus.away:
             return False
         if not self.turns.taken_over:

@@ -1,11 +1,11 @@
 from agent_cogs.book import REMEMBERED, TurnBook
-from agent_cogs.events import TurnEvent
-from agent_cogs.progress import Progress
-from agent_protocol.messages import Result
+from agent_cogs.events import InstructionEvent
+from agent_cogs.progress import Facts, Progress
+from agent_protocol.messages import Instruction, Result
 from agent_protocol.turns import Claim
 from tests.doubles import MemoryLedger
 
-EVENT = TurnEvent(id="i1", channel_id=1, theme="casual", deadline=100.0)
+EVENT = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, deadline=100.0), 0.0)
 RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=9)
 
 
@@ -25,7 +25,7 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
     ledger = MemoryLedger(lambda: 0.0)
     book = TurnBook("claude", ledger)
     assert isinstance(await book.claim(EVENT), Progress)
-    await book.settle(EVENT, RESULT, "2026-06-10", None)
+    await book.settle(EVENT, RESULT, "2026-06-10", None, Facts())
     assert book.begin("i1") == RESULT
     after_restart = TurnBook("claude", ledger)
     assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
@@ -70,7 +70,7 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
     book = TurnBook("claude", ledger)
     assert book.begin("i1") == "new"
     assert isinstance(await book.claim(EVENT), Progress)
-    await book.settle(EVENT, RESULT, "2026-06-10", None)
+    await book.settle(EVENT, RESULT, "2026-06-10", None, Facts())
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text
 
