@@ -15,6 +15,7 @@ import aiohttp
 import discord
 
 from agent_cogs.base import BaseAgentCog
+from agent_cogs.bench import share_rest
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
 from agent_config import AgentSettings
@@ -101,7 +102,8 @@ class BotProcess:
             self.lease.run(),
             self._stay_present(),
             self.cog.attend(),
-            show_rests(self.client, self.cog.agent.bench),
+            share_rest(self.agent.spec.name, self.cog.agent.bench, self._house.ledger.rests),
+            self._show_rests(),
         )
         side = [asyncio.create_task(each) for each in work]
         try:
@@ -133,6 +135,10 @@ class BotProcess:
         await keep_present(
             self.agent.spec.name, house.ledger.presence, house.directory, house.names, lambda: self.online
         )
+
+    async def _show_rests(self) -> None:
+        await self.cog.ready.wait()  # a rest may have begun in an earlier run of the program
+        await show_rests(self.client, self.cog.agent.bench)
 
     async def aclose(self, task: asyncio.Task[None]) -> None:
         """Ends the turns, then `task` (the one that runs this bot), then the connection."""

@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable
 
 from agent_cogs.agent import Agent, Find
 from agent_cogs.book import TurnBook, told
+from agent_cogs.ending import refused
 from agent_cogs.events import InstructionEvent, TurnEvent
 from agent_cogs.gathering import pause
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.progress import Progress
 from agent_cogs.running import Brake, RunningTurns
-from agent_cogs.turn import refused, take_turn
+from agent_cogs.turn import take_turn
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Instruction, Result, UnreadableInstruction, WireMessage
@@ -121,7 +122,8 @@ class TurnTaker:
         result = await self._turn(event, progress, brake)
         given_up = result.reason == "not_ours" and result.skipped
         if progress.lost or not given_up:
-            await self.book.settle(event, result, self._agent.today(), told(self._name, event, result))
+            say = told(self._name, event, result)
+            await self.book.settle(event, result, self._agent.today(), say, progress.facts)
         if given_up:
             self.book.give_up(event.id)
         for notice in self._house.ledger.budgets.notices():

@@ -90,6 +90,11 @@ class TurnRecord(BaseModel):
         return self.model_dump_json(exclude_none=True)
 
 
+def sent_at(message_id: int) -> float:
+    """When a message was made, in unix seconds: its id, a snowflake, says it."""
+    return ((min(max(message_id, 0), 2**63 - 1) >> 22) + DISCORD_EPOCH_MS) / 1000
+
+
 class Records:
     """The turns of all agents. `clock` gives unix seconds. What reads raises RedisAway."""
 
@@ -114,7 +119,7 @@ class Records:
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
         """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""
-        made = (min(max(message_id, 0), 2**63 - 1) >> 22) + DISCORD_EPOCH_MS
+        made = round(sent_at(message_id) * 1000)
         names = list(agents)
 
         async def read(redis: Redis) -> list[list[Any]]:
