@@ -99,6 +99,14 @@ class MoneyTests(unittest.IsolatedAsyncioTestCase):
         report = await Stage(bus, max_rounds=2).converse("claude")
         self.assertEqual((report.rounds, report.messages, report.skips, report.absences), (2, 4, 0, 4))
 
+    async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
+        stage = Stage(room(*AGENTS), max_rounds=2)
+        stage.ledger.rests.ends["claude"] = stage.time.now + 600
+        report = await stage.converse("claude")
+        self.assertEqual((report.rounds, report.messages, report.absences), (2, 6, 2))
+        self.assertNotIn("claude", stage.bus.speakers())
+        self.assertTrue(stage.bus.asked[0][1].is_conversation_starter)
+
 
 class OpeningTests(unittest.IsolatedAsyncioTestCase):
     async def test_the_starter_opens_and_is_told_so(self) -> None:

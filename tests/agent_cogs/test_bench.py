@@ -1,10 +1,12 @@
 import asyncio
 
 import discord
+import pytest
 
-from agent_cogs.bench import REST_SECONDS, Bench
+from agent_cogs.bench import REST_SECONDS, SHARE_EVERY, Bench, share_rest
 from agent_discord.standing import TEXT, show_rests
 from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
+from agent_protocol.connection import RedisAway
 from tests.doubles import Clock, LoopTime, settle
 
 
@@ -78,3 +80,93 @@ async def test_a_rest_is_shown_from_its_beginning_to_its_end():
     assert bot.shown[1:] == [(discord.Status.online, None)]
     showing.cancel()
     await asyncio.gather(showing, return_exceptions=True)
+
+
+class Store:
+    """Redis, as far as rests go."""
+
+    def __init__(self):
+        self.ends, self.away = {}, False
+
+    async def put(self, agent, until):
+        if self.away:
+            raise RedisAway("away")
+        self.ends[agent] = until
+
+    async def until(self, agent):
+        if self.away:
+            raise RedisAway("away")
+        return self.ends.get(agent)
+
+
+@pytest.fixture
+async def sharing():
+    """`await sharing(bench, store)`: they are kept the same until the test ends; gives the loop's time."""
+    tasks, loop = [], LoopTime()
+
+    async def share(one, store):
+        tasks.append(asyncio.create_task(share_rest("claude", one, store)))
+        await settle()
+        return loop
+
+    yield share
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def fail(one, times=3):
+    for _ in range(times):
+        one.failed(BadKey())
+
+
+async def test_a_rest_is_told_at_once_and_the_next_run_of_the_program_goes_on_with_it(sharing):
+    clock, store = Clock(), Store()
+    one = bench(clock)
+    await sharing(one, store)
+    assert store.ends == {}
+    fail(one)
+    await settle()
+    assert store.ends == {"claude": clock() + REST_SECONDS}
+    clock.now += 100
+    after_restart = bench(clock)
+    await sharing(after_restart, store)
+    assert after_restart.seconds_left == REST_SECONDS - 100
+    assert after_restart.taken.is_set()
+    clock.now += REST_SECONDS
+    fail(after_restart, 1)
+    assert after_restart.seconds_left == REST_SECONDS  # one failure begins the next rest, as without the restart
+
+
+async def test_a_stand_by_learns_of_a_rest_that_begins_later(sharing):
+    clock, store = Clock(), Store()
+    standing_by = bench(clock)
+    loop = await sharing(standing_by, store)
+    assert standing_by.seconds_left == 0
+    store.ends["claude"] = clock() + 300
+    await loop.run(SHARE_EVERY + 1)
+    assert standing_by.seconds_left == 300
+
+
+async def test_a_rest_counts_here_while_redis_is_away_and_is_told_when_it_is_back(sharing):
+    clock, store = Clock(), Store()
+    one = bench(clock)
+    store.away = True
+    loop = await sharing(one, store)
+    fail(one)
+    await loop.run(SHARE_EVERY + 1)
+    assert (one.seconds_left, store.ends) == (REST_SECONDS, {})
+    store.away = False
+    await loop.run(SHARE_EVERY + 1)
+    assert store.ends == {"claude": one.until}
+    store.ends.clear()  # emptied
+    await loop.run(SHARE_EVERY + 1)
+    assert store.ends == {"claude": one.until}
+
+
+async def test_no_clock_makes_a_rest_longer_than_its_ten_minutes(sharing):
+    clock, store = Clock(), Store()
+    store.ends["claude"] = clock() + 1e6
+    one = bench(clock)
+    await sharing(one, store)
+    assert one.seconds_left == REST_SECONDS
