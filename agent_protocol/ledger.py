@@ -104,15 +104,12 @@ class Ledger:
             turn_id,
             ended.to_json() if ended else "",
         ]
-        redis_keys = [keys.turn(agent, turn_id), keys.cost(agent, date)]
-        redis_keys += [keys.budget(bill.date), keys.budget_holds(bill.date), keys.open_turns(agent), keys.turns(agent)]
+        places = _places(agent, turn_id, date, bill.date)
         try:
-            near = await self._link.script(SETTLE, redis_keys, [*head, *pairs, self.budgets.bill_text(bill)])
+            near = await self._link.script(SETTLE, places, [*head, *pairs, self.budgets.bill_text(bill)])
         except RedisAway as away:
             log.debug("the end of a turn is kept in memory: %s", away)
-            if ended and not away.maybe_done:
-                self.records.owe(ended)
-            self._settle_later(agent, date, costs, bill, maybe_done=away.maybe_done)
+            self._settle_later(agent, date, costs, bill, ended, maybe_done=away.maybe_done)
             return False
         self.budgets.settled(bill, near)
         await self.costs.pay()
@@ -120,10 +117,20 @@ class Ledger:
         await self.records.pay()
         return True
 
-    def _settle_later(self, agent: str, date: str, costs: Fields, bill: Bill, *, maybe_done: bool) -> None:
-        """What was carried out all the same must not be charged twice."""
+    def _settle_later(
+        self, agent: str, date: str, costs: Fields, bill: Bill, ended: TurnRecord | None, *, maybe_done: bool
+    ) -> None:
+        """What was carried out all the same must be neither charged nor recorded twice."""
         if maybe_done:
             self.budgets.settled(bill, ())
             return
         self.costs.owe(agent, date, costs)
         self.budgets.memory.spend(bill)
+        if ended:
+            self.records.owe(ended)
+
+
+def _places(agent: str, turn_id: str, date: str, billed: str) -> list[str]:
+    """The keys of SETTLE; `billed` is the day whose budgets count the turn."""
+    own = [keys.turn(agent, turn_id), keys.cost(agent, date)]
+    return [*own, keys.budget(billed), keys.budget_holds(billed), keys.open_turns(agent), keys.turns(agent)]

@@ -188,3 +188,14 @@ async def test_what_ended_while_redis_was_away_is_recorded_when_it_is_back(serve
         await asyncio.wait_for(link.present.wait(), 10)
         await ledger.settle("claude", "m2", "{}", 1e10, record=record("m2"))
         assert {turn.id for turn in await ledger.records.last("claude", count=9)} == {"m0", "m2"}
+
+
+async def test_what_may_have_been_recorded_is_not_recorded_again(link, ledger, monkeypatch):
+    async def cut(*_):
+        raise RedisAway("cut off behind the command", maybe_done=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(link, "script", cut)
+        assert not await ledger.settle("claude", "i1", "{}", 1e10, record=record("i1"))
+    await end(ledger, record("i2"))
+    assert [turn.id for turn in await ledger.records.last("claude", count=9)] == ["i2"]
