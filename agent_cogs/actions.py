@@ -17,7 +17,7 @@ from agent_discord.embeds import cost_embed
 from agent_discord.outlet import Post, Posted
 from agent_discord.splitting import FENCE
 from agent_llm.errors import ModelError
-from agent_llm.types import Drawing, Source, Usage
+from agent_llm.types import Picture, Source, Usage
 
 MAX_SOURCES = 3
 POST_SECONDS = 10.0  # of the deadline, kept for posting
@@ -59,11 +59,9 @@ async def _post(
     agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: Spending, progress: Progress
 ) -> None:
     decision = deed.decision
-    drawing = await _draw(agent, decision, spending, event)
-    if drawing is not None:
-        await progress.keep_usage(spending.total)
+    picture = await progress.kept_picture() or await _draw(agent, decision, spending, event, progress)
     text = with_sources(decision.text, deed.sources)
-    if text is None and drawing is None and (event.forced or decision.react_emoji is None):
+    if text is None and picture is None and (event.forced or decision.react_emoji is None):
         progress.note(Done(reason="picture_failed"))
         return
     wanted = Done(text=text, end_conversation=decision.end_conversation, topic=decision.topic)
@@ -76,19 +74,20 @@ async def _post(
             replace(wanted, message_id=posted.message_id, message_ids=ids, picture_url=url, image_prompt=prompt)
         )
 
-    if text is None and drawing is None:
+    if text is None and picture is None:
         progress.note(wanted)
     else:
-        picture = drawing.picture if drawing else None
         ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
         embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
         post = Post(text=text, picture=picture, embed=embed, ping=ping, after=progress.after)
         noted(await outlet.post(post, event.id, noted))
 
 
-async def _draw(agent: Agent, decision: Decision, spending: Spending, event: TurnEvent) -> Drawing | None:
+async def _draw(
+    agent: Agent, decision: Decision, spending: Spending, event: TurnEvent, progress: Progress
+) -> Picture | None:
     """The picture, or None where none was wanted or drawing failed, took too long or is too dear: words are posted all
-    the same."""
+    the same. What was drawn is kept until it is posted."""
     if not decision.generate_image or not decision.image_prompt:
         return None
     if not await agent.limits.afford(event.id, spending.total.cost_usd + agent.tariff.picture()):
@@ -105,7 +104,8 @@ async def _draw(agent: Agent, decision: Decision, spending: Spending, event: Tur
         log.warning("%s could not draw: the picture took too long", agent.key)
         return None
     spending.add(drawing.usage)
-    return drawing
+    await progress.keep_picture(drawing.picture, spending.total)
+    return drawing.picture
 
 
 async def _react(outlet: Outlet, deed: Deed) -> tuple[str | None, int | None]:

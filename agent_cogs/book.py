@@ -64,7 +64,7 @@ class TurnBook:
         """
         saved = save_event(event, after)
         claim = await self._ledger.turns.claim(self._agent, event.id, event.deadline, saved)
-        progress = Progress(self._ledger.turns, self._agent, event.id)
+        progress = Progress(self._ledger.turns, self._ledger.pictures, self._agent, event.id)
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
             if isinstance(kept, Result):

@@ -1,6 +1,6 @@
 """How far a turn came, kept in its record step by step, so that a turn that a crash cut off goes on from there.
 
-    begun → answered (the model's answer and what it cost) → posted → done
+    begun → answered (the model's answer and what it cost) → drawn → posted → done
 
 An answer that was kept is not asked for again. What follows it, the post, may have been made when the process died: a
 turn that goes on looks for its own posts before it makes them. Costs stand in what is kept, and are booked at the end,
@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from agent_cogs.saved import read_begun
 from agent_discord.outlet import CannotPost
-from agent_llm.types import Reply, Source, Usage
+from agent_llm.types import Picture, Reply, Source, Usage
 from agent_protocol.turns import Checkpoint, Claim
 
 T = TypeVar("T")
@@ -29,6 +29,13 @@ class Checkpoints(Protocol):
     """Where progress is kept; agent_protocol.turns is the one in Redis."""
 
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool: ...
+
+
+class PictureStore(Protocol):
+    """Where pictures are kept that are not posted yet; agent_protocol.pictures is the one in Redis."""
+
+    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool: ...
+    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +72,13 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model answered, and what the turn had cost by then."""
+    """What the model answered, what the turn had cost by then, and what is kept of its picture (`drawn` bytes)."""
 
     text: str
     sources: tuple[Source, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    drawn: int = 0
+    media_type: str = ""
 
     def reply(self) -> Reply:
         return Reply(text=self.text, sources=self.sources)
@@ -82,10 +91,11 @@ _DONE: TypeAdapter[Done] = TypeAdapter(Done)
 class Progress:
     """One turn's. `going_on` where an earlier run began it; `after` is the message behind which its posts would be."""
 
-    def __init__(self, store: Checkpoints, agent: str, turn_id: str) -> None:
-        self._store, self._agent, self._turn_id = store, agent, turn_id
+    def __init__(self, store: Checkpoints, pictures: PictureStore, agent: str, turn_id: str) -> None:
+        self._store, self._pictures, self._agent, self._turn_id = store, pictures, agent, turn_id
         self.going_on = False
         self.lost = False  # another process has taken the turn over
+        self.closing = False  # it was let in as its conversation's last turn
         self.after: int | None = None
         self.answer: Answer | None = None
         self.done = Done()  # what can be seen of the turn so far
@@ -95,6 +105,7 @@ class Progress:
         """Takes over what another process kept of the turn."""
         self.going_on = True
         self.after = read_begun(left.event).after
+        self.closing = bool(left.closing)
         self.answer = _read(_ANSWER, left.answer)
         self.done = _read(_DONE, left.posted) or Done()
         return self
@@ -107,16 +118,31 @@ class Progress:
         """What can be seen by now; kept in this process."""
         self.done = done
 
+    async def keep_closing(self) -> None:
+        """The turn is its conversation's last one. Raises CannotPost as `keep_answer` does."""
+        self.closing = True
+        await self._keep("closing", b"1")
+
     async def keep_answer(self, reply: Reply, usage: Usage) -> None:
         """The model has answered, and nothing is posted yet. Raises CannotPost for a turn that is not ours any more."""
         self.answer = Answer(text=reply.text, sources=reply.sources, usage=usage)
         await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
 
-    async def keep_usage(self, usage: Usage) -> None:
-        """The turn has cost more since. Raises CannotPost as `keep_answer` does."""
-        if self.answer is not None:
-            self.answer = replace(self.answer, usage=usage)
-            await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
+    async def keep_picture(self, picture: Picture, usage: Usage) -> None:
+        """The picture is drawn, and the turn has cost that more. Raises CannotPost as `keep_answer` does."""
+        if self.answer is None:
+            return
+        kept = await self._pictures.keep(self._agent, self._turn_id, picture.data)
+        drawn, media_type = (len(picture.data), picture.media_type) if kept else (0, "")
+        self.answer = replace(self.answer, usage=usage, drawn=drawn, media_type=media_type)
+        await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
+
+    async def kept_picture(self) -> Picture | None:
+        """What an earlier run drew; None where it drew nothing, or what it drew is lost."""
+        if self.answer is None or not self.answer.drawn:
+            return None
+        data = await self._pictures.read(self._agent, self._turn_id, self.answer.drawn)
+        return Picture(data, self.answer.media_type) if data is not None else None
 
     async def keep_posted(self) -> None:
         """All is posted, and something is left to do. Raises CannotPost as `keep_answer` does."""

@@ -189,6 +189,7 @@ class _Turn:
         if refusal is not None:
             raise TurnOver(refusal)
         if self.progress.going_on:  # it was let in when it began
+            self.closing = self.progress.closing
             return
         agent, event = self.agent, self.event
         if agent.bench.seconds_left:
@@ -198,6 +199,8 @@ class _Turn:
         if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
         self.closing, self.estimate = verdict == "closing", wish.estimate
+        if self.closing:
+            await self.progress.keep_closing()
 
     async def _give_back(self) -> None:
         if self.event.cools_down:

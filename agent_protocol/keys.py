@@ -34,6 +34,10 @@ def turn(agent: str, turn_id: str) -> str:
     return f"agent:{agent}:turn:{turn_id}"
 
 
+def turn_picture(agent: str, turn_id: str) -> str:
+    return f"agent:{agent}:turn:{turn_id}:picture"
+
+
 def open_turns(agent: str) -> str:
     return f"agent:{agent}:open"
 

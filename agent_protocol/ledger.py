@@ -19,22 +19,24 @@ from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.money import Bill, Caps
+from agent_protocol.pictures import Pictures
 from agent_protocol.presence import Presence
 from agent_protocol.records import RECORD, Records, TurnRecord
 from agent_protocol.rests import Rests
 from agent_protocol.turns import Claim, Turns
 
-# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records. ARGV: the result, who
-# did the turn, the state's lifetime in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s,
-# the turn's id, its record ("" for none), then the costs as pairs of field and amount, and last the bill for the
-# budgets. Where another process took the turn over, its end is that process's to tell, and so are the costs of an
-# answer that it goes on with. A turn that ends again is not recorded again.
+# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture.
+# ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what to say there ("" for nothing), the
+# costs' lifetime in s, the turn's id, its record ("" for none), then the costs as pairs of field and amount, and last
+# the bill for the budgets. Where another process took the turn over, its end is that process's to tell, and so are the
+# costs of an answer that it goes on with. A turn that ends again is not recorded again.
 SETTLE = f"""{RECORD}
 local holder, answered, state = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by', 'state'))
 local ours = not holder or holder == ARGV[2]
 if ours then
   redis.call('HSET', KEYS[1], 'state', 'done', 'result', ARGV[1], 'holder', ARGV[2])
-  redis.call('HDEL', KEYS[1], 'event', 'answer', 'posted')
+  redis.call('HDEL', KEYS[1], 'event', 'closing', 'answer', 'posted')
+  redis.call('UNLINK', KEYS[7])
   redis.call('PEXPIRE', KEYS[1], ARGV[3])
   redis.call('ZREM', KEYS[5], ARGV[7])
 end
@@ -58,6 +60,7 @@ class Ledger:
     ) -> None:
         self._link, self._clock = link, clock
         self.turns = Turns(link, clock, holder)
+        self.pictures = Pictures(link, holder)
         self.budgets = Budgets(link, clock, caps or Caps())
         self.limits = Limits(link, clock, self.budgets)
         self.costs = Costs(link)
@@ -133,4 +136,5 @@ class Ledger:
 def _places(agent: str, turn_id: str, date: str, billed: str) -> list[str]:
     """The keys of SETTLE; `billed` is the day whose budgets count the turn."""
     own = [keys.turn(agent, turn_id), keys.cost(agent, date)]
-    return [*own, keys.budget(billed), keys.budget_holds(billed), keys.open_turns(agent), keys.turns(agent)]
+    shared = [keys.budget(billed), keys.budget_holds(billed)]
+    return [*own, *shared, keys.open_turns(agent), keys.turns(agent), keys.turn_picture(agent, turn_id)]

@@ -28,7 +28,7 @@ MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines 
 # turn begins with, its deadline, its id, the index's bound, its lifetime in ms.
 CLAIM = """
 if redis.call('EXISTS', KEYS[1]) == 1 then
-  local kept = redis.call('HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'answer', 'posted')
+  local kept = redis.call('HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted')
   if kept[1] ~= 'done' then redis.call('HSET', KEYS[1], 'holder', ARGV[1]) end
   return kept
 end
@@ -51,7 +51,7 @@ redis.call('HSETNX', KEYS[1], ARGV[2] .. '_by', ARGV[1])
 return 'kept'
 """
 
-Checkpoint = Literal["answer", "posted"]
+Checkpoint = Literal["closing", "answer", "posted"]
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Claim:
     """`new`: yours to do. `open`: this process is at work on it. `left`: another one, `holder`, began it and does not
     hold the agent any more; it is yours to go on with from what was kept. `done`: `result` is the JSON that was kept.
 
-    `event`, `answer` and `posted` are what a turn that was left keeps, as it was handed in.
+    `event`, `answer`, `posted` and `closing` are what a turn that was left keeps, as it was handed in.
     """
 
     state: Literal["new", "open", "left", "done"]
@@ -70,6 +70,7 @@ class Claim:
     event: str | None = None
     answer: str | None = None
     posted: str | None = None
+    closing: str | None = None
 
 
 class Turns:
@@ -145,10 +146,10 @@ class Turns:
         )
         if kept is None:
             return Claim("new", holder=self.holder)
-        state, result, holder, event, answer, posted = kept
+        state, result, holder, event, closing, answer, posted = kept
         if state == "done":
             return Claim("done", result, holder or "")
-        return Claim("left", holder=holder or "", event=event, answer=answer, posted=posted)
+        return Claim("left", holder=holder or "", event=event, closing=closing, answer=answer, posted=posted)
 
     async def _write(self, key: str, result_json: str, lifetime: float) -> None:
         async def write(redis: Redis) -> None:

@@ -397,6 +397,23 @@ class MemoryTurns(_Away):
         return kept.event if kept is not None and kept.state == "left" else None
 
 
+class MemoryPictures:
+    """Pictures of turns that are not posted yet."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], bytes] = {}
+        self.full = False
+
+    async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
+        if not self.full:
+            self.kept[agent, turn_id] = data
+        return not self.full
+
+    async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
+        data = self.kept.get((agent, turn_id))
+        return data if data is not None and len(data) == size else None
+
+
 class LimitStore:
     """The real rules, in memory."""
 
@@ -473,6 +490,7 @@ class MemoryLedger(_Away):
     def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None, caps: Caps | None = None) -> None:
         self.turns, self.limits = MemoryTurns(), LimitStore(clock, caps or Caps())
         self.budgets = MemoryNotices()
+        self.pictures = MemoryPictures()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []

@@ -9,13 +9,14 @@ from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.saved import read_begun, save_event
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_protocol.messages import Instruction
+from agent_protocol.money import Caps
 from tests.agent_scene import LOUNGE, Scene
-from tests.doubles import http_error, message, settle
+from tests.doubles import Clock, MemoryLedger, http_error, message, settle
 
 
-async def crashed(*, at, decision=None, mention=False, **fields):
+async def crashed(*, at, decision=None, mention=False, ledger=None, **fields):
     """A turn whose process dies at a checkpoint: while it thinks, posts, reacts or settles; then the next process."""
-    first = await Scene().start()
+    first = await Scene(ledger=ledger).start()
     channel, stuck = first.channel(), asyncio.Event()
     answer = decision or {"text": "Hello."}
     if at == "thinking":
@@ -160,12 +161,39 @@ async def test_past_its_deadline_a_turn_is_ended_and_its_costs_are_booked():
     await end(first, scene)
 
 
-async def test_a_picture_that_was_drawn_and_lost_is_drawn_again_and_both_are_charged():
-    wanted = {"text": "Look.", "generate_image": True, "image_prompt": "a cat"}
-    first, scene = await crashed(at="posting", decision=wanted)
+LOOK = {"text": "Look.", "generate_image": True, "image_prompt": "a cat"}
+
+
+async def test_a_picture_that_was_drawn_is_posted_by_the_next_process_and_charged_once():
+    first, scene = await crashed(at="posting", decision=LOOK)
+    result = await scene.instruct()
+    assert (first.cog.drawn, scene.cog.drawn, scene.cog.asked) == (["a cat"], [], [])
+    [sent] = scene.channel().sent
+    assert [file.filename for file in sent.options["files"]] == ["picture.png"]
+    assert (result.usage.pictures, scene.spent()["image_calls"]) == (1, 1)
+    await end(first, scene)
+
+
+@pytest.mark.parametrize("lost", ["never kept", "lost with Redis"])
+async def test_a_picture_that_was_drawn_and_lost_is_drawn_again_and_both_are_charged(lost):
+    ledger = MemoryLedger(Clock())
+    ledger.pictures.full = lost == "never kept"
+    first, scene = await crashed(at="posting", decision=LOOK, ledger=ledger)
+    ledger.pictures.kept.clear()
     result = await scene.instruct()
     assert (first.cog.drawn, scene.cog.drawn, scene.cog.asked) == (["a cat"], ["a cat"], [])
     assert (result.usage.pictures, scene.spent()["image_calls"]) == (2, 2)
+    await end(first, scene)
+
+
+@pytest.mark.parametrize("at", ["thinking", "posting", "reacting"])
+async def test_a_conversations_last_turn_is_still_its_last_when_another_process_ends_it(at):
+    decision = {"text": "Bye.", "react_emoji": "🔥", "react_to_message_id": 5} if at == "reacting" else None
+    ledger = MemoryLedger(Clock(), caps=Caps(all=0.0012))
+    first, scene = await crashed(at=at, decision=decision, ledger=ledger)
+    result = await scene.instruct()
+    assert (result.skipped, result.reason) == (False, "budget")
+    assert all("last message" in prompt.text for prompt, _ in (*first.cog.asked, *scene.cog.asked))
     await end(first, scene)
 
 
