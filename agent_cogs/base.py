@@ -75,8 +75,11 @@ class BaseAgentCog(ListeningCog):
         self.agent = outfit(settings, house, model, self._think, self._generate_image)
         self.may_act = may_act
         self._guild_came = asyncio.Event()
-        self._taker = TurnTaker(self.agent, house, may_act=may_act, find=self._outlet_in_scope, tell=self._tell_owner)
-        self._stopping = Stopping(self.name, house, self._taker.running, self._taker.give_up, self._outlet_in_scope)
+        find = self._outlet_in_scope
+        self._taker = TurnTaker(
+            self.agent, house, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
+        )
+        self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self._parent)
         self._arrears = Arrears(self, self._taker)
         self._busy = BusyLines(house.clock)
         shared = house.settings
@@ -163,7 +166,11 @@ class BaseAgentCog(ListeningCog):
         call = self.call_of(facts)
         if await self._stopping.written(message.content, facts, call, partial(who_wrote, message)):
             return
-        if facts in self._ignored or self.house.stops.holds(message.channel.id):
+        if facts in self._ignored:
+            return
+        if self._silent(message.channel.id):
+            if call is not None:
+                await self._stopping.show_stopped(facts)
             return
         asked = self.house.transcripts.of(message.channel.id).get(message.id)
         if asked is None:  # deleted meanwhile
@@ -185,7 +192,7 @@ class BaseAgentCog(ListeningCog):
 
     def owes(self, heard: Heard) -> Call | None:
         """Whether a message that came while nobody listened is owed an answer."""
-        stopped = self.house.stops.holds(heard.channel_id)
+        stopped = self._silent(heard.channel_id)
         return None if stopped or heard in self._ignored else self.call_of(heard)
 
     def _theme(self, message: discord.Message) -> str | None:
@@ -229,12 +236,19 @@ class BaseAgentCog(ListeningCog):
             fetcher=house.fetcher,
             pictures=house.pictures,
             names=house.names,
-            may_post=lambda: self.may_act() and not house.stops.holds(channel.id),
+            may_post=lambda: self.may_act() and not self._silent(channel.id),
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
         channel = self.bot.get_channel(channel_id)
         return self._outlet(channel) if isinstance(channel, Channel) else None
+
+    def _silent(self, channel_id: int) -> bool:
+        """A person wants silence there."""
+        return self._stopping.holds(channel_id)
+
+    def _parent(self, channel_id: int) -> int | None:
+        return parent_of(self.bot.get_channel(channel_id))
 
     async def _tell_owner(self, notice: str) -> None:
         await tell_owner(self._outlet_of(self.house.settings.owner_channel_id or 0), notice)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 
 from agent_cogs.agent import Outlet
 from agent_cogs.events import MentionEvent
 from agent_cogs.excuses import HOURGLASS, excuse
+from agent_cogs.told import Told
 
-TOLD_FOR = 60.0  # seconds: "ask me again in a minute"
 MAX_LINES = 3  # on their way at once, of a channel
 MAX_WAITING = 100  # lines and signs on their way at once, of all channels
-REMEMBERED = 1000  # people who were told
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +27,9 @@ class BusyLines:
     """One agent's. `clock` gives unix seconds; `aclose` ends what is still on its way."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._lines: Counter[int] = Counter()  # on their way, by channel
-        self._told: OrderedDict[tuple[int, int], float] = OrderedDict()  # channel and person → when
+        self._told = Told(clock)
 
     def tell(self, outlet: Outlet, event: MentionEvent) -> None:
         """Lets the person know, beside everything else that happens."""
@@ -49,14 +47,11 @@ class BusyLines:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _may_be_told(self, event: MentionEvent) -> bool:
-        who, now = (event.channel_id, event.asked.speaker.id), self._clock()
-        if now - self._told.get(who, 0.0) < TOLD_FOR or self._lines[event.channel_id] >= MAX_LINES:
+        who = (event.channel_id, event.asked.speaker.id)
+        if self._told.lately(*who) or self._lines[event.channel_id] >= MAX_LINES:
             return False
         log.warning("the inbox is full, mentions in channel %d are put off", event.channel_id)
-        self._told[who] = now
-        self._told.move_to_end(who)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+        self._told.note(*who)
         self._lines[event.channel_id] += 1
         return True
 

@@ -55,6 +55,11 @@ class Inbox(Generic[E]):
         """The channel's events whose turn has not begun, in their order."""
         return tuple(self._lanes.get(channel_id, ()))
 
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Where something waits or runs."""
+        return tuple(self._lanes)
+
     def replace(self, event: E, other: E) -> None:
         """Puts another event into the place of one that waits. Raises ValueError when it does not wait any more."""
         lane = self._lanes.get(event.channel_id, deque())

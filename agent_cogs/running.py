@@ -53,6 +53,11 @@ class RunningTurns:
         finally:
             del self._running[event.id]
 
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Where a turn waits or runs."""
+        return self._inbox.channels
+
     def halt(self, channel_id: int, reason: str, which: Callable[[TurnEvent], bool]) -> list[TurnEvent]:
         """Ends the turns of a channel that run; the events that only waited, and wait no more, are for the caller."""
         for event, brake in self._running.values():

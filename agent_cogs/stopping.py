@@ -1,13 +1,14 @@
 """STOP and resume, by reaction or by word: who may, what it means, what is done. Decides purely, acts through Stopping.
 
-A person with the right silences the channel; anyone else ends only the turns that answer them. Every bot that hears of
-it acts, since the one that is meant may be offline; one of them shows that it was heard.
+A person with the right silences the channel with its threads, or one thread alone; anyone else ends only the turns that
+answer them. Every bot that hears of it acts, since the one that is meant may be offline; one of them shows that it was
+heard.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,7 @@ from agent_cogs.agent import Find
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.house import House
 from agent_cogs.running import RunningTurns
+from agent_cogs.told import Told
 from agent_cogs.triggers import Call
 from agent_discord.heard import Heard
 from agent_discord.rights import Signed, Who
@@ -27,6 +29,7 @@ _MENTION = re.compile(r"<@[!&]?\d+>")
 _ORDER = re.compile(r"(stop|resume)(?: +(\d{1,4}) ?(m|min|minutes?|h|hours?)?)?[ .!]*", re.IGNORECASE)
 
 Ended = Callable[[TurnEvent, str], Awaitable[None]]  # an event that waited is given up, for this reason
+Parent = Callable[[int], int | None]  # the channel that a thread hangs on
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,10 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts) -> bool:
 class Stopping:
     """One agent's part in it."""
 
-    def __init__(self, name: str, house: House, turns: RunningTurns, ended: Ended, find: Find) -> None:
+    def __init__(self, name: str, house: House, turns: RunningTurns, ended: Ended, find: Find, parent: Parent) -> None:
         self._name, self._names, self._turns, self._ended = name, house.names, turns, ended
-        self._find = find
+        self._find, self._parent = find, parent
+        self._told = Told(house.clock)
         self._stops, self._transcripts, self._directory = house.stops, house.transcripts, house.directory
         self._users, self._roles = frozenset(house.settings.stop_user_ids), frozenset(house.settings.stop_role_ids)
         house.stops.on_stop(self._silence)
@@ -89,13 +93,26 @@ class Stopping:
             # Who is not called itself sees to the stop, and leaves it to the others to show that it was heard.
             first = await self._stop(who, channel_id, str(heard.message_id) if call is not None else "", order.seconds)
         elif may_stop(who, self._users, self._roles):
-            await self._stops.lift(channel_id)
+            await self._lift(channel_id)
             first = None
         else:
             return False
         if call is not None and (self._me() == min(meant) if first is None else first):
-            await self._show_heard(channel_id, heard.message_id)
+            still = order.word == "resume" and self.holds(channel_id)
+            await self._show(channel_id, heard.message_id, STOP_SIGN if still else HEARD)
         return True
+
+    def holds(self, channel_id: int) -> bool:
+        """Whether a person wants silence there, or in the channel that this is a thread of."""
+        parent = self._parent(channel_id)
+        return self._stops.holds(channel_id) or (parent is not None and self._stops.holds(parent))
+
+    async def show_stopped(self, heard: Heard) -> None:
+        """Who calls the agent where it is to be silent sees why nothing comes: one sign a minute."""
+        who = (heard.channel_id, heard.author_id)
+        if not self._told.lately(*who):
+            self._told.note(*who)
+            await self._show(heard.channel_id, heard.message_id, STOP_SIGN)
 
     async def signed(self, sign: Signed) -> None:
         """A person put the stop sign at a message; where that is one of our bots', it is an order."""
@@ -103,12 +120,12 @@ class Stopping:
             return
         await self._stop(sign.who, sign.channel_id, f"{sign.message_id}:{sign.who.user_id}", None)
         if sign.author == self._me():
-            await self._show_heard(sign.channel_id, sign.message_id)
+            await self._show(sign.channel_id, sign.message_id, HEARD)
 
-    async def _show_heard(self, channel_id: int, message_id: int) -> None:
+    async def _show(self, channel_id: int, message_id: int, emoji: str) -> None:
         outlet = await self._find(channel_id)
         if outlet is not None:
-            await outlet.react(message_id, HEARD)
+            await outlet.react(message_id, emoji)
 
     def _meant(self, heard: Heard, call: Call | None) -> set[int]:
         """The user ids of our bots that the message calls."""
@@ -123,13 +140,20 @@ class Stopping:
         """Whether this is the first bot to hear of it; None where only this bot's turns were ended."""
         if may_stop(who, self._users, self._roles):
             return await self._stops.stop(channel_id, source, seconds)
-        await self._give_up(channel_id, lambda event: answers(event, who.user_id, self._transcripts))
+        await self._give_up([channel_id], lambda event: answers(event, who.user_id, self._transcripts))
         return None
 
-    async def _silence(self, channel_id: int) -> None:
-        """The channel was stopped: nothing that waits or runs there goes on."""
-        await self._give_up(channel_id, lambda _: True)
+    async def _lift(self, channel_id: int) -> None:
+        """What lifts a channel's stop lifts those of its threads; a thread's own ends alone."""
+        for stopped in (channel_id, *(other for other in self._stops.held() if self._parent(other) == channel_id)):
+            await self._stops.lift(stopped)
 
-    async def _give_up(self, channel_id: int, which: Callable[[TurnEvent], bool]) -> None:
-        for event in self._turns.halt(channel_id, "stopped", which):
+    async def _silence(self, channel_id: int) -> None:
+        """The channel was stopped: nothing that waits or runs there, or in one of its threads, goes on."""
+        covered = [other for other in self._turns.channels if channel_id in (other, self._parent(other))]
+        await self._give_up(covered, lambda _: True)
+
+    async def _give_up(self, channels: Sequence[int], which: Callable[[TurnEvent], bool]) -> None:
+        waited = [event for channel_id in channels for event in self._turns.halt(channel_id, "stopped", which)]
+        for event in waited:
             await self._ended(event, "stopped")

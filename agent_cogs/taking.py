@@ -19,7 +19,7 @@ from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
 from agent_cogs.progress import Progress
 from agent_cogs.running import Brake, RunningTurns
-from agent_cogs.turn import take_turn
+from agent_cogs.turn import given_up, take_turn
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Instruction, Result, UnreadableInstruction, WireMessage
@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class TurnTaker:
-    """One agent's. `may_act` says whether this process holds its lease; `tell` takes what its owner should know."""
+    """One agent's. `may_act` says whether this process holds its lease, `silent` whether a person wants silence in a
+    channel; `tell` takes what its owner should know."""
 
     def __init__(
         self,
@@ -36,11 +37,12 @@ class TurnTaker:
         house: House,
         *,
         may_act: Callable[[], bool],
+        silent: Callable[[int], bool],
         find: Find,
         tell: Callable[[str], Awaitable[None]],
     ) -> None:
         self._agent, self._house, self._name = agent, house, agent.key
-        self._may_act, self._find, self._tell = may_act, find, tell
+        self._may_act, self._silent, self._find, self._tell = may_act, silent, find, tell
         shared = house.settings
         self.book = TurnBook(self._name, house.ledger)
         self.inbox: Inbox[TurnEvent] = Inbox(
@@ -76,8 +78,6 @@ class TurnTaker:
         standing = self.book.begin(event.id)
         if isinstance(standing, Result):
             await self._publish(standing)
-        elif standing == "new" and self._house.stops.holds(event.channel_id):
-            await self.give_up(event, "stopped")
         elif standing == "new" and not self.inbox.put(event):
             await self.give_up(event, "busy")
 
@@ -103,15 +103,22 @@ class TurnTaker:
         if not self._may_act():  # the agent went to another process while the event waited
             self.book.forget(event.id)
             return
-        if self._house.stops.holds(event.channel_id):
-            await self.give_up(event, "stopped")
-            return
         with self.running.brake(event) as brake:
-            standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest)
-            if isinstance(standing, Progress):
-                await self._go_on(event, standing, brake)
-                return
-        if isinstance(standing, str):
+            if self._silent(event.channel_id):
+                brake.pull("stopped")
+            await self._begin(event, brake)
+
+    async def end(self, event: TurnEvent, reason: str) -> None:
+        """The event waited and gets no turn; one that an earlier run began is ended in order, its costs are booked."""
+        brake = Brake()
+        brake.pull(reason)
+        await self._begin(event, brake)
+
+    async def _begin(self, event: TurnEvent, brake: Brake) -> None:
+        standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest)
+        if isinstance(standing, Progress):
+            await self._go_on(event, standing, brake)
+        elif isinstance(standing, str):
             await self.give_up(event, "interrupted")
         elif isinstance(event, InstructionEvent):
             self.book.keep(event.id, standing)
@@ -130,7 +137,7 @@ class TurnTaker:
             await self._tell(notice)
 
     async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake) -> Result:
-        outlet = await self._find(event.channel_id)
+        outlet = await self._find(event.channel_id) if brake.reason is None else None
         if outlet is None:
-            return refused(self._name, event.id, "unknown_channel")
+            return given_up(self._agent, event, progress, brake.reason or "unknown_channel")
         return await take_turn(self._agent, outlet, event, progress, brake)

@@ -88,9 +88,7 @@ async def take_turn(
     Raises nothing but CancelledError.
     """
     began = agent.clock()
-    spending = Spending(agent.costs, agent.key, agent.today())
-    if progress.answer is not None:
-        spending.add(progress.answer.usage)
+    spending = _spent(agent, progress)
     turn = _Turn(agent, outlet, event, spending, progress)
     brake = brake or Brake()
     done = await _ended(turn, event.deadline - began, brake)
@@ -105,6 +103,22 @@ async def take_turn(
     # Whoever waits for the result need not wait for the log.
     asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, spending, seconds)
     return result_of(agent.key, event.id, done, spending)
+
+
+def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) -> Result:
+    """The result of a turn that is not gone on with: what can be seen of it, and what it has cost so far."""
+    done, spending = replace(progress.done, reason=reason), _spent(agent, progress)
+    progress.facts = Facts(model=spending.total.model, posted=done.message_ids)
+    log_turn(agent.key, event, done, spending, 0.0)
+    return result_of(agent.key, event.id, done, spending)
+
+
+def _spent(agent: Agent, progress: Progress) -> Spending:
+    """What an earlier run spent on the turn counts with what this one spends."""
+    spending = Spending(agent.costs, agent.key, agent.today())
+    if progress.answer is not None:
+        spending.add(progress.answer.usage)
+    return spending
 
 
 async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:

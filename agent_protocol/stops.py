@@ -106,6 +106,10 @@ class Stops:
         await self._tell(channel_id)
         return await self._write_or_owe(channel_id, stop) in (True, None)
 
+    def held(self) -> list[int]:
+        """The channels and threads that are stopped by themselves."""
+        return [channel_id for channel_id in self._stops if self.holds(channel_id)]
+
     async def lift(self, channel_id: int) -> bool:
         """Ends a channel's stop. True for the one caller that ended it."""
         known = self._stops.pop(channel_id, None)

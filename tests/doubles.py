@@ -335,6 +335,9 @@ class MemoryStops:
     def holds(self, channel_id: int) -> bool:
         return self.until.get(channel_id, 0.0) > self._clock()
 
+    def held(self) -> list[int]:
+        return [channel_id for channel_id in self.until if self.holds(channel_id)]
+
     async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
         if source in self._sources or (not source and self.holds(channel_id)):
             return False

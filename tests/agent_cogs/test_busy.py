@@ -1,8 +1,9 @@
 import asyncio
 
-from agent_cogs.busy import MAX_LINES, MAX_WAITING, TOLD_FOR, BusyLines
+from agent_cogs.busy import MAX_LINES, MAX_WAITING, BusyLines
 from agent_cogs.events import MentionEvent
 from agent_cogs.excuses import HOURGLASS, LINES
+from agent_cogs.told import TOLD_FOR
 from agent_context.entries import Entry, Speaker
 from tests.doubles import Clock, settle
 

@@ -14,7 +14,7 @@ from agent_cogs.running import Brake
 from agent_cogs.stopping import Order, may_stop, order_in
 from agent_discord.outlet import CannotPost, Post
 from agent_discord.rights import Who
-from tests.agent_scene import LOUNGE, MEMES, Scene
+from tests.agent_scene import LOUNGE, MEMES, THREAD, Scene
 from tests.doubles import ALICE, BOB, settle, until
 
 
@@ -402,3 +402,126 @@ async def test_a_brake_that_is_pulled_before_during_and_after_its_work():
         pass
     late.pull("stopped")
     assert late.reason == "stopped"
+
+
+# -- threads ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stop_of_a_channel_ends_what_waits_and_runs_in_its_threads(open_scene):
+    scene, thought = await open_scene(), Thought()
+    scene.answers(thought)
+    await scene.ask("think hard", channel=THREAD, author=BOB)
+    await scene.instruct("waiting", channel=THREAD)
+    await scene.ask("stop")
+    thought.go_on.set()
+    await settle()
+    assert scene.texts(THREAD) == []
+    assert [(result.instruction_id, result.reason) for result in scene.results] == [("waiting", "stopped")]
+    await scene.ask("hello?", channel=THREAD, author=BOB)
+    await scene.instruct("later", channel=THREAD)
+    assert (scene.texts(THREAD), len(scene.cog.asked), scene.results[-1].reason) == ([], 1, "stopped")
+
+
+async def test_a_stop_in_a_thread_is_the_threads_alone(open_scene):
+    scene = await open_scene()
+    await scene.ask("stop", channel=THREAD)
+    await scene.ask("hello?", channel=THREAD)
+    await scene.ask("hello?")
+    assert (scene.texts(THREAD), scene.texts()) == ([], ["Hello."])
+
+
+async def test_resume_of_a_channel_covers_its_threads_and_one_in_a_thread_lifts_no_channel(open_scene):
+    scene = await open_scene()
+    await scene.ask("stop", channel=THREAD)
+    await scene.ask("stop")
+    order = await scene.ask("resume", channel=THREAD)
+    assert scene.channel(THREAD).reacted[-1] == (order, "🛑"), "it is still silent there"
+    assert [scene.stops.holds(LOUNGE), scene.stops.holds(THREAD)] == [True, False]
+    await scene.ask("stop", channel=THREAD)
+    await scene.ask("resume")
+    assert scene.stops.held() == []
+    await scene.ask("hello?", channel=THREAD)
+    assert scene.texts(THREAD) == ["Hello."]
+
+
+# -- calls into a silent channel --------------------------------------------------------------------------------------
+
+
+def stop_signs(scene: Scene, name: str = "claude", channel: int = LOUNGE) -> list[int]:
+    return [message_id for message_id, emoji in scene.clients[name].channels[channel].reacted if emoji == "🛑"]
+
+
+async def test_who_calls_a_bot_that_is_to_be_silent_sees_the_sign_once_a_minute(open_scene):
+    scene = await open_scene()
+    await scene.ask("stop")
+    bob, alice = await scene.ask("hello?", author=BOB), await scene.ask("hello?")
+    await scene.ask("hello??", author=BOB)
+    assert stop_signs(scene) == [bob, alice]
+    scene.clock.now += 61
+    again = await scene.ask("hello???", author=BOB)
+    assert stop_signs(scene) == [bob, alice, again]
+    assert scene.texts() == []
+
+
+async def test_no_sign_is_shown_for_a_stop_for_chatter_or_to_who_is_ignored(open_scene):
+    scene = await open_scene("claude", "gemini", IGNORE_USER_IDS="13")
+    await scene.ask("stop")
+    await scene.ask("stop")
+    await scene.hear("what a silence", author=BOB)
+    await scene.ask("hello?", author=13)
+    await settle()
+    assert (stop_signs(scene), stop_signs(scene, "gemini")) == ([], [])
+    called = await scene.ask("hello?", author=BOB)
+    assert (stop_signs(scene), stop_signs(scene, "gemini")) == ([called], []), "only the one that was called"
+
+
+# -- turns that an earlier run began ----------------------------------------------------------------------------------
+
+
+async def killed_while_posting(open_scene) -> tuple[Scene, Scene]:
+    """A run whose model has answered, and the next one, which has not looked yet."""
+    first = await open_scene()
+    first.channel().hold = asyncio.Event()
+    await first.instruct("i1")
+    await first.aclose()
+    first.ledger.turns.crash()
+    return first, await Scene(ledger=first.ledger, env={"STOP_USER_IDS": str(ALICE)}).start()
+
+
+def settled(scene: Scene) -> tuple[list[Any], float, list[Any]]:
+    results = [(result.instruction_id, result.reason) for result in scene.results]
+    return results, scene.spent().get("ai_calls", 0), scene.cog.asked
+
+
+@pytest.mark.parametrize("asked_again", [True, False])
+async def test_a_turn_that_is_resumed_in_a_stopped_channel_is_settled_with_its_costs(open_scene, asked_again: bool):
+    _, scene = await killed_while_posting(open_scene)
+    await scene.stops.stop(LOUNGE, "m1")
+    await (scene.instruct("i1") if asked_again else scene.cog.take_up())
+    await settle()
+    assert settled(scene) == ([("i1", "stopped")], 1, [])
+    assert await scene.ledger.turns.open_ids("claude") == []
+    await scene.aclose()
+
+
+async def test_a_turn_that_waits_to_be_resumed_is_settled_when_the_channel_is_stopped(open_scene):
+    _, scene = await killed_while_posting(open_scene)
+    thought = Thought()
+    scene.answers(thought)
+    await scene.ask("think hard")
+    await scene.cog.take_up()
+    await scene.stops.stop(LOUNGE, "m1")
+    await settle()
+    results, calls, _ = settled(scene)
+    assert (results, calls) == ([("i1", "stopped")], 1)
+    assert await scene.ledger.turns.open_ids("claude") == []
+    await scene.aclose()
+
+
+async def test_a_turn_whose_channel_is_gone_is_settled_with_its_costs_too(open_scene):
+    _, scene = await killed_while_posting(open_scene)
+    del scene.client.channels[LOUNGE]
+    await scene.cog.take_up()
+    await settle()
+    assert settled(scene) == ([("i1", "unknown_channel")], 1, [])
+    await scene.aclose()
