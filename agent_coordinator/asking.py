@@ -14,7 +14,7 @@ from agent_coordinator.ports import Bus, Clock, Sleep
 from agent_coordinator.state import ConversationState, Missed
 from agent_protocol.bus import AgentAbsent, AgentTimedOut
 from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Instruction, MentionNotice, Result
+from agent_protocol.messages import Instruction, Result
 
 log = logging.getLogger(__name__)
 
@@ -31,11 +31,9 @@ class Asker:
         """Seconds to wait before the next turn, since too many had no answer."""
         return self._watch.pause
 
-    async def ask(
-        self, state: ConversationState, agent: str, answering: MentionNotice | None = None
-    ) -> Result | Missed:
+    async def ask(self, state: ConversationState, agent: str) -> Result | Missed:
         """Gives the agent its turn and waits for the outcome."""
-        instruction = instruction_for(state, answering)
+        instruction = instruction_for(state)
         while True:
             timed = instruction.model_copy(update={"deadline": self._clock() + AGENT_RESPONSE_TIMEOUT})
             try:
@@ -57,14 +55,10 @@ class Asker:
         return "timed_out"
 
 
-def instruction_for(state: ConversationState, answering: MentionNotice | None) -> Instruction:
-    """The turn's instruction, its deadline still to be set. `answering`: the mention that a reactive turn joins.
-
-    Raises ValueError where no turn was begun.
-    """
+def instruction_for(state: ConversationState) -> Instruction:
+    """The turn's instruction, its deadline still to be set. Raises ValueError where no turn was begun."""
     if state.asking is None:
         raise ValueError("no turn was begun")
-    trigger = (answering.trigger_message_id or answering.message_id) if answering else None
     return Instruction(
         instruction_id=state.asking,
         channel_id=state.channel_id,
@@ -72,7 +66,7 @@ def instruction_for(state: ConversationState, answering: MentionNotice | None) -
         round_number=state.round_number,
         conversation_id=state.conversation_id,
         conversation_history=state.wire_history(),
-        is_conversation_starter=answering is None and not state.opened,
+        is_conversation_starter=state.joining is None and not state.opened,
         topic=state.topic,
-        trigger_message_id=trigger,
+        trigger_message_id=state.joining,
     )

@@ -35,7 +35,7 @@ from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.rotation import pick_starter
 from agent_coordinator.state import ConversationState, Missed
 from agent_coordinator.unfinished import Unfinished
-from agent_protocol.messages import MentionNotice, Result
+from agent_protocol.messages import Result
 
 log = logging.getLogger(__name__)
 
@@ -90,20 +90,24 @@ class Engine:
             state = await self._until_its_end(state.begin_round(order))
         return self._over(state)
 
-    async def resume(self, state: ConversationState) -> ConversationReport:
+    async def join(self, state: ConversationState) -> ConversationState:
+        """A reactive round in a channel that the caller holds, to its end. Observers hear of its turns alone."""
+        return await self._until_its_end(state)
+
+    async def resume(self, state: ConversationState) -> ConversationReport | None:
         """Goes on with a conversation of an earlier leader at its round and speaker; closes one that is too old.
 
-        Raises ChannelBusy.
+        None for a reactive round. Raises ChannelBusy.
         """
         async with self.holds.hold(state.channel_id, state.conversation_id):
             if self._clock() - state.touched_at > RESUME_SECONDS:
                 state = state.ended("too_old")
-            else:
+            elif state.joining is None:
                 log.info("channel %d: the conversation goes on in round %d", state.channel_id, state.round_number)
                 where = (state.conversation_id, state.channel_id, state.theme, state.round_number)
                 self._tell(ConversationResumed(*where))
             state = await self._until_its_end(state)
-        return self._over(state)
+        return self._over(state) if state.joining is None else None
 
     def stop(self, channel_id: int) -> None:
         """A person wants silence: the channel's conversation ends now."""
@@ -111,9 +115,7 @@ class Engine:
         if running is not None and not running.scope.expired():
             running.scope.reschedule(asyncio.get_running_loop().time())
 
-    async def give_turn(
-        self, state: ConversationState, agent: str, answering: MentionNotice | None = None
-    ) -> ConversationState:
+    async def _give_turn(self, state: ConversationState, agent: str) -> ConversationState:
         """One agent's turn, after the pause that is due before it; the state with its outcome recorded.
 
         One that rests is passed over; a turn that was under way is asked for all the same, it may have its result.
@@ -125,12 +127,9 @@ class Engine:
         if not await self.holds.renew(state.channel_id, state.conversation_id):
             return state.ended("channel_taken")
         state = state.begin_turn(str(uuid.uuid4()))
-        keeps = answering is None  # joining an exchange is over too soon to be gone on with
-        if keeps:
-            await self.unfinished.keep(state)
-        state = self._recorded(state, agent, await self._asker.ask(state, agent, answering))
-        if keeps:
-            await self.unfinished.keep(state)
+        await self.unfinished.keep(state)
+        state = self._recorded(state, agent, await self._asker.ask(state, agent))
+        await self.unfinished.keep(state)
         return state
 
     def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
@@ -176,7 +175,9 @@ class Engine:
         if wraps_up(state.end_streak):
             return state.ended("agreed")
         if state.pending:
-            return await self.give_turn(state, state.pending[0])
+            return await self._give_turn(state, state.pending[0])
+        if state.joining is not None:
+            return state.ended("joined")
         state = self._judge(state)
         if state.ended_because is not None:
             return state

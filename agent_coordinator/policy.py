@@ -22,6 +22,7 @@ EndReason = Literal[
     "channel_taken",
     "budget",  # there is no money for another turn
     "stopped",  # by a person
+    "joined",  # a reactive round: who was brought in has had their turns
     "too_old",  # to be gone on with, after a restart
 ]
 

@@ -1,7 +1,8 @@
 """After a person was answered, one or two other agents may join in.
 
 Seldom: with a probability, once per channel in five minutes, and never beside a conversation, which hears the person
-anyway. What the agents do with the instruction is theirs to decide; a skip costs nothing to anybody.
+anyway. What the agents do with the instruction is theirs to decide; a skip costs nothing to anybody. The round is kept
+like a conversation, so that whoever leads next goes on with it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Reactive:
 
     async def join(self, notice: MentionNotice) -> ConversationState | None:
         """Brings others in, one after the other; None when it did not come to that."""
-        if notice.channel_id in self._engine.holds.busy:
+        joining = notice.trigger_message_id or notice.message_id
+        if joining is None or notice.channel_id in self._engine.holds.busy:
             return None
         joiners = self.joiners(notice.agent_name)
         if not joiners:
@@ -52,16 +54,13 @@ class Reactive:
             async with self._engine.holds.hold(notice.channel_id, exchange):
                 if not await self._agenda.take_reactive(notice.channel_id, REACTIVE_COOLDOWN_SECONDS):
                     return None
-                return await self._turns(exchange, joiners, notice)
+                return await self._engine.join(self._round(exchange, joiners, notice.channel_id, joining))
         except ChannelBusy:
             return None
         except RedisAway:
             log.info("nobody joins in channel %d while Redis is away", notice.channel_id)
             return None
 
-    async def _turns(self, exchange: str, joiners: tuple[str, ...], notice: MentionNotice) -> ConversationState:
-        theme = self._config.theme_of(notice.channel_id)
-        state = ConversationState(exchange, notice.channel_id, theme, started_at=self._clock()).begin_round(joiners)
-        while state.pending:
-            state = await self._engine.give_turn(state, state.pending[0], notice)
-        return state
+    def _round(self, exchange: str, joiners: tuple[str, ...], channel_id: int, joining: int) -> ConversationState:
+        theme, now = self._config.theme_of(channel_id), self._clock()
+        return ConversationState(exchange, channel_id, theme, started_at=now, joining=joining).begin_round(joiners)

@@ -93,6 +93,7 @@ class ConversationState:
     end_streak: int = 0
     tallies: Mapping[str, Tally] = field(default_factory=dict)
     ended_because: EndReason | None = None
+    joining: int | None = None  # a reactive round, which is one round: the person's message that it joins in on
 
     @property
     def opened(self) -> bool:

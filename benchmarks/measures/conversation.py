@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from dataclasses import dataclass, replace
 
 from agent_config import AGENTS
@@ -75,7 +76,7 @@ async def _converse(bus: Bus, program: Child, models: Child, channel: int, turns
             state = state.begin_round(tuple(AGENTS))
         agent = state.pending[0]
         began = time.perf_counter()
-        result = await bus.ask(agent, instruction_for(state, None))
+        result = await bus.ask(agent, instruction_for(state.begin_turn(str(uuid.uuid4()))))
         course.times.append(time.perf_counter() - began)
         course.program.append(program.cpu_seconds())
         course.models.append(models.cpu_seconds())

@@ -38,13 +38,14 @@ class Stage:
         plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 2}
         self.config = config(**{**plain, **changes})
         self.events: list[object] = []
+        self.luck: Luck = Luck()
         self.coordinators: list[asyncio.Task[None]] = []
 
     def _common(self) -> dict:
         async def sleep(seconds: float) -> None:  # the scheduler of a day without slots sleeps for good
             await (self.time.sleep(seconds) if seconds < 3600 else asyncio.Event().wait())
 
-        return {"clock": self.time.clock, "rng": Luck(), "sleep": sleep, "stops": self.stops}
+        return {"clock": self.time.clock, "rng": self.luck, "sleep": sleep, "stops": self.stops}
 
     def engine(self) -> Engine:
         engine = Engine(self.config, self.bus, self.ledger, **self._common())
@@ -276,6 +277,67 @@ async def test_nobody_joins_in_where_a_person_wants_silence():
     stage.bus.notify(MentionNotice(agent_name="claude", channel_id=OTHER_CHANNEL, message_id=2, trigger_message_id=1))
     await until(lambda: stage.bus.asked)
     assert {instruction.channel_id for _, instruction in stage.bus.asked} == {OTHER_CHANNEL}
+    await stage.aclose()
+
+
+# -- reactive rounds --------------------------------------------------------------------------------------------------
+
+
+class TwoJoin(Luck):
+    """Chance brings in as many as may come."""
+
+    def randint(self, a: int, b: int) -> int:
+        return b
+
+
+async def joining(**changes: object) -> tuple[Stage, Hanging, Hanging]:
+    """A mention was answered by claude; two others are brought in, and the first of them thinks."""
+    stage = Stage(room(*AGENTS), reactive_probability=1.0, **changes)
+    stage.luck = TwoJoin()
+    voices = {agent: Hanging(agent) for agent in AGENTS}
+    stage.bus.voices = voices
+    coordinator = stage.lead()
+    await until(lambda: coordinator.acting)
+    stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=8, trigger_message_id=7))
+    await until(lambda: stage.bus.asked)
+    first, second = stage.kept.pending
+    await voices[first].asked.wait()
+    return stage, voices[first], voices[second]
+
+
+async def test_a_reactive_round_is_gone_on_with_by_the_next_leader_with_the_same_instruction():
+    stage, first, second = await joining()
+    await stage.die()
+    first.go_on.set()
+    second.go_on.set()
+    stage.lead()
+    await until(lambda: len(stage.bus.asked) == 3 and not stage.ledger.conversations.states)
+    assert [agent for agent, _ in stage.bus.asked] == [first.agent, first.agent, second.agent]
+    before, again, after = (instruction for _, instruction in stage.bus.asked)
+    assert again.instruction_id == before.instruction_id
+    assert [i.trigger_message_id for i in (before, again, after)] == [7, 7, 7]
+    assert not any(i.is_conversation_starter for i in (before, again, after))
+    assert (stage.reports, stage.ledger.agenda.holders) == ([], {}), "it is no conversation"
+    assert not any(isinstance(event, ConversationResumed) for event in stage.events)
+    await stage.aclose()
+
+
+async def test_a_reactive_round_that_is_too_old_is_dropped():
+    stage, *_ = await joining()
+    await stage.die()
+    stage.time.now += RESUME_SECONDS + 1
+    stage.lead()
+    await until(lambda: not stage.ledger.conversations.states)
+    assert (len(stage.bus.asked), stage.reports) == (1, [])
+    await stage.aclose()
+
+
+async def test_a_stop_ends_a_reactive_round():
+    stage, first, _ = await joining()
+    await stage.stops.stop(CHANNEL, "m1")
+    first.go_on.set()
+    await until(lambda: not stage.ledger.conversations.states and not stage.ledger.agenda.holders)
+    assert len(stage.bus.asked) == 1
     await stage.aclose()
 
 
