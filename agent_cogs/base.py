@@ -36,6 +36,7 @@ from agent_discord.listening import heard, parent_of
 from agent_discord.listening_cog import ListeningCog
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.rights import signed, who_wrote
+from agent_discord.threads import threads_to_read
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
@@ -149,8 +150,13 @@ class BaseAgentCog(ListeningCog):
         await self._arrears.take_up()
 
     def channels(self) -> list[Channel]:
+        """Where something may have been missed: the channels in scope, then their threads that are in use."""
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
-        return [channel for channel in found if isinstance(channel, Channel)]
+        channels = {channel.id: channel for channel in found if isinstance(channel, Channel)}
+        since = self.house.clock() - self.house.settings.mention_catchup_seconds
+        for thread in threads_to_read(tuple(channels.values()), self.house.transcripts, since):
+            channels.setdefault(thread.id, thread)
+        return list(channels.values())
 
     # -- what Discord says --------------------------------------------------------------------------------------------
 

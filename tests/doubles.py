@@ -166,6 +166,7 @@ class Guild:
         self.self_role = SimpleNamespace(id=role) if role else None
         self.unavailable = False
         self.members: dict[int, Any] = {}
+        self._threads: dict[int, Any] = {}  # where py-cord's channels look for theirs
 
     def get_member(self, user_id: int) -> Any:
         return self.members.get(user_id)
@@ -259,7 +260,8 @@ class Thread(_Speaking, discord.Thread):
     def __init__(self, channel_id: int, guild: Guild, name: str, ids: Snowflakes, parent_id: int) -> None:
         self._open(channel_id, guild, name, ids)
         self.parent_id = parent_id
-        self.locked = False
+        self.locked = self.archived = False
+        guild._threads[channel_id] = self
 
 
 class Client:

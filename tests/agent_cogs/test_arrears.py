@@ -7,7 +7,7 @@ import pytest
 from agent_cogs.arrears import TAKE_UP_EVERY, missed
 from agent_cogs.triggers import Call
 from agent_context.entries import Entry, Speaker
-from tests.agent_scene import BOTS_ROLE, LOUNGE, MEMES, Scene
+from tests.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
 from tests.doubles import BOB, LoopTime, message
 
 CAROL, DAVE = 13, 14
@@ -179,6 +179,34 @@ async def test_open_turns_wait_for_a_redis_that_is_away(back):
 
 def entry(number, person):
     return Entry(number, Speaker(person, "x", "person"), "", float(number))
+
+
+async def test_a_mention_in_a_thread_that_came_while_it_was_away_is_answered_there(back):
+    back.asked(channel=THREAD)
+    scene = await back.comes()
+    assert (scene.texts(THREAD), scene.texts()) == (["Hello."], [])
+
+
+async def test_a_thread_that_was_silent_for_long_or_is_archived_is_not_read(back):
+    back.asked(channel=THREAD, ago=601)
+    scene = await back.comes()
+    assert scene.channel(THREAD).reads == []
+    back.asked(channel=THREAD)
+    scene.channel(THREAD).archived = True
+    await scene.cog.on_ready()
+    await back.passes(2)
+    assert (scene.channel(THREAD).reads, scene.texts(THREAD)) == ([], [])
+
+
+async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back):
+    scene = await back.comes()
+    await scene.hear("a first word", channel=THREAD)
+    scene.house.transcripts.of(THREAD).whole = True
+    gap = back.wrote("unheard", channel=THREAD, ago=0)
+    scene.clock.now += 3600
+    await scene.cog.on_ready()
+    await back.passes(2)
+    assert gap in scene.house.transcripts.of(THREAD)
 
 
 def test_people_who_had_theirs_are_passed_over():

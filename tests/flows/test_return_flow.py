@@ -67,6 +67,18 @@ async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it
                 assert len(f.models.requests) == 2
 
 
+async def test_a_mention_in_a_thread_that_came_while_the_bot_was_offline_is_answered_there(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            only = {"agents": ("claude",), "coordinator": False}
+            async with f.running(**only):
+                thread = int((await f.discord.create_thread("Alice", "debate", "side talk"))["id"])
+            await f.discord.say("Alice", thread, f"<@{f.user_id('claude')}> are you there?")
+            async with f.running(**only):
+                await f.discord.wait_for(lambda: len(f.discord.messages(thread)) == 2)
+            assert (f.said("debate", "claude"), len(f.models.requests)) == ([], 1)
+
+
 async def test_a_mention_during_a_new_session_is_answered_once(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
         claude = runtime.bots["claude"]
