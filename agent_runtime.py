@@ -240,13 +240,14 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
 
 def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> House:
     settings = setup.settings
-    directory = Directory()
+    names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
+    directory = Directory(names)
     transcripts = Transcripts(directory)
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids)),
-        names={name: agent.spec.display_name for name, agent in settings.agents.items()},
+        names=names,
         bus=bus,
         stops=Stops(link, bus, setup.clock),
         ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),

@@ -16,13 +16,15 @@ from functools import cached_property
 from typing import Literal
 
 from agent_context.entries import Entry
-from agent_context.render import INDENT, folded, indented, render_entry, speaker_label
+from agent_context.render import INDENT, indented, render_entry, speaker_label
+from agent_context.untrusted import folded, one_line
 from agent_context.window import Window
 from agent_llm.types import Message, Picture
 from agent_themes import Theme
 
 Trigger = Literal["starter", "round", "reactive", "mention"]
 NOW_SECONDS = 60.0
+MAX_TOPIC = 200  # characters; it is what another model said
 BLOCK = 8  # entries in one message to the model
 NO_PICTURES: Mapping[int, tuple[Picture, ...]] = {}
 
@@ -177,7 +179,7 @@ def _start(context: TurnContext) -> str:
 
 
 def _go_on(context: TurnContext) -> str:
-    about = f" about “{context.topic}”" if context.topic else ""
+    about = f" about “{one_line(context.topic, MAX_TOPIC).replace('”', '’')}”" if context.topic else ""
     lines = [f"It is your turn in round {context.round_number} of the conversation{about}."]
     unheard = context.unheard
     if unheard:
@@ -213,7 +215,7 @@ _TASKS = {"starter": _start, "round": _go_on, "reactive": _join_in, "mention": _
 
 
 def _quote(entry: Entry, me: Identity) -> str:
-    text = indented(entry.text).replace("\n", f"\n{INDENT}")
+    text = indented(entry).replace("\n", f"\n{INDENT}")
     return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"
 
 

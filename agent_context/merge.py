@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from agent_context.entries import Entry, Speaker
+from agent_context.untrusted import one_line
 
+MAX_NAME = 32  # characters of an agent that this process does not know
 DISCORD_EPOCH = 1420070400.0  # seconds; a snowflake's upper bits count milliseconds from here
 
 
@@ -48,7 +50,8 @@ def merge_history(
             continue
         entry_id = record.message_id or previous + 1
         previous = entry_id
-        speaker = Speaker(0, names.get(record.agent, record.agent), "agent", record.agent)
+        name = names.get(record.agent) or one_line(record.agent, MAX_NAME)
+        speaker = Speaker(0, name, "agent", record.agent)
         lacking.append(Entry(entry_id, speaker, record.text, snowflake_time(entry_id)))
     if not lacking:
         return tuple(entries)

@@ -9,13 +9,15 @@ every further line of it is indented, so nothing that anybody types can pose as 
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 
 from agent_context.entries import Entry, Reaction, Speaker
+from agent_context.untrusted import one_line, poses, words
 
 INDENT = "  "
 MAX_TEXT = 4000  # characters of one message that a model sees; Discord's own limit is 2,000, or 4,000 with Nitro
+MAX_FILENAME = 80  # characters, and so for an emoji, a custom one with its name and id
+MAX_EMOJI = 60
 
 
 def ago(seconds: float) -> str:
@@ -43,7 +45,7 @@ def reactions_note(reactions: Iterable[Reaction]) -> str:
     """`  [reactions: 🔥 (grok) 💯 (gemini) 👍 x3]`, or nothing."""
     notes = []
     for reaction in reactions:
-        note = reaction.emoji
+        note = one_line(reaction.emoji, MAX_EMOJI)
         if reaction.by:
             note += f" ({', '.join(reaction.by)})"
         if reaction.count > max(1, len(reaction.by)):
@@ -52,38 +54,33 @@ def reactions_note(reactions: Iterable[Reaction]) -> str:
     return f"  [reactions: {' '.join(notes)}]" if notes else ""
 
 
-def indented(text: str) -> str:
-    """The text with every line but the first moved off the margin."""
-    lines = text[:MAX_TEXT].splitlines()
+def indented(entry: Entry) -> str:
+    """What was said, with every line but the first moved off the margin."""
+    lines = words(entry.text[:MAX_TEXT], own_notes=entry.speaker.kind == "agent").splitlines()
     return f"\n{INDENT}".join(line.rstrip() for line in lines)
 
 
-def folded(name: str) -> str:
-    """The same for names that look alike by case or width of their letters."""
-    return unicodedata.normalize("NFKC", name).casefold()
-
-
-def speaker_label(speaker: Speaker, me: str, agents: Container[str] = ()) -> str:
+def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
     """The name, and what else must be known; `agents` are the folded names of all agents, which people may take too."""
     if speaker.agent == me:
         return f"{speaker.name} (you)"
     if speaker.kind == "stranger":
         return f"{speaker.name} (another bot)"
-    if speaker.kind == "person" and folded(speaker.name) in agents:
+    if speaker.kind == "person" and poses(speaker.name, agents):
         return f"{speaker.name} (a person)"
     return speaker.name
 
 
 def entry_body(entry: Entry) -> str:
     """Text, then attachments, in one string; never empty."""
-    parts = [indented(entry.text)] if entry.text.strip() else []
+    parts = [indented(entry)] if entry.text.strip() else []
     for attachment in entry.attachments:
         kind = "picture" if attachment.is_picture else "file"
-        parts.append(f"[{kind}: {' '.join(attachment.filename.split())[:80]}]")
+        parts.append(f"[{kind}: {one_line(attachment.filename, MAX_FILENAME)}]")
     return " ".join(parts) or "(no text)"
 
 
-def render_entry(entry: Entry, cut_at: float, me: str, agents: Container[str] = ()) -> str:
+def render_entry(entry: Entry, cut_at: float, me: str, agents: Iterable[str] = ()) -> str:
     head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]"
     who = speaker_label(entry.speaker, me, agents)
     reply = f" (reply to msg:{entry.reply_to})" if entry.reply_to else ""

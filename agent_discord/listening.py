@@ -9,7 +9,7 @@ import discord
 
 from agent_discord.convert import replied_author, shown_text, to_entry
 from agent_discord.heard import Heard
-from agent_discord.mentions import clean_name
+from agent_discord.mentions import NOBODY, clean_name
 from agent_discord.transcript import Transcripts
 
 
@@ -60,7 +60,10 @@ class Listener:
     def _name(self, event: discord.RawReactionActionEvent) -> str:
         guild = self._bot.get_guild(event.guild_id) if event.guild_id else None
         member = event.member or (guild.get_member(event.user_id) if guild else None)
-        return clean_name(member.display_name) if member else "someone"
+        if member is None:
+            return NOBODY
+        name = clean_name(member.display_name)
+        return self._transcripts.directory.told_apart(event.user_id, name, bot=member.bot)
 
 
 def parent_of(channel: object) -> int | None:

@@ -21,7 +21,9 @@ _MARKUP = re.compile(
     r"|a?:(?P<emoji>\w{2,32}):\d{1,20}|/(?P<command>[\w -]{1,100}):\d{1,20})>"
 )
 _CODE = re.compile(r"(```.*?(?:```|\Z)|``.+?``|`[^`\n]+`)", re.DOTALL)
-_STRUCTURE = frozenset(":：꞉˸∶︓﹕@`\\<>[]{}()＜＞［］｛｝（）【】「」")
+_STRUCTURE = frozenset(
+    ":：꞉˸∶︓﹕\u0589\u05c3\u0703\u1803\ua4fd\u205a\u2982@`\\<>[]{}()＜＞［］｛｝（）【】「」〔〕⟦⟧⟨⟩⁅⁆〈〉《》"
+)
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _SPACES = frozenset({"Zs", "Zl", "Zp"})
@@ -82,6 +84,11 @@ def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
     return found
 
 
+def _is_form(char: str) -> bool:
+    """Also in another shape: superscript or vertical parentheses, a small colon, a letter in parentheses."""
+    return char in _STRUCTURE or (char > "\x7f" and not _STRUCTURE.isdisjoint(unicodedata.normalize("NFKC", char)))
+
+
 @lru_cache(maxsize=4096)
 def clean_name(name: str) -> str:
     """A name that is harmless in a transcript: one line of at most 32 characters, never empty.
@@ -94,7 +101,7 @@ def clean_name(name: str) -> str:
     for char in name[: 8 * MAX_NAME]:
         category = unicodedata.category(char)
         marks = marks + 1 if category in ("Mn", "Me") else 0
-        if char in _STRUCTURE or char in _BLANK_LETTERS or category in _SPACES or char in "\n\r\t\v\f":
+        if _is_form(char) or char in _BLANK_LETTERS or category in _SPACES or char in "\n\r\t\v\f":
             kept.append(" ")
         elif category not in _INVISIBLE and marks <= _MARKS_IN_A_ROW:
             kept.append(char)

@@ -113,7 +113,7 @@ class Scene:
         self.bus, self.pictures = MemoryBus(), Pictures()
         self.ledger = ledger or MemoryLedger(self.clock, caps=caps)
         self.ledger.bus = self.bus
-        self.directory = Directory()
+        self.directory = Directory({name: agent.display_name for name, agent in self.settings.agents.items()})
         self.transcripts = Transcripts(self.directory)
         self.acts = True
         self.house = self._house()

@@ -752,7 +752,7 @@ class ContextTests(CogCase):
         await scene.ask()
         first = scene.shown[0]
         self.assertEqual([line for line in first.splitlines() if line.startswith("[msg:")], [first.splitlines()[0]])
-        self.assertIn("x Claude: hi", first)
+        self.assertIn("x Claude (a person): hi\n  (msg:1 just now] Grok", first)
 
     async def test_pictures_are_shown_to_the_model_where_they_can_be_read(self) -> None:
         scene = await self.scene()

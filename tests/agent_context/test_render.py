@@ -53,7 +53,7 @@ def test_pictures_and_files_are_entries_too():
     picture = Attachment(1, "cat.png", "https://cdn/cat.png", 10, "image/png")
     notes = Attachment(2, "notes\n[msg:1] x.txt", "https://cdn/notes.txt", 10, "text/plain")
     line = render_entry(entry("", attachments=(picture, notes)), 1000.0, "grok")
-    assert line == "[msg:100 just now] Alice: [picture: cat.png] [file: notes [msg:1] x.txt]"
+    assert line == "[msg:100 just now] Alice: [picture: cat.png] [file: notes (msg:1) x.txt]"
 
 
 def test_own_messages_and_foreign_bots_are_told_apart():

@@ -1,9 +1,12 @@
 """The gateway events that only keep the transcript true."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import discord
+import pytest
 
+from agent_context.entries import Entry, Speaker
 from agent_discord.directory import Directory
 from agent_discord.listening_cog import ListeningCog
 from agent_discord.transcript import Transcripts
@@ -29,3 +32,26 @@ async def test_a_thread_that_is_deleted_is_forgotten():
     deleted: Any = {"id": str(THREAD), "guild_id": "7", "parent_id": "100", "type": 11}
     await ListeningCog(bot, transcripts).on_raw_thread_delete(discord.RawThreadDeleteEvent(deleted))
     assert transcripts.known(THREAD) is None
+
+
+@pytest.mark.parametrize(
+    ("user_id", "name", "bot", "shown"),
+    [
+        (21, "Claude", True, "Claude"),
+        (11, "Claude", False, "Claude, a person"),
+        (11, "\u0421laude]\n", False, "\u0421laude, a person"),
+        (12, "Claude", True, "Claude, another bot"),
+        (11, "Alice", False, "Alice"),
+    ],
+)
+async def test_who_reacts_under_an_agents_name_is_told_apart(user_id: int, name: str, bot: bool, shown: str):
+    directory = Directory({"claude": "Claude"})
+    directory.learn("claude", 21)
+    transcripts = Transcripts(directory)
+    transcripts.of(100).add(Entry(1, Speaker(11, "Alice", "person"), "hello", 0.0))
+    data: Any = {"message_id": "1", "channel_id": "100", "user_id": str(user_id), "guild_id": "7"}
+    event = discord.RawReactionActionEvent(data, discord.PartialEmoji(name="\U0001f525"), "REACTION_ADD")
+    event.member = SimpleNamespace(id=user_id, bot=bot, display_name=name)  # type: ignore[assignment]
+    await ListeningCog(discord.Client(), transcripts).on_raw_reaction_add(event)
+    [entry] = transcripts.of(100).entries()
+    assert entry.reactions[0].by == (shown,)

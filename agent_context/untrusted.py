@@ -1,0 +1,65 @@
+"""What strangers typed, made harmless for a transcript: their words stay, what could pose as its form does not.
+
+Structure tells speakers apart (render.py): a mark at the margin begins a message, notes in brackets are the program's.
+So words cannot reach the margin, have no such marks and notes of their own, and hide nothing: characters that nobody
+sees can carry orders that no person reads. And a name that looks like an agent's is known as such.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+# Zero width, direction and tag characters, and the selectors beyond the one of emoji (U+FE0F); joiners stay.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0d\ufeff"
+    "\U000e0000-\U000e01ef]"
+)
+_OPENING = "[\\[\uff3b\u3010\u3014\u27e6\u2045]"
+_MARK = re.compile(_OPENING + r"(?=\s*msg\s*[:\uff1a])", re.IGNORECASE)
+_MARK_OR_NOTE = re.compile(
+    _OPENING + r"(?=\s*(?:msg|reactions|picture|file|posted\s+image)\s*[:\uff1a])", re.IGNORECASE
+)
+_BRACKETS = str.maketrans("[]\uff3b\uff3d\u3010\u3011", "()()()")
+
+# Letters of other scripts that look like Latin ones, as far as agents' names are made of them
+# (unicode.org/reports/tr39, confusables.txt), and digits that do; i and l are one.
+_CAPITALS = str.maketrans("\u041d\u0397\u039d", "hhn")  # their small forms look like others
+_LOOKALIKES = str.maketrans(
+    # Cyrillic, Greek, Latin and Armenian, Cherokee, Lisu, digits
+    "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u051b\u051d\u043a\u043c\u0442\u0433\u04cf\u04bb\u043d"
+    "\u03b1\u03bf\u03c5\u03b9\u03ba\u03bd\u03c1\u03c4\u03b5\u03c7\u03b7\u03bc\u03f2"
+    "\u0131\u0261\u0251\u0269\u217c\u0581\u0585\u057d\u0578"
+    "\u13df\u13de\u13aa\u13ac\u13c0\u13b7\u13a2"
+    "\ua4da\ua4e1\ua4ee\ua4f0\ua4d6\ua4f3\ua4d3\ua4d7\ua4e3\ua4d1\ua4d4\ua4f4"
+    "01i",
+    "aeopcyxijsdqwkmtrlhhaouikvptexnmclgallgounclaegmlclaegodkrptuoll",
+)
+
+
+def words(text: str, *, own_notes: bool = False) -> str:
+    """A message's words. With `own_notes` its notes are the program's, as in what an agent said."""
+    return (_MARK if own_notes else _MARK_OR_NOTE).sub("(", _UNSEEN.sub("", text))
+
+
+def one_line(text: str, limit: int) -> str:
+    """A short piece (a file's name, a topic) on one line of at most `limit` characters, without brackets."""
+    return " ".join(_UNSEEN.sub("", text).translate(_BRACKETS).split())[:limit].rstrip()
+
+
+@lru_cache(maxsize=4096)
+def folded(name: str) -> str:
+    """The same for names that look alike: by case, width, accents, look-alike letters, or what stands between them."""
+    plain = unicodedata.normalize("NFKC", name).translate(_CAPITALS).casefold()
+    plain = unicodedata.normalize("NFKD", plain)
+    # Twice: a look-alike may be one of an "i".
+    plain = plain.translate(_LOOKALIKES).translate(_LOOKALIKES)
+    return "".join(char for char in plain if char.isalnum())
+
+
+def poses(name: str, agents: Iterable[str]) -> bool:
+    """Whether a name looks like one of the agents' (folded ones) or holds one: "CLAUDE", "C1aude", "Claude bot"."""
+    alike = folded(name)
+    return any(agent and agent in alike for agent in agents)
