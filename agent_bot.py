@@ -19,6 +19,7 @@ from agent_cogs.bench import share_rest
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
 from agent_config import AgentSettings
+from agent_discord.login import log_in
 from agent_discord.refusals import count_refusals
 from agent_discord.standing import show_rests
 from agent_llm import pricing
@@ -87,6 +88,7 @@ class BotProcess:
         self.client.add_cog(self.cog)
         count_refusals(self.client, house.way_out.refused)
         self.failure: str | None = None
+        self.delayed = asyncio.Event()  # Discord was not there for its login: nobody waits for it
         self._house = house
 
     @property
@@ -108,7 +110,9 @@ class BotProcess:
         side = [asyncio.create_task(each) for each in work]
         try:
             await self.lease.taken.wait()  # a stand-by logs in when it takes over
-            await self.client.start(self.agent.token.get_secret_value())
+            token, rng = self.agent.token.get_secret_value(), self._house.rng
+            await log_in(self.client, token, self.agent.spec.name, rng, self.delayed)
+            await self.client.connect()
         except discord.LoginFailure:
             self.failure = self._refused_token
         except discord.ConnectionClosed as closed:

@@ -140,7 +140,8 @@ class Runtime:
         self.stop.set()
 
     async def wait_online(self) -> set[str]:
-        """Waits until every bot that acts here is online and subscribed, or has failed; the names of those online."""
+        """Waits until every bot that acts here is online and subscribed, has failed, or cannot reach Discord yet; the
+        names of those online."""
         acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
         waits = [asyncio.create_task(self._settled(bot)) for bot in acting]
         await asyncio.gather(*waits)
@@ -149,11 +150,12 @@ class Runtime:
         return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
 
     async def _settled(self, bot: BotProcess) -> None:
-        ready = asyncio.create_task(bot.cog.ready.wait())
+        waits = [asyncio.create_task(event.wait()) for event in (bot.cog.ready, bot.delayed)]
         try:
-            await asyncio.wait((ready, self._tasks[bot.agent.spec.name]), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((*waits, self._tasks[bot.agent.spec.name]), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ready.cancel()
+            for wait in waits:
+                wait.cancel()
 
     def _check_bot_ids(self) -> None:
         expected = set(self.setup.settings.bot_ids)

@@ -106,9 +106,13 @@ class Gate:
 
     async def _enter(self, *, answers: bool = False) -> None:
         """Returns when the request may be sent; raises GateClosed when it may not. `answers`: a person waits for it."""
+        self._check_open(answers=answers)
+        await self._window.enter()
+        self._check_open(answers=answers)  # it may have closed while this one stood in line
+
+    def _check_open(self, *, answers: bool) -> None:
         if not self._shared.refused.may_pass(answers=answers):
             raise GateClosed
-        await self._window.enter()
 
     async def send(
         self,

@@ -1,6 +1,7 @@
 import asyncio
 import io
 import random
+from contextlib import suppress
 from types import SimpleNamespace
 
 import aiohttp
@@ -18,7 +19,7 @@ from agent_discord.gate import (
     pings,
 )
 from agent_discord.redaction import REDACTED, Redactor
-from agent_discord.refusals import RefusedRequests
+from agent_discord.refusals import WINDOW, RefusedRequests
 from tests.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
 
 
@@ -213,6 +214,46 @@ async def test_where_discord_refuses_much_only_answers_to_people_pass_and_then_n
         await closed.send(channel, "an answer", nonce="n3", ping=11)
     assert [sent.text for sent in channel.sent] == ["an answer"]
     assert channel.typed == 0
+
+
+KINDS = {
+    "post": lambda gate, channel: gate.send(channel, "hello", nonce="n1", ping=11),
+    "reaction": lambda gate, channel: gate.react(channel.get_partial_message(5), "🔥"),
+    "history": lambda gate, channel: gate.history(channel, 10, None),
+    "typing": lambda gate, channel: gate.typing(channel, 100),
+}
+
+
+def asked_for(channel):
+    return len(channel.sent) + len(channel.reacted) + len(channel.reads) + channel.typed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_closed_gate_holds_every_kind_of_request_and_opens_again_by_itself(kind):
+    now, channel = Clock(), a_channel()
+    shared = WayOut(refused=RefusedRequests(narrow_at=10, close_at=20, clock=now))
+    for _ in range(20):
+        shared.refused.count(429)
+    gate = Gate(shared=shared)
+    with suppress(GateClosed):
+        await KINDS[kind](gate, channel)
+    assert asked_for(channel) == 0
+    now.now += WINDOW
+    await KINDS[kind](gate, channel)
+    assert asked_for(channel) == 1
+
+
+async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():
+    loop, shared, channel = LoopTime(), refused(19), a_channel()
+    gate = Gate(RequestWindow(limit=1), shared)
+    first = asyncio.create_task(gate.send(channel, "one", nonce="n1", ping=11))
+    second = asyncio.create_task(gate.send(channel, "two", nonce="n2", ping=11))
+    await first
+    shared.refused.count(403)
+    await loop.run(1.0)
+    with pytest.raises(GateClosed):
+        await second
+    assert [sent.text for sent in channel.sent] == ["one"]
 
 
 async def test_all_gates_of_a_process_count_and_close_together():

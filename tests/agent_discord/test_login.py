@@ -1,0 +1,78 @@
+"""A bot's login on a bad day."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import discord
+import pytest
+from discord.backoff import ExponentialBackoff
+
+from agent_discord import login
+from agent_discord.login import FIRST_PAUSE, LONGEST_PAUSE, log_in, pauses
+from tests.doubles import http_error
+
+
+class Client:
+    """Its logins go wrong in the given ways, one after another, and then well."""
+
+    def __init__(self, *wrong: Exception) -> None:
+        self.wrong, self.tried, self.closed = list(wrong), 0, 0
+        self.http = SimpleNamespace(close=self._close)
+
+    async def login(self, _: str) -> None:
+        self.tried += 1
+        if self.wrong:
+            raise self.wrong.pop(0)
+
+    async def _close(self) -> None:
+        self.closed += 1
+
+
+async def tried(monkeypatch: pytest.MonkeyPatch, *wrong: Exception) -> tuple[Client, asyncio.Event]:
+    monkeypatch.setattr(login, "FIRST_PAUSE", 0.0)
+    client: Any = Client(*wrong)
+    delayed = asyncio.Event()
+    await log_in(client, "t0ken", "claude", random.Random(1), delayed)
+    return client, delayed
+
+
+async def test_a_login_that_goes_well_is_made_once(monkeypatch):
+    client, delayed = await tried(monkeypatch)
+    assert (client.tried, client.closed, delayed.is_set()) == (1, 0, False)
+
+
+async def test_a_discord_that_is_not_there_is_tried_again_and_said_in_one_line_each(monkeypatch, caplog):
+    bad_days = (aiohttp.ServerDisconnectedError(), OSError("t0ken"), http_error(503), http_error(429))
+    client, delayed = await tried(monkeypatch, *bad_days)
+    assert (client.tried, client.closed, delayed.is_set()) == (5, 4, True)
+    assert len(caplog.records) == 4
+    assert all("claude cannot log in yet" in line for line in caplog.messages)
+    assert "t0ken" not in caplog.text
+
+
+@pytest.mark.parametrize("refusal", [discord.LoginFailure("no"), http_error(403), http_error(400)])
+async def test_what_discord_refuses_is_not_tried_again(monkeypatch, refusal):
+    with pytest.raises(type(refusal)):
+        await tried(monkeypatch, refusal)
+
+
+def test_pauses_double_up_to_a_minute_and_are_never_the_same_for_two_bots():
+    one, other = (list(itertools.islice(pauses(random.Random(seed)), 12)) for seed in (1, 2))
+    longest = [min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(12)]
+    for both in zip(one, other, longest, strict=True):
+        assert all(both[2] / 2 <= pause <= both[2] for pause in both[:2])
+        assert both[0] != both[1]
+
+
+def test_pycords_own_pauses_between_reconnections_are_by_chance_too():
+    """It offers no choice of them; with fixed ones all bots would come back in the same moment."""
+    first, second = ExponentialBackoff(), ExponentialBackoff()
+    pairs = [(first.delay(), second.delay()) for _ in range(8)]
+    assert all(one != other for one, other in pairs)
+    assert all(max(pair) <= 2 ** (n + 1) for n, pair in enumerate(pairs))
