@@ -6,6 +6,8 @@ import time
 from flow import decision, flow
 from redis_server import RedisServer, until
 
+from agent_local.discord.faults import Fault
+
 TAKEN_OVER_WITHIN = 15.0
 
 
@@ -34,9 +36,9 @@ async def test_a_stand_by_takes_over_within_15_seconds_and_ends_the_turn_that_wa
                 stuck.set()
 
 
-async def vanish(runtime):
+async def vanish(runtime, name="claude"):
     """As a machine that is switched off: no goodbye, the lease runs out by itself."""
-    bot = runtime.bots["claude"]
+    bot = runtime.bots[name]
     lease, runtime.bots = bot.lease, {}
     tasks = list(runtime._tasks.values())
     lease._released = True  # it is renewed no more, and was not given back
@@ -44,6 +46,24 @@ async def vanish(runtime):
         task.cancel()
     await bot.cog.aclose()
     await bot.client.close()
+
+
+async def test_a_picture_that_was_drawn_is_posted_by_the_stand_by_and_not_drawn_again(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url, STANDBY="true") as f:
+            f.models.answer = lambda _: decision("Look.", generate_image=True, image_prompt="a cat")
+            only = {"agents": ("chatgpt",), "coordinator": False}
+            lost = f.discord.faults.add(Fault("POST", "/messages$", delay=60.0, bot="chatgpt"))
+            async with f.running(**only) as first, f.running(**only) as second:
+                await f.discord.say("Alice", "debate", f"<@{f.user_id('chatgpt')}> show me a cat")
+                await until(lambda: lost.hits)
+                drawn = len(f.models.requests)
+                await vanish(first, "chatgpt")
+                await f.discord.wait_for(lambda: f.said("debate", "chatgpt"), timeout=TAKEN_OVER_WITHIN)
+                assert second.bots["chatgpt"].lease.held
+                assert len(f.models.requests) == drawn == 2, "one answer and one picture"
+                [post] = [m for m in f.discord.messages("debate") if m["content"] == "Look."]
+                assert len(post["attachments"]) == 1
 
 
 async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it_is_back(tmp_path):

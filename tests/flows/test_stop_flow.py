@@ -42,13 +42,14 @@ async def test_the_stop_sign_ends_a_conversation_in_the_middle_of_a_model_call_a
         held.go_on.set()
         assert (report.ended_because, report.messages) == ("stopped", 2)
         await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
-        await f.discord.say("Bob", "debate", f"<@{f.user_id('claude')}> still there?")
+        asked = await f.discord.say("Bob", "debate", f"<@{f.user_id('claude')}> still there?")
         assert await runtime.coordinator.fire(f.channel("debate")) is None
         report = await runtime.coordinator.fire(f.channel("casual"))  # the others go on; by its end all else is settled
         assert report.messages > 0
         assert len([text for text in f.said("debate") if text.startswith("turn")]) == 2
         assert marks(f, "debate", "✅") == [(int(said["id"]), 1)]
-        assert marks(f, "debate", "🛑") == [(int(said["id"]), 1)]
+        given = [(int(said["id"]), 1), (int(asked["id"]), 1)]
+        assert marks(f, "debate", "🛑") == given, "Alice's, and the bot's to who asked into the silence"
 
 
 async def test_without_the_right_the_conversation_goes_on(tmp_path):
