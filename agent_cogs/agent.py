@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 from agent_cogs.bench import Bench
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
+from agent_cogs.told import Told
 from agent_context.build import Identity
 from agent_context.entries import Entry
 from agent_context.window import WindowMemory
@@ -65,6 +66,7 @@ class Agent:
     bench: Bench
     tariff: Tariff
     costs: Costs
+    told: Told  # who has heard lately that there is no answer
     windows: WindowMemory
     context_size: int
     show_costs: bool

@@ -82,7 +82,7 @@ class BaseAgentCog(ListeningCog):
         )
         self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self._parent)
         self._arrears = Arrears(self, self._taker)
-        self._busy = BusyLines(house.clock)
+        self._busy = BusyLines(self.agent.told)
         shared = house.settings
         self._ignored = Ignored(frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids))
         self._closing = False

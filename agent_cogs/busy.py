@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
 
 from agent_cogs.agent import Outlet
 from agent_cogs.events import MentionEvent
@@ -24,12 +23,12 @@ log = logging.getLogger(__name__)
 
 
 class BusyLines:
-    """One agent's. `clock` gives unix seconds; `aclose` ends what is still on its way."""
+    """One agent's. `told` is its memory of all such lines; `aclose` ends what is still on its way."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, told: Told) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lines: Counter[int] = Counter()  # on their way, by channel
-        self._told = Told(clock)
+        self._told = told
 
     def tell(self, outlet: Outlet, event: MentionEvent) -> None:
         """Lets the person know, beside everything else that happens."""

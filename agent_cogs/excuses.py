@@ -13,9 +13,11 @@ from agent_discord.outlet import CannotPost, Post, Posted
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
 HOURGLASS = "⏳"
 ASLEEP = "💤"
+SPEECHLESS = "🙊"  # here no word may be written
 SIGNS: Mapping[str, str] = {
     **dict.fromkeys(("cooldown", "daily_limit", "deadline", "too_often"), HOURGLASS),
-    **dict.fromkeys(("budget", "agent_budget", "person_budget"), ASLEEP),
+    **dict.fromkeys(("budget", "agent_budget", "person_budget", "benched"), ASLEEP),
+    "not_permitted": SPEECHLESS,
 }
 LINES: Mapping[str, str] = {
     "busy": "I have too much to do right now. Please ask me again in a minute.",
@@ -33,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 async def excuse(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool = False) -> Posted | None:
-    """Says in one short line, or by one sign, why there is no answer; by a sign alone if `quiet`. Where even that
-    fails the log says so. What was posted, if anything was."""
+    """Says in one short line, or by one sign, why there is no answer; by a sign alone if `quiet`, for whoever was told
+    lately. Where even that fails the log says so. What was posted, if anything was."""
     try:
         async with asyncio.timeout(EXCUSE_SECONDS):
             return await _say(outlet, event, reason, quiet=quiet)
@@ -46,8 +48,12 @@ async def excuse(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: boo
 
 
 async def _say(outlet: Outlet, event: MentionEvent, reason: str, *, quiet: bool) -> Posted | None:
-    if reason in SIGNS or quiet:
-        await outlet.react(event.asked.id, SIGNS.get(reason, ASLEEP))
-    elif reason in LINES:
-        return await outlet.post(Post(text=LINES[reason], ping=event.asked.speaker.id), f"{event.id}:excuse")
+    if reason in LINES and not quiet:
+        try:
+            return await outlet.post(Post(text=LINES[reason], ping=event.asked.speaker.id), f"{event.id}:excuse")
+        except CannotPost as error:
+            if error.reason != "not_permitted" or not await outlet.react(event.asked.id, SPEECHLESS):
+                raise
+    elif reason in SIGNS or reason in LINES:
+        await outlet.react(event.asked.id, SIGNS.get(reason, HOURGLASS))
     return None

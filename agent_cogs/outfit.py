@@ -7,6 +7,7 @@ from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
+from agent_cogs.told import Told
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
@@ -29,6 +30,7 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         bench=Bench(spec.name, house.clock),
         tariff=Tariff.of(settings, free=model.free),
         costs=house.ledger.costs,
+        told=Told(house.clock),
         windows=WindowMemory(),
         context_size=shared.context_window_size,
         show_costs=shared.show_cost_embeds,

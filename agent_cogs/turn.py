@@ -31,7 +31,7 @@ from agent_context.build import TurnContext, build_history, build_system, build_
 from agent_context.entries import Entry
 from agent_context.merge import merge_history
 from agent_context.window import Window, conversation_entries, recent_entries
-from agent_discord.outlet import CannotPost
+from agent_discord.outlet import CannotPost, Posted
 from agent_llm.errors import BadAnswer, ModelError, Refused
 from agent_llm.types import Message, Prompt, Reply, Usage
 from agent_protocol.messages import Result
@@ -96,13 +96,22 @@ async def take_turn(
         done = Done(reason=brake.reason)
     said = None
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
-        quiet = done.reason == "benched" and not agent.bench.tells(event.channel_id)
-        said = await excuse(outlet, event, done.reason, quiet=quiet)
+        said = await _excused(agent, outlet, event, done.reason)
     seconds = agent.clock() - began
     progress.facts = turn.facts(seconds, said.message_ids if said else done.message_ids)
     # Whoever waits for the result need not wait for the log.
     asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, spending, seconds)
     return result_of(agent.key, event.id, done, spending)
+
+
+async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: str) -> Posted | None:
+    """At most one line for a person in a channel and minute; of a rest only one is said in a channel."""
+    who = (event.channel_id, event.asked.speaker.id)
+    quiet = agent.told.lately(*who) or (reason == "benched" and not agent.bench.tells(event.channel_id))
+    said = await excuse(outlet, event, reason, quiet=quiet)
+    if said is not None:
+        agent.told.note(*who)
+    return said
 
 
 def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) -> Result:

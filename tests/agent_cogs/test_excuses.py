@@ -24,6 +24,7 @@ class Outlet:
 
     async def react(self, message_id, emoji):
         self.reactions.append((message_id, emoji))
+        return True
 
 
 @pytest.mark.parametrize("reason", sorted(LINES))
@@ -54,7 +55,15 @@ async def test_who_was_told_already_sees_a_sign():
     assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
 
 
-@pytest.mark.parametrize("reason", ["not_permitted", "unknown_channel", "discord_failed", "not_ours"])
+@pytest.mark.parametrize("reason", sorted(LINES))
+async def test_where_no_word_may_be_written_a_sign_is_given(reason):
+    outlet = Outlet(CannotPost("not_permitted"))
+    await excuse(outlet, EVENT, reason)
+    await excuse(outlet, EVENT, "not_permitted")
+    assert outlet.reactions == [(5, "🙊")] * 2
+
+
+@pytest.mark.parametrize("reason", ["unknown_channel", "discord_failed", "not_ours"])
 async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
     outlet = Outlet()
     await excuse(outlet, EVENT, reason)

@@ -6,7 +6,8 @@ import pytest
 
 from agent_cogs.bench import REST_SECONDS
 from agent_cogs.excuses import LINES
-from agent_llm.errors import BadKey
+from agent_cogs.told import TOLD_FOR
+from agent_llm.errors import BadKey, ConnectionFailed
 from agent_protocol.messages import HistoryEntry
 from agent_protocol.money import Caps
 from tests.agent_scene import DEBATE, ELSEWHERE, LOUNGE, MEMES, Scene
@@ -137,6 +138,7 @@ async def test_an_agent_whose_provider_refuses_it_rests_and_says_so_once(stage):
     scene = await stage()
     scene.answers(*[BadKey()] * 3)
     for _ in range(5):
+        scene.clock.now += TOLD_FOR
         await scene.ask()
     assert scene.texts() == [LINES["model_failed"]] * 3 + [LINES["benched"]]
     assert (len(scene.cog.asked), signs(scene)) == (3, ["💤"])
@@ -145,3 +147,15 @@ async def test_an_agent_whose_provider_refuses_it_rests_and_says_so_once(stage):
     scene.clock.now += REST_SECONDS
     await scene.ask()
     assert scene.texts()[-1] == "Hello."
+
+
+async def test_a_person_hears_of_failures_once_a_minute_and_then_sees_a_sign(stage):
+    scene = await stage()
+    scene.answers(*[ConnectionFailed()] * 4)
+    await scene.ask()
+    await scene.ask()
+    await scene.ask(author=BOB)
+    assert (scene.texts(), signs(scene)) == ([LINES["model_failed"]] * 2, ["⏳"])
+    scene.clock.now += TOLD_FOR
+    await scene.ask()
+    assert len(scene.texts()) == 3
