@@ -13,9 +13,11 @@ from agent_discord.outlet import CannotPost, Post, Posted
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
 HOURGLASS = "⏳"
 ASLEEP = "💤"
+MUTED = "🔇"
 SIGNS: Mapping[str, str] = {
     **dict.fromkeys(("cooldown", "daily_limit", "deadline", "too_often"), HOURGLASS),
     **dict.fromkeys(("budget", "agent_budget", "person_budget"), ASLEEP),
+    "muted": MUTED,
 }
 LINES: Mapping[str, str] = {
     "busy": "I have too much to do right now. Please ask me again in a minute.",
