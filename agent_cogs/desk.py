@@ -99,7 +99,7 @@ class Desk:
             await stops.hush(channel_id, asked.who.user_id)
             return "What the bots were about to answer you here is stopped. To silence them is not yours to decide."
         minutes = _number(asked, "minutes", 0, LONGEST_STOP)
-        await stops.stop(channel_id, f"c{asked.who.user_id}:{self._house.clock():.3f}", minutes * 60.0 or None)
+        await stops.stop(channel_id, f"c{asked.id}", minutes * 60.0 or None)
         behind = "" if self._house.bus.ready.is_set() else f" {ONLY_HERE}"
         how_long = lasting(minutes * 60.0) if minutes else "a day at most"
         return f"The bots are silent here for {how_long}. /resume lifts it.{behind}"

@@ -31,8 +31,9 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
     """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}; ids of people and channels are
-    texts, as Discord sends them. A command of a message's menu has the message's id as `message`."""
+    texts, as Discord sends them. A command of a message's menu has the message's id as `message`. `id`: of this use."""
 
+    id: int
     command: str
     who: Who
     channel_id: int
@@ -100,6 +101,7 @@ def read_interaction(interaction: discord.Interaction) -> Asked | None:
             path, options = f"{path} {options[0]['name']}", options[0].get("options") or ()
         values = {option["name"]: option["value"] for option in options}
     return Asked(
+        id=interaction.id,
         command=path,
         who=_who(interaction),
         channel_id=interaction.channel_id,
@@ -117,4 +119,4 @@ def _who(interaction: discord.Interaction) -> Who:
         return Who(user.id)
     roles = frozenset(role.id for role in user.roles)
     may = interaction.permissions
-    return Who(user.id, roles, may.manage_messages, may.manage_guild)
+    return Who(user.id, roles, may.manage_messages or may.administrator, may.manage_guild or may.administrator)
