@@ -322,6 +322,27 @@ async def test_who_may_not_ends_only_what_answers_them():
         assert place.stops.holds(LOUNGE)
 
 
+async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
+    async with a_place() as place:
+        place.desk = Desk(place.house, {THREAD: LOUNGE}.get)
+        await place.use("stop", channel=THREAD, parent=LOUNGE)
+        await place.use("stop", channel=LOUNGE)
+        await place.use("stop", channel=DEBATE)
+        told = await place.use("resume", channel=THREAD, parent=LOUNGE)
+        assert told == f"The bots are silent in the whole of <#{LOUNGE}>: /resume there lifts it."
+        assert await place.use("resume", channel=LOUNGE) == "The bots may speak here again."
+        assert list(place.stops.held()) == [DEBATE]
+        await place.use("stop", channel=THREAD, parent=LOUNGE)
+        assert await place.use("resume", channel=THREAD, parent=LOUNGE) == "The bots may speak here again."
+
+
+async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
+    async with a_place() as place:
+        await place.stops.stop(LOUNGE, "m1", 600.0)
+        told = await place.use("bots status", channel=THREAD, parent=LOUNGE)
+        assert "**Here**: a person wants silence for 10 minutes more" in told
+
+
 # forget me
 
 
