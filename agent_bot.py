@@ -16,17 +16,24 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.bench import share_rest
+from agent_cogs.commands import CommandsKeeper, place_of
+from agent_cogs.desk import Desk
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
 from agent_config import AgentSettings
+from agent_discord.command_list import command_list
+from agent_discord.command_sync import CommandSync
+from agent_discord.listening import parent_of
 from agent_discord.login import log_in
 from agent_discord.refusals import count_refusals
+from agent_discord.slash import Slash
 from agent_discord.standing import show_rests
 from agent_llm import pricing
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_llm.registry import build_model
 from agent_protocol.leases import Lease
+from agent_themes import THEMES
 
 GUILD_READY_SECONDS = (
     0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
@@ -86,6 +93,8 @@ class BotProcess:
         )
         self.cog = cog_class(agent.spec.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
+        desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)))
+        self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
         count_refusals(self.client, house.way_out.refused)
         self.failure: str | None = None
         self.delayed = asyncio.Event()  # Discord was not there for its login: nobody waits for it
@@ -106,6 +115,7 @@ class BotProcess:
             self.cog.attend(),
             share_rest(self.agent.spec.name, self.cog.agent.bench, self._house.ledger.rests),
             self._show_rests(),
+            self._keep_commands(),
         )
         side = [asyncio.create_task(each) for each in work]
         try:
@@ -132,6 +142,20 @@ class BotProcess:
     @property
     def _refused_token(self) -> str:
         return f"Discord refuses its token: check {self.agent.spec.token_setting}"
+
+    async def _keep_commands(self) -> None:
+        await self.cog.ready.wait()
+        house, name = self._house, self.agent.spec.name
+        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES)))
+        keeper = CommandsKeeper(
+            name,
+            place_of(name, house.settings),
+            house.ledger.commands_bot,
+            sync,
+            guilds=lambda: {channel.guild.id for channel in self.cog.channels()},
+            may_act=lambda: self.lease.held,
+        )
+        await keeper.run()
 
     async def _stay_present(self) -> None:
         await self.cog.ready.wait()

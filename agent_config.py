@@ -91,6 +91,7 @@ class Settings(Keys):
     channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", "channel_id:theme pairs, separated by commas", {})
     bot_ids: Ids = setting("BOT_IDS", IDS, ())
     bots_role_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("BOTS_ROLE_ID", ID, None)
+    commands_bot: str | None = setting("COMMANDS_BOT", "the name of an agent", None)
     agent_name: str | None = setting("AGENT_NAME", "the name of an agent", None)
     agent_personality: str | None = setting("AGENT_PERSONALITY", "a text", None)
     stop_role_ids: Ids = setting("STOP_ROLE_IDS", IDS, ())

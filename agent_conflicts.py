@@ -41,6 +41,8 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield keys, f"{', '.join(keys)}: expected two different hours (0 and 24 are the whole day)"
     if settings.agent_name and settings.agent_name not in settings.agents:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
+    if settings.commands_bot and settings.commands_bot not in settings.agents:
+        yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
     owners: dict[str, list[str]] = {}
     for agent in settings.agents.values():
         if agent.token:

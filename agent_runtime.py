@@ -46,9 +46,11 @@ from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
+from agent_protocol.ignores import Ignores
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
+from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
 from agent_shutdown import Stopping, last_turns
 
@@ -226,14 +228,13 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         house = _house(setup, link, session)
         stack.push_async_callback(house.fetcher.aclose)
         runtime = Runtime(setup, house, link)
-        house.stops.start()
-        with suppress(RedisAway):  # it is read when Redis is there
-            await house.stops.read()
+        await _remember(house)
         bus = asyncio.create_task(house.bus.run(), name="bus")
         stack.push_async_callback(cancel, [bus])
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
+        runtime.start(house.ignores.run(), "ignores")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -252,6 +253,8 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         names=names,
         bus=bus,
         stops=Stops(link, bus, setup.clock),
+        ignores=Ignores(link, bus),
+        orders=Orders(bus),
         ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,
@@ -261,6 +264,15 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         rng=setup.rng,
         way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
     )
+
+
+async def _remember(house: House) -> None:
+    """What people wanted before this process began, and how it hears what they want from now on."""
+    for memory in (house.stops, house.ignores):
+        memory.start()
+        with suppress(RedisAway):  # it is read when Redis is there
+            await memory.read()
+    house.orders.start()
 
 
 def this_process() -> str:

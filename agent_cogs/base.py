@@ -84,7 +84,9 @@ class BaseAgentCog(ListeningCog):
         self._arrears = Arrears(self, self._taker)
         self._busy = BusyLines(self.agent.told)
         shared = house.settings
-        self._ignored = Ignored(frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids))
+        self._ignored = Ignored(
+            frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids), also=house.ignores
+        )
         self._closing = False
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:

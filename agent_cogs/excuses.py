@@ -14,10 +14,12 @@ from agent_discord.outlet import CannotPost, Post, Posted
 HOURGLASS = "⏳"
 ASLEEP = "💤"
 SPEECHLESS = "🙊"  # here no word may be written
+MUTED = "🔇"
 SIGNS: Mapping[str, str] = {
     **dict.fromkeys(("cooldown", "daily_limit", "deadline", "too_often"), HOURGLASS),
     **dict.fromkeys(("budget", "agent_budget", "person_budget", "benched"), ASLEEP),
     "not_permitted": SPEECHLESS,
+    "muted": MUTED,
 }
 LINES: Mapping[str, str] = {
     "busy": "I have too much to do right now. Please ask me again in a minute.",

@@ -14,7 +14,9 @@ from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.transcript import Transcripts
 from agent_protocol.bus import Bus
+from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
+from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
 
 
@@ -28,6 +30,8 @@ class House:
     bus: Bus
     ledger: Ledger
     stops: Stops
+    ignores: Ignores
+    orders: Orders
     directory: Directory
     transcripts: Transcripts
     fetcher: Fetcher

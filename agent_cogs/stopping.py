@@ -78,6 +78,7 @@ class Stopping:
         self._stops, self._transcripts, self._directory = house.stops, house.transcripts, house.directory
         self._users, self._roles = frozenset(house.settings.stop_user_ids), frozenset(house.settings.stop_role_ids)
         house.stops.on_stop(self._silence)
+        house.stops.on_hush(self._hush)
 
     async def written(self, text: str, heard: Heard, call: Call | None, wrote: Callable[[], Who]) -> bool:
         """Whether a message was an order and was carried out; else it is to be taken like any other message.
@@ -140,8 +141,12 @@ class Stopping:
         """Whether this is the first bot to hear of it; None where only this bot's turns were ended."""
         if may_stop(who, self._users, self._roles):
             return await self._stops.stop(channel_id, source, seconds)
-        await self._give_up([channel_id], lambda event: answers(event, who.user_id, self._transcripts))
+        await self._hush(channel_id, who.user_id)
         return None
+
+    async def _hush(self, channel_id: int, user_id: int) -> None:
+        """The person wants no answer there."""
+        await self._give_up([channel_id], lambda event: answers(event, user_id, self._transcripts))
 
     async def _lift(self, channel_id: int) -> None:
         """What lifts a channel's stop lifts those of its threads; a thread's own ends alone."""

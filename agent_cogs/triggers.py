@@ -6,7 +6,7 @@ channels that the owner named, their threads, and nowhere else. Messages of bots
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -38,13 +38,16 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Who calls nobody: people, and members of roles."""
+    """Who calls nobody: people, and members of roles; `also` are people too, as they stand at this moment."""
 
     users: frozenset[int] = frozenset()
     roles: frozenset[int] = frozenset()
+    also: Container[int] = ()
 
     def __contains__(self, heard: Heard) -> bool:
-        return heard.author_id in self.users or not self.roles.isdisjoint(heard.author_roles)
+        if heard.author_id in self.users or heard.author_id in self.also:
+            return True
+        return not self.roles.isdisjoint(heard.author_roles)
 
 
 def called(heard: Heard, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:

@@ -49,6 +49,7 @@ REASONS: Mapping[str, str] = {
     "person_budget": "what the person may bring about in a day is used up",
     "too_often": "the person has called too often in the last minute",
     "benched": "the provider refused the agent three times in a row, it rests",
+    "muted": "a person with the right silenced the agent for a while",
     "withdrawn": "the message to answer was deleted",
     "busy": "too many events wait already",
     "deadline": "the time was over",

@@ -11,6 +11,7 @@ import logging
 import random
 import time
 
+from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig, theme_named
 from agent_coordinator.days import plan_date
 from agent_coordinator.engine import Engine
@@ -60,6 +61,14 @@ class Coordinator:
         self._rng = rng
         self._sleep = sleep
         self._tasks = TaskSet()
+        self._commands = Commands(
+            config,
+            bus,
+            fire=self.fire,
+            observers=self.engine.observers,
+            start=self._tasks.start,
+            stopped=self._stopped,
+        )
         self._acting = False
         self._fire_at_start = config.fire_on_startup
 
@@ -170,12 +179,8 @@ class Coordinator:
 
     def _on_command(self, raw: str) -> None:
         command = read_command(raw)
-        if command is None or not self._acting:
-            return
-        if command.command == "start":
-            self._tasks.start(self.fire(command.channel_id, command.theme), "a conversation on command")
-        else:
-            log.warning("command %.40r is not known here", command.command)
+        if command is not None and self._acting:
+            self._tasks.start(self._commands.obey(command), "a command")
 
     def _on_notice(self, notice: MentionNotice) -> None:
         if self._acting and not self._stopped(notice.channel_id):

@@ -133,8 +133,8 @@ class Engine:
         return state
 
     def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
-        if not isinstance(outcome, str) and outcome.reason == "benched":
-            outcome = "absent"  # its provider refuses it for a while: as if it were not there
+        if not isinstance(outcome, str) and outcome.reason in ("benched", "muted"):
+            outcome = "absent"  # its provider or a person keeps it from speaking for a while: as if it were not there
         where = (state.conversation_id, state.channel_id, state.round_number, agent)
         if isinstance(outcome, str):
             self._tell(TurnMissed(*where, outcome))

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_protocol.agenda import Slot
 from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Instruction, MentionNotice, Result
+from agent_protocol.messages import Instruction, MentionNotice, Result, WireMessage
 
 Clock = Callable[[], float]  # unix seconds
 Sleep = Callable[[float], Awaitable[object]]
@@ -25,6 +25,8 @@ class Bus(Protocol):
     ready: asyncio.Event  # set while Redis is there and every subscription confirmed
 
     async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result: ...
+
+    async def publish(self, channel: str, message: WireMessage, /) -> int: ...
 
     def on_notice(self, callback: Callable[[MentionNotice], None], /) -> object: ...
 

@@ -12,9 +12,9 @@ import asyncio
 import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import discord
@@ -34,9 +34,12 @@ REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed)
 WINDOW_REQUESTS = 45
 WINDOW_SECONDS = 1.0
 CUT_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
+MAX_TEXT = 2000  # characters, Discord's own limit
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
 TYPING_SHARE = 0.5  # of the window; when it is fuller, typing is dropped
 REMEMBERED_TYPING = 1000  # channels
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +53,12 @@ def pings(user_id: int | None) -> discord.AllowedMentions:
     """Nobody is pinged but the one person whom the turn answers."""
     users: bool | list[discord.abc.Snowflake] = [discord.Object(user_id)] if user_id is not None else False
     return discord.AllowedMentions(everyone=False, roles=False, users=users, replied_user=False)
+
+
+def shortened(text: str) -> str:
+    """At most what fits into one message, and never nothing."""
+    text = text.strip() or "…"
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 2].rstrip() + " …"
 
 
 class RequestWindow:
@@ -165,6 +174,25 @@ class Gate:
     async def react(self, message: discord.PartialMessage, emoji: str) -> None:
         await self._enter()
         await message.add_reaction(emoji)  # type: ignore[misc]  # py-cord declares it for Message alone
+
+    async def defer(self, interaction: discord.Interaction) -> None:
+        """Announces an answer to a command that only its user will see."""
+        await self._enter(answers=True)
+        await interaction.response.defer(ephemeral=True)
+
+    async def answer(self, interaction: discord.Interaction, text: str) -> None:
+        """Answers a command, announced or not: only its user sees it, it pings nobody."""
+        await self._enter(answers=True)
+        text = shortened(self.clean(text))
+        if interaction.response.is_done():
+            await interaction.edit_original_response(content=text, allowed_mentions=pings(None))
+        else:
+            await interaction.response.send_message(text, ephemeral=True, allowed_mentions=pings(None))
+
+    async def request(self, send: Callable[[], Awaitable[T]]) -> T:
+        """What nobody waits for and holds no text of anybody's. Raises one of REQUEST_ERRORS."""
+        await self._enter()
+        return await send()
 
     async def history(
         self, channel: discord.abc.Messageable, limit: int, before: int | None

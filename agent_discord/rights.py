@@ -17,6 +17,7 @@ class Who:
     user_id: int
     roles: frozenset[int] = frozenset()
     manages_messages: bool = False
+    manages_guild: bool = False  # known of who uses a command
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,17 @@ from rich.console import Console
 from agent_bot import cancel, provider_model
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
+from agent_discord.command_list import command_list
 from agent_discord.redaction import Redactor
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
+from agent_local.typed_commands import Use
 from agent_local.voices import ScriptedVoice
 from agent_logging import set_up_logging
 from agent_runtime import Runtime, Setup, running, stop_on_signals
+from agent_themes import THEMES
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
 PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebody by
@@ -206,10 +209,27 @@ class _Local:
             fire=runtime.coordinator.fire,
             mention_ids=ids,
             themes=CHANNELS,
+            use=lambda channel_id, use: self._use(server, channel_id, use),
+            commands=command_list({name: agent.display_name for name, agent in agents.items()}, tuple(THEMES)),
             header=Header(self._voices(), str(self.settings.data_dir)),
         )
         logging.getLogger().addHandler(_Warnings(terminal, Redactor(self.settings.secrets())))
         return terminal
+
+    async def _use(self, server: DiscordStandIn, channel_id: int, use: Use) -> str:
+        """What the person who uses a command is told. Raises LookupError, ValueError and TimeoutError."""
+        guild_id = self.world.guild.id
+        bot = next((app for app in self.world.apps.values() if app.commands.get(guild_id)), None)
+        if bot is None:
+            raise LookupError("no bot has its commands yet; try again in a moment")
+        values = dict(use.values)
+        if use.command == "why" and "message" not in values:
+            bots = {app.user.id for app in self.world.apps.values()}
+            said = [message for message in server.messages(channel_id) if int(message["author"]["id"]) in bots]
+            values["message"] = str(said[-1]["id"]) if said else "none"
+        used = await server.interact(PERSON, channel_id, bot.key, use.command, values)
+        await server.wait_for(lambda: used.answers)
+        return str(used.answers[0]["content"])
 
     def _voices(self) -> Mapping[str, str | None]:
         return {

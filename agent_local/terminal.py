@@ -11,7 +11,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -38,10 +38,12 @@ from agent_local.terminal_input import (
     typed_lines,
 )
 from agent_local.terminal_view import Names, View, one_line
+from agent_local.typed_commands import Use
 
 __all__ = ["Header", "Names", "StandIn", "Terminal"]
 
 Ending = Literal["quit", "eof"]
+UseCommand = Callable[[int, Use], Awaitable[str]]
 FireConversation = Callable[[int | None, str | None], Awaitable[object]]
 
 HELP = (
@@ -49,6 +51,7 @@ HELP = (
     ("hello", "write into the channel; whoever speaks next takes it up"),
     ("#debate", "go to another channel; #debate hello writes there"),
     ("/fire [channel] [theme]", "start a conversation, here where no channel is named"),
+    ("/bots status", "the bots' own commands, as in Discord: /bots, /stop, /resume, /why, /why-not, /forget me"),
     ("/who  /channels", "who is here, where one can go"),
     ("/quit", "leave; Ctrl-D does the same"),
 )
@@ -79,7 +82,8 @@ class Terminal:
 
     `me` is whom typed lines are posted as, `mention_ids` are the words that mention a user after `@`, `channel` is
     where one stands at first (the first of `names.channels` otherwise). `fire` may take as long as a conversation
-    lasts: it runs beside the terminal and is cancelled with it. `lines` replaces the standard input.
+    lasts: it runs beside the terminal and is cancelled with it; so does `use`, which answers to the bots' own
+    `commands`. `lines` replaces the standard input.
     """
 
     def __init__(
@@ -92,6 +96,8 @@ class Terminal:
         fire: FireConversation,
         mention_ids: Mapping[str, int],
         themes: Collection[str] = (),
+        use: UseCommand | None = None,
+        commands: Sequence[Mapping[str, Any]] = (),
         header: Header | None = None,
         channel: int | None = None,
         lines: AsyncGenerator[str] | None = None,
@@ -101,6 +107,7 @@ class Terminal:
         self._console, self._stand_in, self._names, self._me = console, stand_in, names, me
         self._fire, self._lines, self._header = fire, lines, header or Header()
         self._mention_ids, self._themes = mention_ids, themes
+        self._use, self._commands = use, commands if use is not None else ()
         self._channel = channel if channel is not None else next(iter(names.channels))
         self._view = View(names, clock=clock, timezone=timezone)
         self._fires: set[asyncio.Task[None]] = set()
@@ -172,7 +179,7 @@ class Terminal:
     def _vocabulary(self) -> Vocabulary:
         channels = {name: channel_id for channel_id, name in self._names.channels.items()}
         roles = {name: role_id for role_id, name in self._names.roles.items()}
-        return Vocabulary(channels, self._mention_ids, roles, self._themes)
+        return Vocabulary(channels, self._mention_ids, roles, self._themes, self._commands)
 
     async def _obey(self, wish: Wish) -> None:
         match wish:
@@ -183,6 +190,8 @@ class Terminal:
                 self.note(f"you are in #{self._names.channels[channel_id]}")
             case Fire(channel_id, theme):
                 self._start(channel_id or self._channel, theme)
+            case Use() as use:
+                self._beside(self._used(use), "a command")
             case Show(topic):
                 self._console.print({"help": _help, "who": self._who, "channels": self._channels}[topic]())
             case Unclear(hint):
@@ -190,7 +199,10 @@ class Terminal:
 
     def _start(self, channel_id: int, theme: str | None) -> None:
         self.note(f"starting a conversation in #{self._names.channels[channel_id]}{f', {theme}' if theme else ''}")
-        task = asyncio.create_task(self._fired(channel_id, theme), name="fire")
+        self._beside(self._fired(channel_id, theme), "fire")
+
+    def _beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
         self._fires.add(task)
         task.add_done_callback(self._fires.discard)
 
@@ -202,6 +214,15 @@ class Terminal:
             # The outermost edge of a task of its own: a failed wish must not end the terminal.
             log.exception("a conversation could not be held")
             self.note(f"the conversation failed: {type(error).__name__}")
+
+    async def _used(self, use: Use) -> None:
+        assert self._use is not None
+        try:
+            answer = await self._use(self._channel, use)
+        except (LookupError, ValueError, TimeoutError) as error:
+            answer = f"the command did not come to anything: {error}"
+        for line in self._view.plain(answer).splitlines():
+            self.note(line)
 
     async def _stop_fires(self) -> None:
         tasks = list(self._fires)

@@ -12,9 +12,11 @@ import os
 import re
 import select
 import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from agent_local.typed_commands import Places, Use, read_use
 
 MAX_MESSAGE = 2000  # characters, Discord's own limit
 READ_BYTES = 65_536
@@ -63,22 +65,27 @@ class Unclear:
     hint: str
 
 
-Wish = Say | Move | Fire | Show | Quit | Unclear
+Wish = Say | Move | Fire | Use | Show | Quit | Unclear
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a person may type, in any case of letters: channels, `@` words of users and roles, themes."""
+    """The names that a person may type, in any case of letters: channels, `@` words of users and roles, themes;
+    `commands` are those of the bots, as agent_discord.command_list has them."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]
     roles: Mapping[str, int]
     themes: Collection[str] = ()
+    commands: Sequence[Mapping[str, Any]] = ()
 
     def words(self) -> list[str]:
         """Everything that can be completed."""
         mentions = [f"@{name}" for name in (*self.users, *self.roles)]
-        return [*mentions, *(f"#{name}" for name in self.channels), *_COMMANDS, *self.themes]
+        return [*mentions, *(f"#{name}" for name in self.channels), *_COMMANDS, *self._theirs(), *self.themes]
+
+    def _theirs(self) -> list[str]:
+        return [f"/{command['name']}" for command in self.commands if command["name"].islower()]
 
 
 def read_line(line: str, current: int, known: Vocabulary) -> Wish | None:
@@ -100,9 +107,21 @@ def _command(words: list[str], known: Vocabulary) -> Wish:
         case "fire":
             return _fire(words[1:], known)
         case None:
-            return Unclear(f"{words[0]} is not known; /help lists what is")
+            return _use(words, known)
         case topic:
             return Show(topic)
+
+
+def _use(words: list[str], known: Vocabulary) -> Wish:
+    """A command of the bots."""
+    places = Places(*({name.lower(): value for name, value in each.items()} for each in (known.channels, known.users)))
+    match read_use(words, known.commands, places):
+        case Use() as use:
+            return use
+        case None:
+            return Unclear(f"{words[0]} is not known; /help lists what is")
+        case hint:
+            return Unclear(hint)
 
 
 def _fire(words: list[str], known: Vocabulary) -> Wish:

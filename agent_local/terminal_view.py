@@ -6,6 +6,7 @@ control characters first, so that it can neither colour, move nor turn around wh
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -32,6 +33,7 @@ TYPING_SECONDS = 10.0  # as long as Discord shows one
 STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TAB = " " * 4
+_TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,13 @@ class View:
             case "TYPING_START":
                 self._typing[_id(data, "channel_id"), _id(data, "user_id")] = self._clock() + TYPING_SECONDS
         return None
+
+    def plain(self, text: str) -> str:
+        """An answer to a command as words: names for mentions, no stars, times of day."""
+        return self._named(_TIME.sub(self._clock_time, text), {}).replace("**", "")
+
+    def _clock_time(self, match: re.Match[str]) -> str:
+        return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
 
     def typing(self) -> str:
         """Who is typing now, "" for nobody."""

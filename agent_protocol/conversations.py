@@ -1,7 +1,7 @@
 """Running conversations, kept after every turn, so that whoever leads next can go on with them.
 
 What is kept is a text of the coordinator's own, a JSON object; here only its id matters, and to `running` whose turn it
-is in which round. It is written by nobody but who holds the
+is in which round, and by which rules. It is written by nobody but who holds the
 channel: a coordinator that lost its lease and does not know it yet must not write over its successor's state.
 """
 
@@ -36,6 +36,7 @@ class Running:
 
     round_number: int
     speaker: str | None
+    theme: str = ""
 
 
 class Conversations:
@@ -72,7 +73,7 @@ def _running(state: str) -> Running | None:
     try:
         read = json.loads(state)
         pending = read.get("pending") or [None]
-        return Running(int(read["round_number"]), pending[0] and str(pending[0]))
+        return Running(int(read["round_number"]), pending[0] and str(pending[0]), str(read.get("theme") or ""))
     except (ValueError, TypeError, KeyError, AttributeError):  # another version's: nothing to tell of
         return None
 

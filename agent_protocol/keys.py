@@ -10,7 +10,12 @@ from typing import Literal
 COORDINATOR_OWNER = "coordinator:owner"
 COORDINATOR_COMMANDS = "coordinator:commands"
 COORDINATOR_ACTIVITY = "coordinator:activity"
+COORDINATOR_OUTCOMES = "coordinator:outcomes"
 COORDINATOR_STOPS = "coordinator:stops"
+COORDINATOR_HUSHES = "coordinator:hushes"
+COORDINATOR_IGNORES = "coordinator:ignores"
+COORDINATOR_IGNORED = "coordinator:ignored"
+COORDINATOR_COMMANDS_BOT = "coordinator:commands_bot"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 
@@ -60,6 +65,10 @@ def daily_count(agent: str, date: str) -> str:
 
 def cooldown(agent: str, channel_id: int) -> str:
     return f"agent:{agent}:cooldown:{channel_id}"
+
+
+def muted(agent: str) -> str:
+    return f"agent:{agent}:muted"
 
 
 def cost(agent: str, date: str) -> str:

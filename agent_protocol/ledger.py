@@ -14,11 +14,13 @@ from collections.abc import Callable
 from agent_protocol import keys
 from agent_protocol.agenda import Agenda, Slot
 from agent_protocol.budgets import SPEND, Budgets
+from agent_protocol.commands_bot import CommandsBot
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.money import Bill, Caps
+from agent_protocol.mutes import Mutes
 from agent_protocol.pictures import Pictures
 from agent_protocol.presence import Presence
 from agent_protocol.records import RECORD, Records, TurnRecord
@@ -62,7 +64,9 @@ class Ledger:
         self.turns = Turns(link, clock, holder)
         self.pictures = Pictures(link, holder)
         self.budgets = Budgets(link, clock, caps or Caps())
-        self.limits = Limits(link, clock, self.budgets)
+        self.mutes = Mutes(link, clock)
+        self.limits = Limits(link, clock, self.budgets, self.mutes)
+        self.commands_bot = CommandsBot(link)
         self.costs = Costs(link)
         self.presence = Presence(link, clock)
         self.agenda = Agenda(link)

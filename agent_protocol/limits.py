@@ -16,18 +16,19 @@ from agent_protocol.budgets import Budgets
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.money import MINUTE, REFUSED, Caps, MemoryBudgets, Wish
 from agent_protocol.money import Verdict as MoneyVerdict
+from agent_protocol.mutes import Mutes
 
-Verdict = Literal["cooldown", "daily_limit"] | MoneyVerdict
+Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
 
-# KEYS: cooldown, count; then, where money is asked for: spent, holds, the person's mentions of the last minute.
+# KEYS: cooldown, count, muted; then, where money is asked for: spent, holds, the person's mentions of the last minute.
 # ARGV: cooldown in ms (0: none), daily maximum, lifetime of the count in s, turns taken while Redis was away; then the
 # mention ("" for none), how many a person has in a minute (0: any number), and what budgets.RESERVE wants.
 TAKE = f"""{budgets.RESERVE}
 local function called_too_often(now)
   if ARGV[5] == '' or ARGV[6] == '0' then return false end
-  redis.call('ZREMRANGEBYSCORE', KEYS[5], '-inf', now - {MINUTE:.0f})
-  return not redis.call('ZSCORE', KEYS[5], ARGV[5]) and redis.call('ZCARD', KEYS[5]) >= tonumber(ARGV[6])
+  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now - {MINUTE:.0f})
+  return not redis.call('ZSCORE', KEYS[6], ARGV[5]) and redis.call('ZCARD', KEYS[6]) >= tonumber(ARGV[6])
 end
 local cooldown, most, owed = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
 local count = tonumber(redis.call('GET', KEYS[2]) or '0')
@@ -35,16 +36,18 @@ if owed > 0 then
   count = redis.call('INCRBY', KEYS[2], owed)
   redis.call('EXPIRE', KEYS[2], ARGV[3])
 end
+local muted = redis.call('GET', KEYS[3])
+if muted then return {{'muted', count, muted}} end
 if count >= most then return {{'daily_limit', count}} end
 if cooldown > 0 and redis.call('EXISTS', KEYS[1]) == 1 then return {{'cooldown', count}} end
 local verdict, totals = 'ok', {{}}
-if #KEYS > 2 then
+if #KEYS > 3 then
   if called_too_often(tonumber(ARGV[7])) then return {{'too_often', count}} end
-  verdict, totals = reserve(KEYS[3], KEYS[4], 7)
+  verdict, totals = reserve(KEYS[4], KEYS[5], 7)
   if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
   if ARGV[5] ~= '' and ARGV[6] ~= '0' then
-    redis.call('ZADD', KEYS[5], 'NX', ARGV[7], ARGV[5])
-    redis.call('EXPIRE', KEYS[5], {MINUTE:.0f})
+    redis.call('ZADD', KEYS[6], 'NX', ARGV[7], ARGV[5])
+    redis.call('EXPIRE', KEYS[6], {MINUTE:.0f})
   end
 end
 if cooldown > 0 then redis.call('SET', KEYS[1], '1', 'PX', cooldown) end
@@ -100,8 +103,15 @@ class MemoryLimits:
 class Limits:
     """An agent's limits, shared by all processes. No method raises RedisAway."""
 
-    def __init__(self, link: RedisLink, clock: Callable[[], float], money: Budgets | None = None) -> None:
+    def __init__(
+        self,
+        link: RedisLink,
+        clock: Callable[[], float],
+        money: Budgets | None = None,
+        mutes: Mutes | None = None,
+    ) -> None:
         self._link = link
+        self._mutes = mutes or Mutes(link, clock)
         self._money = money or Budgets(link, clock, Caps())
         self._memory = MemoryLimits(clock, self._money.memory)
         self._owed: Counter[tuple[str, str]] = Counter()
@@ -126,7 +136,7 @@ class Limits:
         """
         cooldown = cooldown if use_cooldown else 0.0
         owed = self._owed.pop((agent, date), 0)
-        redis_keys = [keys.cooldown(agent, channel_id), keys.daily_count(agent, date)]
+        redis_keys = [keys.cooldown(agent, channel_id), keys.daily_count(agent, date), keys.muted(agent)]
         args: list[str | int | float] = [round(cooldown * 1000), daily_max, COUNT_SECONDS, owed]
         if wish is not None:
             more_keys, more_args = self._money.question(agent, channel_id, wish, date)
@@ -138,6 +148,7 @@ class Limits:
             return self._take_in_memory(agent, channel_id, cooldown, daily_max, date, wish, away)
         self._away_said = False
         verdict: Verdict = REFUSED.get(told, told)
+        self._mutes.saw(agent, float(totals[0]) if verdict == "muted" else None)
         if verdict in ("ok", "closing"):
             self._memory.note_taken(agent, channel_id, cooldown=cooldown, count=int(count), date=date)
             if wish is not None:
@@ -182,6 +193,8 @@ class Limits:
         if not self._away_said:
             log.warning("limits are kept in memory while Redis is away: %s", away)
             self._away_said = True
+        if self._mutes.holds(agent):
+            return "muted"
         verdict = self._memory.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date, wish=wish)
         if verdict in ("ok", "closing"):
             self._owed[agent, date] += 1

@@ -140,6 +140,16 @@ class Command(WireMessage):
     channel_id: int | None = None
     theme: str | None = None
     agent_name: str | None = None
+    command_id: str | None = None  # who gives one is told the outcome
+
+
+class CommandOutcome(WireMessage):
+    """Coordinator → who gave a command an id, on `coordinator:outcomes`. `outcome` is an open set."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    command_id: _Id
+    outcome: str
+    channel_id: int | None = None
 
 
 class StopNotice(WireMessage):
@@ -148,6 +158,22 @@ class StopNotice(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     channel_id: int
     until: float | None = None  # unix seconds
+
+
+class HushNotice(WireMessage):
+    """To every process, on `coordinator:hushes`: the turns that answer this person there end, by their own wish."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: int
+    user_id: int
+
+
+class IgnoreNotice(WireMessage):
+    """To every process, on `coordinator:ignores`: whether the bots hear a person."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    user_id: int
+    ignored: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +257,18 @@ def read_command(raw: bytes | str) -> Command | None:
 def read_stop(raw: bytes | str) -> StopNotice | None:
     data = _decode(raw, "stop notice")
     return None if data is None else _validate(StopNotice, data, "stop notice")
+
+
+def read_hush(raw: bytes | str) -> HushNotice | None:
+    data = _decode(raw, "hush notice")
+    return None if data is None else _validate(HushNotice, data, "hush notice")
+
+
+def read_ignore(raw: bytes | str) -> IgnoreNotice | None:
+    data = _decode(raw, "ignore notice")
+    return None if data is None else _validate(IgnoreNotice, data, "ignore notice")
+
+
+def read_outcome(raw: bytes | str) -> CommandOutcome | None:
+    data = _decode(raw, "command outcome")
+    return None if data is None else _validate(CommandOutcome, data, "command outcome")

@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.listener import Listener
-from agent_protocol.messages import StopNotice, read_stop
+from agent_protocol.messages import HushNotice, StopNotice, read_hush, read_stop
 
 LONGEST = 86400.0  # seconds; what nobody lifts ends by itself
 SCAN_COUNT = 1000
@@ -40,6 +40,7 @@ if was == 1 then redis.call('PUBLISH', ARGV[1], ARGV[2]) end
 return was
 """
 
+OnHush = Callable[[int, int], Awaitable[None]]
 OnStop = Callable[[int], Awaitable[None] | None]
 
 log = logging.getLogger(__name__)
@@ -60,12 +61,14 @@ class Stops:
         self._stops: dict[int, _Stop] = {}
         self._unwritten: dict[int, _Stop | None] = {}  # what Redis was not told of; None: lifted
         self._callbacks: list[OnStop] = []
+        self._on_hush: list[OnHush] = []
         self._changed: set[int] = set()  # channels, since the last reading began
         self._behind = asyncio.Event()  # Redis and this process may not know the same
 
     def start(self) -> None:
         """Hears what other processes do."""
         self._bus.subscribe(keys.COORDINATOR_STOPS, self._on_notice)
+        self._bus.subscribe(keys.COORDINATOR_HUSHES, self._on_hush_notice)
         self._bus.on_resubscribed(self._behind.set)
 
     async def run(self) -> None:
@@ -87,9 +90,26 @@ class Stops:
         """Call this with the channel whenever one is stopped, at once; it may hear of the same stop twice."""
         self._callbacks.append(callback)
 
+    def on_hush(self, callback: OnHush) -> None:
+        """Call this with a channel and a person who wants no answer there any more; maybe twice."""
+        self._on_hush.append(callback)
+
+    async def hush(self, channel_id: int, user_id: int) -> None:
+        """Ends the turns that answer this person there, in this process and, while Redis is there, in all others."""
+        await self._hush(channel_id, user_id)
+        notice = HushNotice(channel_id=channel_id, user_id=user_id).to_wire()
+        try:
+            await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_HUSHES, notice))
+        except RedisAway as away:
+            log.warning("only this process ends its answers in channel %d, Redis is away: %s", channel_id, away)
+
     def holds(self, channel_id: int) -> bool:
         stop = self._stops.get(channel_id)
         return stop is not None and stop.until > self._clock()
+
+    def held(self) -> dict[int, float]:
+        """The channels and threads that are stopped by themselves, and until when."""
+        return {channel: stop.until for channel, stop in self._stops.items() if self.holds(channel)}
 
     async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
         """Stops a channel for `seconds`, a day where they are missing and at most; in this process before anything
@@ -105,10 +125,6 @@ class Stops:
         log.info("channel %d is stopped by a person for %.0f minutes", channel_id, lasting / 60)
         await self._tell(channel_id)
         return await self._write_or_owe(channel_id, stop) in (True, None)
-
-    def held(self) -> list[int]:
-        """The channels and threads that are stopped by themselves."""
-        return [channel_id for channel_id in self._stops if self.holds(channel_id)]
 
     async def lift(self, channel_id: int) -> bool:
         """Ends a channel's stop. True for the one caller that ended it."""
@@ -165,6 +181,15 @@ class Stops:
         if known is None or known.until != notice.until:
             self._stops[notice.channel_id] = _Stop(min(notice.until, self._clock() + LONGEST), "")
             await self._tell(notice.channel_id)
+
+    async def _on_hush_notice(self, raw: str) -> None:
+        notice = read_hush(raw)
+        if notice is not None:
+            await self._hush(notice.channel_id, notice.user_id)
+
+    async def _hush(self, channel_id: int, user_id: int) -> None:
+        for callback in self._on_hush:
+            await callback(channel_id, user_id)
 
     async def _tell(self, channel_id: int) -> None:
         """Side by side: nobody speaks on because somebody else is slow to end, or fails to."""

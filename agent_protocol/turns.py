@@ -127,6 +127,18 @@ class Turns:
         await self._link.call(lambda redis: redis.zrem(keys.open_turns(agent), turn_id))
         return None
 
+    async def drop(self, agent: str, turn_id: str) -> None:
+        """What an open turn began with is nobody's business any more: after a crash nobody goes on with it. Where it
+        runs, it runs to its end. Raises RedisAway."""
+
+        async def drop(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=True)
+            pipe.delete(keys.turn(agent, turn_id))
+            pipe.zrem(keys.open_turns(agent), turn_id)
+            await pipe.execute()
+
+        await self._link.call(drop)
+
     def remember(self, agent: str, turn_id: str, result_json: str, deadline: float) -> None:
         """This process did the turn; `Ledger.settle` writes it to Redis."""
         self._remember(keys.turn(agent, turn_id), self.lifetime(deadline), Claim("done", result_json, self.holder))

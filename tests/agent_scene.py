@@ -127,7 +127,9 @@ class Scene:
     def _house(self) -> House:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         self.stops = MemoryStops(self.clock)
+        self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
+        doubles |= {"ignores": self.ignored, "orders": None}
         fetcher: Any = self.pictures
         return House(
             settings=self.settings,

@@ -16,7 +16,7 @@ from agent_protocol import keys
 from agent_protocol.agenda import Slot
 from agent_protocol.bus import AgentAbsent
 from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Command, Instruction, MentionNotice, Result, Usage
+from agent_protocol.messages import Command, Instruction, MentionNotice, Result, Usage, WireMessage
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -195,6 +195,7 @@ class MemoryBus:
         self.ready.set()
         self.voices: dict[str, Voice] = dict(voices)
         self.asked: list[tuple[str, Instruction]] = []
+        self.published: list[tuple[str, WireMessage]] = []
         self.listened_to: set[str] = set()
         self.notices: list[Callable[[MentionNotice], Any]] = []
         self.handlers: dict[str, list[Callable[[str], Any]]] = defaultdict(list)
@@ -211,6 +212,10 @@ class MemoryBus:
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
+
+    async def publish(self, channel: str, message: WireMessage) -> int:
+        self.published.append((channel, message))
+        return 1
 
     def on_notice(self, callback: Callable[[MentionNotice], Any]) -> None:
         self.notices.append(callback)

@@ -328,17 +328,25 @@ class MemoryStops:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._callbacks: list[Callable[[int], Awaitable[None] | None]] = []
+        self._on_hush: list[Callable[[int, int], Awaitable[None]]] = []
         self.until: dict[int, float] = {}
         self._sources: set[str] = set()
 
     def on_stop(self, callback: Callable[[int], Awaitable[None] | None]) -> None:
         self._callbacks.append(callback)
 
+    def on_hush(self, callback: Callable[[int, int], Awaitable[None]]) -> None:
+        self._on_hush.append(callback)
+
+    async def hush(self, channel_id: int, user_id: int) -> None:
+        for callback in self._on_hush:
+            await callback(channel_id, user_id)
+
     def holds(self, channel_id: int) -> bool:
         return self.until.get(channel_id, 0.0) > self._clock()
 
-    def held(self) -> list[int]:
-        return [channel_id for channel_id in self.until if self.holds(channel_id)]
+    def held(self) -> dict[int, float]:
+        return {channel_id: until for channel_id, until in self.until.items() if self.holds(channel_id)}
 
     async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
         if source in self._sources or (not source and self.holds(channel_id)):

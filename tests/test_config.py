@@ -279,6 +279,7 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("BOT_TOKEN_CLAUDE", "Bot abc", "without spaces"),
         ("OPENAI_API_KEY", "schlüssel", "plain characters"),
         ("AGENT_NAME", "bing", "chatgpt, claude, gemini, grok"),
+        ("COMMANDS_BOT", "bing", "chatgpt, claude, gemini, grok"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key_with_what_was_expected(key: str, text: str, expected: str) -> None:

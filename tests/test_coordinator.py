@@ -605,8 +605,9 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_an_unknown_command_is_logged_and_nonsense_survived(self) -> None:
         await self.start(self.coordinator())
-        with self.assertLogs("agent_coordinator.coordinator", logging.WARNING):
+        with self.assertLogs("agent_coordinator.commands", logging.WARNING) as logged:
             self.bus.command(Command(command="dance"))
+            await until(lambda: logged.records)
         self.bus.say("not even JSON")
         self.bus.command(Command(command="start", channel_id=CHANNEL))
         await until(lambda: self.reports)

@@ -8,12 +8,13 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from agent_local.discord import channels, messages, payloads, reactions, rest_webhooks, worlds
+from agent_local.discord import channels, messages, payloads, reactions, rest_webhooks, using, worlds
 from agent_local.discord.backend import Backend
 from agent_local.discord.events import Event
 from agent_local.discord.interactions import Interaction
 from agent_local.discord.messages import Change, Draft, Posting, Upload
-from agent_local.discord.world import Channel, Member, Message, User, World
+from agent_local.discord.using import Options
+from agent_local.discord.world import BotApplication, Channel, Member, Message, User, World
 
 File = tuple[str, bytes, str]
 """(file name, content, media type)"""
@@ -164,21 +165,32 @@ class People:
         return channels.direct(self.backend, self.world.app(bot).user.id, self.world.user(person).id).id
 
     async def interact(
-        self, author: int | str, channel: int | str, bot: str, command: str, options: Sequence[dict[str, Any]] = ()
+        self, author: int | str, channel: int | str, bot: str, command: str, options: Options = ()
     ) -> Interaction:
-        """Uses a slash command of a bot; options as Discord sends them. The answers appear in what is returned."""
-        place, app, user = self.world.channel(channel), self.world.app(bot), self.world.user(author)
+        """Uses a slash command of a bot, "hello" or "bots status", as `using` says. The answers appear in what is
+        returned."""
+        place, app = self.world.channel(channel), self.world.app(bot)
+        return self._use(author, place, app, using.slash_data(self.world, place, app, command, options))
+
+    async def interact_on(
+        self, author: int | str, channel: int | str, bot: str, command: str, message: MessageRef
+    ) -> Interaction:
+        """Uses a command of a message's menu."""
+        place, app = self.world.channel(channel), self.world.app(bot)
+        target = self._message(place, message)
+        return self._use(author, place, app, using.message_data(self.world, place, app, command, target))
+
+    def _use(self, author: int | str, place: Channel, app: BotApplication, data: dict[str, Any]) -> Interaction:
         interaction = Interaction(
             id=self.world.snowflakes.next(),
             token=secrets.token_urlsafe(48),
             application_id=app.id,
-            user_id=user.id,
+            user_id=self.world.user(author).id,
             channel_id=place.id,
             created=self.backend.clock(),
         )
         self.backend.remember_interaction(interaction)
-        body = _interaction_body(self.world, place, interaction, _command_id(app.commands, place, command))
-        body["data"] |= {"name": command, "options": list(options)}
+        body = using.body(self.world, place, interaction, data)
         self.backend.publish(Event("INTERACTION_CREATE", body, place.guild_id, place, only=app.user.id))
         return interaction
 
@@ -196,34 +208,3 @@ class People:
 
 def _draft(text: str, attachments: Sequence[File]) -> Draft:
     return Draft(text, [Upload(name, content, media_type) for name, content, media_type in attachments])
-
-
-def _command_id(commands: dict[int | None, list[dict[str, Any]]], channel: Channel, name: str) -> str:
-    for scope in (channel.guild_id, None):
-        for command in commands.get(scope, ()):
-            if command["name"] == name:
-                return str(command["id"])
-    raise KeyError(f"no command {name!r}; there are: {sorted(c['name'] for known in commands.values() for c in known)}")
-
-
-def _interaction_body(world: World, channel: Channel, interaction: Interaction, command_id: str) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "id": str(interaction.id),
-        "application_id": str(interaction.application_id),
-        "type": 2,
-        "token": interaction.token,
-        "version": 1,
-        "channel_id": str(channel.id),
-        "channel": payloads.channel(world, channel),
-        "locale": "en-US",
-        "entitlements": [],
-        "app_permissions": str((1 << 53) - 1),
-        "attachment_size_limit": messages.MAX_FILE_BYTES,
-        "data": {"id": command_id, "type": 1},
-    }
-    user = world.users[interaction.user_id]
-    if channel.guild_id is None:
-        return {**body, "user": payloads.user(user), "context": 1}
-    member = payloads.member(world.guilds[channel.guild_id].members[user.id])
-    body |= {"guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0}
-    return {**body, "member": {**member, "permissions": str((1 << 53) - 1)}}

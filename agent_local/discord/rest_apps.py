@@ -15,6 +15,8 @@ def _commands(call: Call) -> list[dict[str, Any]]:
     if call.id("application_id") != call.app.id:
         raise errors.ApiError(403, 20012, "You are not authorized to perform this action on this application")
     guild_id = call.guild().id if "guild_id" in call.request.match_info else None
+    if guild_id in call.app.without_commands:
+        raise errors.missing_access()
     return call.app.commands.setdefault(guild_id, [])
 
 
@@ -27,7 +29,7 @@ def _stored(call: Call, body: dict[str, Any], known: dict[str, dict[str, Any]]) 
         "options": [],
         "default_member_permissions": None,
         "nsfw": False,
-        **body,
+        **_normal(body),
         "id": old["id"] if old else str(call.world.snowflakes.next()),
         "application_id": str(call.app.id),
         "version": str(call.world.snowflakes.next()),
@@ -35,6 +37,16 @@ def _stored(call: Call, body: dict[str, Any], known: dict[str, dict[str, Any]]) 
     if "guild_id" in call.request.match_info:
         stored["guild_id"] = call.request.match_info["guild_id"]
     return stored
+
+
+def _normal(option: dict[str, Any]) -> dict[str, Any]:
+    """Discord leaves out what says nothing: an option that is not required, no choices."""
+    shown = {key: value for key, value in option.items() if key != "required" or value}
+    if isinstance(shown.get("default_member_permissions"), int):
+        shown["default_member_permissions"] = str(shown["default_member_permissions"])
+    if "options" in shown:
+        shown["options"] = [_normal(one) for one in shown["options"]]
+    return shown
 
 
 async def commands(call: Call) -> Any:

@@ -143,7 +143,8 @@ class Guild:
 class BotApplication:
     """An application of the developer portal. key is how tests and the agents' table name it ("claude").
 
-    The three switches are the portal's privileged intents; commands is by guild id, None for the global ones.
+    The three switches are the portal's privileged intents; commands is by guild id, None for the global ones;
+    without_commands are guilds where it was invited without the scope applications.commands.
     """
 
     id: int
@@ -154,6 +155,7 @@ class BotApplication:
     members_intent: bool = True
     presences_intent: bool = True
     commands: dict[int | None, list[dict[str, Any]]] = field(default_factory=dict)
+    without_commands: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -439,7 +439,7 @@ async def test_resume_of_a_channel_covers_its_threads_and_one_in_a_thread_lifts_
     assert [scene.stops.holds(LOUNGE), scene.stops.holds(THREAD)] == [True, False]
     await scene.ask("stop", channel=THREAD)
     await scene.ask("resume")
-    assert scene.stops.held() == []
+    assert scene.stops.held() == {}
     await scene.ask("hello?", channel=THREAD)
     assert scene.texts(THREAD) == ["Hello."]
 

@@ -337,6 +337,49 @@ async def test_commands_are_synced_and_answered():
             assert server.unknown_requests == []
 
 
+async def test_a_command_tells_whom_it_names_what_the_person_may_and_which_message_it_is_about():
+    async with DiscordStandIn(a_world()) as server:
+        guild = server.world.guild.id
+        guest = await server.add_person("guest")
+        async with logged_in(server, debug_guilds=[guild]) as bot:
+            heard = []
+
+            async def poke(context: discord.ApplicationContext, whom: discord.Member, hard: bool = False):
+                heard.append((whom.display_name, hard, context.interaction.permissions.manage_guild))
+                await context.respond("ok", ephemeral=True)
+
+            async def look(context: discord.ApplicationContext, message: discord.Message):
+                heard.append((message.content, message.author.display_name))
+                await context.respond("ok", ephemeral=True)
+
+            bot.create_group("people").command(name="poke")(poke)
+            bot.message_command(name="Look?")(look)
+            await bot.sync_commands()
+            said = await server.say("you", "debate", "look at me")
+            uses = [
+                await server.interact(
+                    "you", "debate", "claude", "people poke", {"whom": int(guest["id"]), "hard": True}
+                ),
+                await server.interact("guest", "debate", "claude", "people poke", {"whom": int(guest["id"])}),
+                await server.interact_on("you", "debate", "claude", "Look?", said),
+            ]
+            await server.wait_for(lambda: all(used.answers for used in uses))
+            assert sorted(heard, key=repr) == [("guest", False, False), ("guest", True, True), ("look at me", "you")]
+            with pytest.raises(ValueError, match="needs whom"):
+                await server.interact("you", "debate", "claude", "people poke", {})
+            with pytest.raises(KeyError, match="no sub-command"):
+                await server.interact("you", "debate", "claude", "people push", {})
+
+
+async def test_a_guild_without_the_scope_refuses_commands():
+    async with DiscordStandIn(a_world()) as server:
+        server.world.app("claude").without_commands.add(server.world.guild.id)
+        async with logged_in(server, debug_guilds=[server.world.guild.id]) as bot:
+            with pytest.raises(discord.Forbidden):
+                await bot.http.get_guild_commands(bot.application_id, server.world.guild.id)
+            assert await bot.http.get_global_commands(bot.application_id) == []
+
+
 async def test_a_channel_keeps_only_its_newest_messages_and_their_files():
     async with DiscordStandIn(a_world(), history_limit=3) as server:
         for n in range(5):

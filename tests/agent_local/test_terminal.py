@@ -17,6 +17,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from agent_discord.command_list import command_list
 from agent_local.terminal import Header, Names, Terminal
 from agent_local.terminal_input import (
     Fire,
@@ -32,6 +33,7 @@ from agent_local.terminal_input import (
     typed_lines,
 )
 from agent_local.terminal_view import harmless
+from agent_local.typed_commands import Use
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200
 NAMES = Names(
@@ -335,6 +337,36 @@ async def test_help_lists_every_command() -> None:
     await screen.run()
     assert all(word in out.getvalue() for word in ("@claude", "#debate", "/fire", "/who", "/channels", "/quit"))
     assert "/nonsense is not known" in out.getvalue()
+
+
+async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_reads_as_words() -> None:
+    used: list[tuple[int, Use]] = []
+
+    async def use(channel_id: int, wish: Use) -> str:
+        used.append((channel_id, wish))
+        if wish.command == "resume":
+            raise LookupError("no bot has its commands yet")
+        return "**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>"
+
+    commands = command_list({"grok": "Grok"}, ("debate",))
+    screen, out = terminal("/bots mute grok 5", "/resume", "/bots dance", use=use, commands=commands)
+    async with screen.watching():
+        await screen.run()
+        await screen.fires_done()
+    assert used == [(10, Use("bots mute", {"bot": "grok", "minutes": 5})), (10, Use("resume"))]
+    for line in (
+        "Grok is muted in #debate, as @you wished",
+        "until 12:00",
+        "no bot has its commands yet",
+        "needs one of",
+    ):
+        assert line in out.getvalue()
+
+
+async def test_without_bots_that_have_commands_their_words_are_not_known() -> None:
+    screen, out = terminal("/bots status")
+    await screen.run()
+    assert "/bots is not known" in out.getvalue()
 
 
 async def test_lines_come_from_a_pipe_until_its_end_also_without_a_last_newline() -> None:

@@ -223,3 +223,30 @@ async def test_only_its_own_conversation_is_dropped(link: RedisLink):
     assert await conversations.kept() == ["one"]
     await conversations.drop(CHANNEL, "c1")
     assert await conversations.kept() == []
+
+
+async def test_a_person_who_wants_no_answer_is_heard_in_every_process(link: RedisLink, clock: Clock):
+    here, there = Process(link, clock), Process(link, clock)
+    hushed: list[tuple[str, int, int]] = []
+
+    def hears(where: str):
+        async def hush(channel_id: int, user_id: int) -> None:
+            hushed.append((where, channel_id, user_id))
+
+        return hush
+
+    here.stops.on_hush(hears("here"))
+    there.stops.on_hush(hears("there"))
+    async with here.running(), there.running():
+        await here.stops.hush(CHANNEL, 42)
+        assert hushed == [("here", CHANNEL, 42)], "here it is done at once"
+        await until(lambda: ("there", CHANNEL, 42) in hushed)
+    assert not here.stops.holds(CHANNEL)
+
+
+async def test_what_is_held_is_listed_with_its_end(link: RedisLink, clock: Clock):
+    stops = Process(link, clock).stops
+    await stops.stop(CHANNEL, "m1", 60.0)
+    await stops.stop(OTHER, "m2", 10.0)
+    clock.now += 30
+    assert stops.held() == {CHANNEL: clock.now + 30}

@@ -1,0 +1,204 @@
+"""The desk where people's commands are dealt with: what each one does, and what the person is told.
+
+Plain values in, a text out; it knows no Discord. A command counts in the channels that the program speaks in, and
+whoever may not do something is told so. Discord hides nothing here: rights are checked for each use.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+
+from agent_cogs.board import look
+from agent_cogs.forgetting import forget
+from agent_cogs.house import House
+from agent_cogs.stopping import may_stop
+from agent_cogs.why import NO_RECORD, why, why_not
+from agent_cogs.words import lasting
+from agent_discord.command_list import LONGEST_MUTE, LONGEST_STOP, WHY
+from agent_discord.slash import Asked
+from agent_protocol.connection import RedisAway
+from agent_protocol.messages import Command
+from agent_protocol.orders import NOBODY
+
+MUTE_MINUTES = 60
+NOT_HERE = "I only listen in the channels that I was given, and this is none of them."
+MANAGERS_ONLY = "Only who may manage this server can do that."
+AWAY = (
+    "The memory that the bots share (Redis) is away right now, so this could not be done. Please try again in a minute."
+)
+ONLY_HERE = "The bots' shared memory (Redis) is away: until it is back, bots of other processes do not know it."
+UNKNOWN = "I don't know this command (any more). Please try again in an hour."
+STARTED: Mapping[str, str] = {
+    "started": "A conversation begins in {where}.",
+    "busy": "There is a conversation in {where} already.",
+    "stopped": "A person wants silence in {where}: /resume there lifts it.",
+    "unknown_channel": "The coordinator does not know {where}.",
+    "no_agents": "There are no bots to converse.",
+    NOBODY: "No coordinator answers: either none is running, or it is busy. Nothing was started as far as I know.",
+}
+
+_MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
+
+Handler = Callable[[Asked], Awaitable[str]]
+Parent = Callable[[int], int | None]  # the channel that a thread hangs on, as far as it is known
+
+log = logging.getLogger(__name__)
+
+
+class Desk:
+    """One bot's."""
+
+    def __init__(self, house: House, parent: Parent = lambda _: None) -> None:
+        self._house, self._parent = house, parent
+        self._everyones: Mapping[str, Handler] = {
+            "bots status": self._status,
+            "stop": self._stop,
+            "resume": self._resume,
+            "forget me": self._forget,
+            "why": self._why,
+            WHY: self._why,
+            "why-not": self._why_not,
+        }
+        self._managers: Mapping[str, Handler] = {
+            "bots start": self._start,
+            "bots mute": self._mute,
+            "bots unmute": self._unmute,
+            "bots ignore": self._ignore,
+            "bots unignore": self._unignore,
+        }
+
+    async def answer(self, asked: Asked) -> str:
+        """What the person is told."""
+        if self._house.scope.theme(asked.channel_id, asked.parent_id, asked.guild_id) is None:
+            return NOT_HERE
+        handler = self._everyones.get(asked.command)
+        if handler is None and asked.command in self._managers:
+            if not asked.who.manages_guild:
+                return MANAGERS_ONLY
+            handler = self._managers[asked.command]
+        if handler is None:
+            log.warning("/%s is not known here", asked.command)
+            return UNKNOWN
+        try:
+            return await handler(asked)
+        except RedisAway as away:
+            log.warning("/%s was not done, Redis is away: %s", asked.command, away)
+            return AWAY
+
+    # -- for everyone -------------------------------------------------------------------------------------------------
+
+    async def _status(self, asked: Asked) -> str:
+        board = await look(self._house, asked.channel_id, asked.parent_id)
+        return board.text(asked.channel_id, self._house.names)
+
+    async def _stop(self, asked: Asked) -> str:
+        stops, channel_id = self._house.stops, asked.channel_id
+        if not self._may_stop(asked):
+            await stops.hush(channel_id, asked.who.user_id)
+            return "What the bots were about to answer you here is stopped. To silence them is not yours to decide."
+        minutes = _number(asked, "minutes", 0, LONGEST_STOP)
+        await stops.stop(channel_id, f"c{asked.id}", minutes * 60.0 or None)
+        behind = "" if self._house.bus.ready.is_set() else f" {ONLY_HERE}"
+        how_long = lasting(minutes * 60.0) if minutes else "a day at most"
+        return f"The bots are silent here for {how_long}. /resume lifts it.{behind}"
+
+    async def _resume(self, asked: Asked) -> str:
+        if not self._may_stop(asked):
+            return "Only who may silence the bots can let them speak again."
+        stops, channel_id = self._house.stops, asked.channel_id
+        if asked.parent_id is not None and stops.holds(asked.parent_id):
+            return f"The bots are silent in the whole of <#{asked.parent_id}>: /resume there lifts it."
+        covered = (channel_id, *(other for other in stops.held() if self._parent(other) == channel_id))
+        lifted = any([await stops.lift(stopped) for stopped in covered])
+        behind = "" if self._house.bus.ready.is_set() else f" {ONLY_HERE}"
+        return ("The bots may speak here again." if lifted else "Nothing was stopped here.") + behind
+
+    def _may_stop(self, asked: Asked) -> bool:
+        settings = self._house.settings
+        return may_stop(asked.who, settings.stop_user_ids, settings.stop_role_ids)
+
+    async def _forget(self, asked: Asked) -> str:
+        return (await forget(self._house, asked.who.user_id)).text
+
+    async def _why(self, asked: Asked) -> str:
+        found = _MESSAGE_ID.fullmatch(str(asked.values.get("message", "")).strip())
+        if found is None:
+            return "That is no message: please give its link (right click, Copy Message Link) or its id."
+        house, message_id = self._house, int(found[1])
+        record = await house.ledger.records.of_message(message_id, house.names)
+        if record is not None and record.guild_id not in (None, asked.guild_id):
+            return NO_RECORD  # of another server, whose matters are none of this one's
+        return await why(house.ledger, house.names, message_id, house.clock())
+
+    async def _why_not(self, asked: Asked) -> str:
+        agent = self._agent(asked)
+        if agent is None:
+            return UNKNOWN
+        house = self._house
+        muted = await house.ledger.mutes.read([agent])
+        return await why_not(house, agent, asked.channel_id, house.clock(), muted_until=muted.get)
+
+    # -- for the server's managers ------------------------------------------------------------------------------------
+
+    async def _start(self, asked: Asked) -> str:
+        chosen = asked.values.get("channel")
+        channel_id = int(chosen) if chosen is not None else asked.parent_id or asked.channel_id
+        where = f"<#{channel_id}>"
+        if channel_id not in self._house.scope.channels:
+            return f"The bots do not converse in {where}: it is none of their channels."
+        if self._house.stops.holds(channel_id):
+            return STARTED["stopped"].format(where=where)
+        theme = asked.values.get("theme")
+        command = Command(command="start", channel_id=channel_id, theme=str(theme) if theme else None)
+        outcome = await self._house.orders.give(command)
+        return STARTED.get(outcome, "The coordinator did not do it: {outcome}.").format(where=where, outcome=outcome)
+
+    async def _mute(self, asked: Asked) -> str:
+        agent = self._agent(asked)
+        if agent is None:
+            return UNKNOWN
+        seconds = _number(asked, "minutes", MUTE_MINUTES, LONGEST_MUTE) * 60.0
+        await self._house.ledger.mutes.mute(agent, seconds)
+        log.info("%s is muted by a person for %.0f minutes", agent, seconds / 60)
+        return (
+            f"{self._house.names[agent]} is muted for {lasting(seconds)}, in every channel; what it is saying at this"
+            " moment it may finish. /bots unmute lifts it."
+        )
+
+    async def _unmute(self, asked: Asked) -> str:
+        agent = self._agent(asked)
+        if agent is None:
+            return UNKNOWN
+        lifted = await self._house.ledger.mutes.lift(agent)
+        shown = self._house.names[agent]
+        return f"{shown} may speak again." if lifted else f"{shown} was not muted."
+
+    async def _ignore(self, asked: Asked) -> str:
+        user_id = int(asked.values["user"])
+        outcome = await self._house.ignores.add(user_id)
+        texts = {
+            "added": f"No bot hears <@{user_id}> any more, in every channel. /bots unignore lifts it.",
+            "known": f"<@{user_id}> is ignored already.",
+            "full": "The list of ignored people is full.",
+        }
+        return texts[outcome]
+
+    async def _unignore(self, asked: Asked) -> str:
+        user_id = int(asked.values["user"])
+        if user_id in self._house.settings.ignore_user_ids:
+            return f"<@{user_id}> is ignored by the setting IGNORE_USER_IDS; that is the owner's to change."
+        removed = await self._house.ignores.remove(user_id)
+        return f"The bots hear <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
+
+    def _agent(self, asked: Asked) -> str | None:
+        """The agent that the option names: one of the choices, while the list that Discord shows is fresh."""
+        name = str(asked.values.get("bot", ""))
+        return name if name in self._house.names else None
+
+
+def _number(asked: Asked, option: str, default: int, most: int) -> int:
+    """Discord has checked it, for whoever uses Discord's own form."""
+    value = asked.values.get(option, default)
+    return min(max(int(value), 0), most)

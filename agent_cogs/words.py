@@ -1,0 +1,35 @@
+"""Times, money and lists as people read them in an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+_UNITS = ((2 * DAY, DAY, "day"), (2 * HOUR, HOUR, "hour"), (MINUTE, MINUTE, "minute"))  # from when on, length, name
+
+
+def lasting(seconds: float) -> str:
+    """ "40 seconds", "1 minute", "90 minutes", "3 hours", "2 days"; rounded, never 0."""
+    for least, unit, name in _UNITS:
+        if seconds >= least:
+            return counted(round(seconds / unit), name)
+    return counted(max(1, round(seconds)), "second")
+
+
+def dollars(amount: float) -> str:
+    """Small sums with as many digits as they need to be seen."""
+    if 0 < amount < 0.00005:
+        return "less than $0.0001"
+    return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"
+
+
+def counted(number: int, name: str) -> str:
+    """ "1 turn", "2 turns" """
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
+
+
+def listed(names: Sequence[str], nothing: str = "nobody") -> str:
+    """ "a, b and c" """
+    if not names:
+        return nothing
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,81 @@
+"""The bots' commands as they are typed in the terminal: `/bots mute grok 5`, `/why` for the newest message of a bot.
+
+Words stand for the options in their order; one that does not fit an option is tried for the next. Discord's own form
+would not send what cannot be read here, so it is not sent either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_discord.command_list import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE
+
+Json = Mapping[str, Any]
+Value = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A command of the bots with its options, as the stand-in takes them."""
+
+    command: str
+    values: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What words may name: channels and people, by names in small letters."""
+
+    channels: Mapping[str, int]
+    users: Mapping[str, int]
+
+
+def read_use(words: Sequence[str], commands: Sequence[Json], places: Places) -> Use | str | None:
+    """The use that the words mean, a hint where they are unclear, None where no such command is known."""
+    name = words[0].removeprefix("/").lower()
+    command = next((one for one in commands if one["type"] == SLASH and one["name"] == name), None)
+    if command is None:
+        return None
+    path, rest, options = name, list(words[1:]), command.get("options", ())
+    if options and options[0]["type"] == SUB_COMMAND:
+        parts = {str(option["name"]): option for option in options}
+        part = parts.get(rest[0].lower()) if rest else None
+        if part is None:
+            return f"/{name} needs one of {', '.join(parts)}"
+        path, rest, options = f"{name} {part['name']}", rest[1:], part.get("options", ())
+    return _filled(path, rest, options, places)
+
+
+def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: Places) -> Use | str:
+    values: dict[str, Value] = {}
+    left = list(options)
+    for word in words:
+        fitting = next((option for option in left if _value(word, option, places) is not None), None)
+        if fitting is None:
+            return f"{word} does not fit /{path}"
+        value = _value(word, fitting, places)
+        assert value is not None
+        values[fitting["name"]] = value
+        left = left[left.index(fitting) + 1 :]
+    missing = [option["name"] for option in options if option.get("required") and option["name"] not in values]
+    if missing and missing != ["message"]:
+        return f"/{path} needs {', '.join(missing)}"
+    return Use(path, values)
+
+
+def _value(word: str, option: Json, places: Places) -> Value | None:
+    """The word as this option takes it; None where it does not."""
+    kind, name = option["type"], word.lower()
+    if kind == CHANNEL:
+        return places.channels.get(name.removeprefix("#"))
+    if kind == USER:
+        return places.users.get(name.removeprefix("@"))
+    if kind == WHOLE:
+        fits = name.isdecimal() and option["min_value"] <= int(name) <= option["max_value"]
+        return int(name) if fits else None
+    if kind != TEXT:
+        return None
+    choices = [str(choice["value"]) for choice in option.get("choices", ())]
+    return word if not choices else next((choice for choice in choices if choice == name.removeprefix("@")), None)

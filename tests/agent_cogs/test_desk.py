@@ -1,0 +1,425 @@
+"""What each command does and tells: on a Redis inside the process, without Discord."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakeredis import FakeServer
+
+from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_HERE, ONLY_HERE, UNKNOWN, Desk
+from agent_cogs.events import MentionEvent
+from agent_cogs.saved import save_event
+from agent_cogs.triggers import Scope
+from agent_cogs.why import NO_RECORD
+from agent_config import load_settings
+from agent_context.entries import Entry, Speaker
+from agent_discord.command_list import SUB_COMMAND, WHY, command_list
+from agent_discord.rights import Who
+from agent_discord.slash import Asked
+from agent_protocol import keys
+from agent_protocol.bus import Bus
+from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.ignores import Ignores
+from agent_protocol.ledger import Ledger
+from agent_protocol.messages import Command, CommandOutcome, read_command
+from agent_protocol.orders import Orders
+from agent_protocol.records import DISCORD_EPOCH_MS, TurnRecord
+from agent_protocol.stops import Stops
+
+NOW = 1_800_000_000.0
+DAY = "2027-01-15"
+GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD = 1, 10, 11, 12, 13
+ANN, BOB = 100, 101
+NAMES = {"claude": "Claude", "grok": "Grok"}
+MANAGER = Who(ANN, manages_messages=True, manages_guild=True)
+MEMBER = Who(BOB)
+MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
+
+
+class Place:
+    """A desk with its house; the bus runs."""
+
+    def __init__(self, link: RedisLink, **env: str) -> None:
+        self.now = NOW
+        self.link, self.bus = link, Bus(link)
+        channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
+        settings = load_settings({**channels, **env}, None)
+        self.ledger = Ledger(link, self.clock, holder="here")
+        self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
+        self.orders = Orders(self.bus, patience=0.01)
+        self.house: Any = SimpleNamespace(
+            settings=settings,
+            scope=Scope(settings.channels, frozenset({GUILD})),
+            names=NAMES,
+            bus=self.bus,
+            ledger=self.ledger,
+            stops=self.stops,
+            ignores=self.ignores,
+            orders=self.orders,
+            clock=self.clock,
+        )
+        self.desk = Desk(self.house)
+        self._ids = count(1)
+
+    def clock(self) -> float:
+        return self.now
+
+    async def use(
+        self, command: str, who: Who = MANAGER, *, channel: int = LOUNGE, parent: int | None = None, **values: Any
+    ) -> str:
+        named = {name.rstrip("_"): value for name, value in values.items()}
+        guild = named.pop("guild", GUILD)
+        return await self.desk.answer(
+            Asked(
+                id=next(self._ids),
+                command=command,
+                who=who,
+                channel_id=channel,
+                guild_id=guild,
+                parent_id=parent,
+                values=named,
+            )
+        )
+
+
+@asynccontextmanager
+async def a_place(**env: str) -> AsyncIterator[Place]:
+    async with RedisLink(FakeServer()) as link:
+        place = Place(link, **env)
+        for memory in (place.stops, place.ignores, place.orders):
+            memory.start()
+        running = asyncio.create_task(place.bus.run())
+        try:
+            await asyncio.wait_for(place.bus.ready.wait(), 10)
+            yield place
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def every_command() -> list[str]:
+    found = []
+    for command in command_list(NAMES, ("casual",)):
+        parts = [option for option in command.get("options", ()) if option["type"] == SUB_COMMAND]
+        found += [f"{command['name']} {part['name']}" for part in parts] or [command["name"]]
+    return found
+
+
+FILLED: Mapping[str, Any] = {"bot": "grok", "user": str(BOB), "message": str(MESSAGE), "minutes": 5}
+
+
+@pytest.mark.parametrize("command", every_command())
+async def test_every_command_that_discord_shows_is_known_and_answers_briefly(command: str):
+    async with a_place() as place:
+        told = await place.use(command, **FILLED)
+        assert told not in (UNKNOWN, AWAY, NOT_HERE)
+        assert 1 <= len(told) <= 2000
+
+
+@pytest.mark.parametrize("command", every_command())
+async def test_where_the_program_is_silent_no_command_does_anything(command: str):
+    async with a_place() as place:
+        assert await place.use(command, channel=ELSEWHERE, **FILLED) == NOT_HERE
+        assert await place.use(command, guild=2, **FILLED) == NOT_HERE
+        assert await place.link.commands.keys("*") == []
+        assert await place.use("bots status", channel=THREAD, parent=LOUNGE) != NOT_HERE
+
+
+@pytest.mark.parametrize("part", ["start", "mute", "unmute", "ignore", "unignore"])
+async def test_owners_commands_are_refused_to_others_and_do_nothing(part: str):
+    async with a_place() as place:
+        for who in (MEMBER, Who(BOB, manages_messages=True)):
+            assert await place.use(f"bots {part}", who, **FILLED) == MANAGERS_ONLY
+        assert await place.link.commands.keys("*") == []
+
+
+async def test_what_is_not_known_any_more_is_said_so():
+    async with a_place() as place:
+        assert await place.use("bots dance") == UNKNOWN
+        assert await place.use("bots mute", bot="hal") == UNKNOWN
+        assert await place.use("why-not", bot="hal") == UNKNOWN
+
+
+async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.MonkeyPatch):
+    async def away(*_: object, **__: object) -> Any:
+        raise RedisAway("gone")
+
+    async with a_place() as place:
+        monkeypatch.setattr(place.link, "call", away)
+        monkeypatch.setattr(place.link, "script", away)
+        place.bus.ready.clear()
+        for command in every_command():
+            told = await place.use(command, **{**FILLED, "channel_": str(LOUNGE)})
+            assert told == AWAY or told.endswith(ONLY_HERE), command
+        assert place.stops.holds(LOUNGE) is False  # stopped and resumed by the way
+
+
+# status
+
+
+async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
+    async with a_place(BUDGET_DAILY_USD="2") as place:
+        await place.ledger.presence.renew("claude", "1")
+        await place.ledger.mutes.mute("claude", 300.0)
+        await place.ledger.rests.put("grok", NOW + 600)
+        await place.link.commands.set(keys.daily_count("claude", DAY), "12")
+        await place.link.commands.hset(keys.cost("claude", DAY), "total_cost", "0.25")
+        await place.link.commands.hset(keys.cost("grok", DAY), "total_cost", "0.0042")
+        state = '{"round_number": 3, "theme": "debate", "pending": ["grok"]}'
+        await place.link.commands.hset(keys.conversation_state(LOUNGE), mapping={"id": "c", "state": state})
+        await place.stops.stop(DEBATE, "m1", 7200.0)
+        assert await place.use("bots status", MEMBER) == (
+            "**Online**: Claude (muted for 5 minutes)\n"
+            "**Offline**: Grok (resting for 10 minutes: its provider refuses it)\n"
+            "**Today**: Claude 12 turns, $0.25; Grok 0 turns, $0.0042; together $0.25 of $2.00\n"
+            "**Here**: a conversation runs by the rules of debate, round 3, it is Grok's turn\n"
+            f"**Stopped elsewhere**: <#{DEBATE}> for 2 hours"
+        )
+        told = await place.use("bots status", channel=DEBATE)
+        assert "**Here**: a person wants silence for 2 hours more; /resume lifts it" in told
+
+
+async def test_a_quiet_day_has_a_status_too():
+    async with a_place(BUDGET_CHANNEL_DAILY_USD="1") as place:
+        assert await place.use("bots status") == (
+            "**Online**: nobody\n**Offline**: Claude and Grok\n"
+            "**Today**: Claude 0 turns, $0.00; Grok 0 turns, $0.00; together $0.00\n"
+            "**Here**: no conversation runs"
+        )
+
+
+# start
+
+
+async def orders_of(place: Place, outcome: str) -> list[Command]:
+    given: list[Command] = []
+
+    async def obey(raw: str) -> None:
+        command = read_command(raw)
+        assert command is not None
+        assert command.command_id is not None
+        given.append(command)
+        await place.bus.publish(
+            keys.COORDINATOR_OUTCOMES, CommandOutcome(command_id=command.command_id, outcome=outcome)
+        )
+
+    place.orders._patience = 10.0
+    place.bus.subscribe(keys.COORDINATOR_COMMANDS, obey)
+    await place.bus.ready.wait()
+    return given
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        ("started", f"A conversation begins in <#{LOUNGE}>."),
+        ("busy", f"There is a conversation in <#{LOUNGE}> already."),
+        ("stopped", f"A person wants silence in <#{LOUNGE}>: /resume there lifts it."),
+        ("something_new", "The coordinator did not do it: something_new."),
+    ],
+)
+async def test_whoever_starts_a_conversation_is_told_what_came_of_it(outcome: str, told: str):
+    async with a_place() as place:
+        given = await orders_of(place, outcome)
+        assert await place.use("bots start", channel=THREAD, parent=LOUNGE) == told
+        assert [(c.command, c.channel_id, c.theme) for c in given] == [("start", LOUNGE, None)]
+
+
+async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
+    async with a_place() as place:
+        given = await orders_of(place, "started")
+        await place.desk.answer(
+            Asked(
+                id=1,
+                command="bots start",
+                who=MANAGER,
+                channel_id=LOUNGE,
+                guild_id=GUILD,
+                values={"channel": str(DEBATE), "theme": "roast"},
+            )
+        )
+        assert [(c.channel_id, c.theme) for c in given] == [(DEBATE, "roast")]
+        await place.stops.stop(LOUNGE, "m1")
+        assert "wants silence" in await place.use("bots start")
+        elsewhere = Asked(
+            id=2,
+            command="bots start",
+            who=MANAGER,
+            channel_id=LOUNGE,
+            guild_id=GUILD,
+            values={"channel": str(ELSEWHERE)},
+        )
+        assert "none of their channels" in await place.desk.answer(elsewhere)
+        assert len(given) == 1
+
+
+async def test_without_a_coordinator_the_person_is_told():
+    async with a_place() as place:
+        assert "No coordinator answers" in await place.use("bots start")
+
+
+# mute and ignore
+
+
+async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
+    rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY, "use_cooldown": False}
+    async with a_place() as place:
+        assert "Grok is muted for 60 minutes" in await place.use("bots mute", bot="grok")
+        assert await place.ledger.limits.take("grok", LOUNGE, **rules) == "muted"
+        assert "Grok is muted for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
+        assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
+        assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
+        assert await place.ledger.limits.take("grok", LOUNGE, **rules) == "ok"
+
+
+async def test_a_person_is_ignored_until_that_is_lifted():
+    async with a_place(IGNORE_USER_IDS="7") as place:
+        assert "No bot hears <@101>" in await place.use("bots ignore", user=str(BOB))
+        assert BOB in place.ignores
+        assert "already" in await place.use("bots ignore", user=str(BOB))
+        assert "again" in await place.use("bots unignore", user=str(BOB))
+        assert "was not ignored" in await place.use("bots unignore", user=str(BOB))
+        assert "IGNORE_USER_IDS" in await place.use("bots unignore", user="7")
+
+
+# stop and resume
+
+
+@pytest.mark.parametrize(
+    "who", [Who(BOB, manages_messages=True), Who(7), Who(BOB, roles=frozenset({8}))], ids=["right", "person", "role"]
+)
+async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Who):
+    async with a_place(STOP_USER_IDS="7", STOP_ROLE_IDS="8") as place:
+        assert await place.use("stop", who, minutes=30) == "The bots are silent here for 30 minutes. /resume lifts it."
+        assert place.stops.held() == {LOUNGE: NOW + 1800}
+        assert await place.use("stop", who) == "The bots are silent here for a day at most. /resume lifts it."
+        assert place.stops.held() == {LOUNGE: NOW + 86400}
+        assert await place.use("resume", who) == "The bots may speak here again."
+        assert await place.use("resume", who) == "Nothing was stopped here."
+
+
+async def test_who_may_not_ends_only_what_answers_them():
+    async with a_place() as place:
+        hushed: list[tuple[int, int]] = []
+
+        async def hush(channel_id: int, user_id: int) -> None:
+            hushed.append((channel_id, user_id))
+
+        place.stops.on_hush(hush)
+        told = await place.use("stop", Who(BOB, manages_guild=True), minutes=30)
+        assert "answer you here is stopped" in told
+        assert (LOUNGE, BOB) in hushed
+        assert not place.stops.holds(LOUNGE)
+        await place.stops.stop(LOUNGE, "m1")
+        assert "Only who may" in await place.use("resume", MEMBER)
+        assert place.stops.holds(LOUNGE)
+
+
+async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
+    async with a_place() as place:
+        place.desk = Desk(place.house, {THREAD: LOUNGE}.get)
+        await place.use("stop", channel=THREAD, parent=LOUNGE)
+        await place.use("stop", channel=LOUNGE)
+        await place.use("stop", channel=DEBATE)
+        told = await place.use("resume", channel=THREAD, parent=LOUNGE)
+        assert told == f"The bots are silent in the whole of <#{LOUNGE}>: /resume there lifts it."
+        assert await place.use("resume", channel=LOUNGE) == "The bots may speak here again."
+        assert list(place.stops.held()) == [DEBATE]
+        await place.use("stop", channel=THREAD, parent=LOUNGE)
+        assert await place.use("resume", channel=THREAD, parent=LOUNGE) == "The bots may speak here again."
+
+
+async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
+    async with a_place() as place:
+        await place.stops.stop(LOUNGE, "m1", 600.0)
+        told = await place.use("bots status", channel=THREAD, parent=LOUNGE)
+        assert "**Here**: a person wants silence for 10 minutes more" in told
+
+
+# forget me
+
+
+async def ask(place: Place, person: int, message_id: int) -> None:
+    entry = Entry(message_id, Speaker(person, "Bob", "person"), "a private thing", NOW)
+    event = MentionEvent.of(entry, channel_id=LOUNGE, theme="casual", to_all=False, now=NOW)
+    await place.ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 0))
+
+
+async def test_forgetting_removes_a_persons_records_and_open_questions_and_nobody_elses():
+    async with a_place() as place:
+        await ask(place, BOB, 1)
+        await ask(place, ANN, 2)
+        for number, person in enumerate((BOB, BOB, ANN)):
+            record = TurnRecord(id=f"m{number}", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=1)
+            place.ledger.records.owe(record.model_copy(update={"asked_by": person}))
+        await place.ledger.records.pay()
+        told = await place.use("forget me", MEMBER)
+        assert told.startswith("Removed: 2 records of turns that you asked for, and 1 question that waited")
+        assert await place.ledger.turns.open_ids("claude") == ["m2"]
+        assert await place.link.commands.exists(keys.turn("claude", "m1")) == 0
+        assert [record.asked_by for record in await place.ledger.records.last("grok", count=9)] == [ANN]
+        assert (await place.use("forget me", MEMBER)).startswith("Removed: 0 records")
+
+
+async def test_forgetting_refills_no_limit_and_lifts_no_ignoring():
+    async with a_place() as place:
+        await place.ignores.add(BOB)
+        await place.link.commands.zadd(keys.mentions(BOB), {"1": NOW})
+        await place.link.commands.hset(keys.budget(DAY), f"person:{BOB}", "5")
+        told = await place.use("forget me", MEMBER)
+        assert "would refill your limits" in told
+        assert "What I cannot remove: your messages in Discord" in told
+        assert BOB in place.ignores
+        assert await place.link.commands.exists(keys.mentions(BOB), keys.budget(DAY)) == 2
+
+
+# why
+
+
+async def spoke(place: Place, message_id: int, guild_id: int) -> None:
+    record = TurnRecord(id="m1", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=LOUNGE)
+    where = {"asked_by": BOB, "posted": (message_id,), "guild_id": guild_id}
+    place.ledger.records.owe(record.model_copy(update=where))
+    await place.ledger.records.pay()
+
+
+@pytest.mark.parametrize("form", ["{id}", " {id} ", "https://discord.com/channels/1/10/{id}"])
+async def test_why_takes_a_link_or_an_id_of_this_server(form: str):
+    async with a_place() as place:
+        place.now = time.time()  # Redis stamps records with its own clock
+        just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
+        text = form.format(id=just_now)
+        place.ledger.records._clock = lambda: NOW
+        await spoke(place, just_now, GUILD)
+        for command in ("why", WHY):
+            assert (await place.use(command, MEMBER, message=text)).startswith("**Grok** was called by <@101>")
+
+
+async def test_what_was_said_in_another_server_is_not_told():
+    async with a_place() as place:
+        place.now = time.time()
+        just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
+        place.ledger.records._clock = lambda: NOW
+        await spoke(place, just_now, 2)
+        assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
+
+
+@pytest.mark.parametrize("text", ["", "hello", "12", "https://discord.com/channels/1/10/", "1" * 30])
+async def test_what_is_no_message_is_said_so(text: str):
+    async with a_place() as place:
+        assert "is no message" in await place.use("why", MEMBER, message=text)
+        assert await place.use(WHY, MEMBER, message=str(MESSAGE)) == NO_RECORD
+
+
+async def test_why_not_names_the_mute():
+    async with a_place() as place:
+        await place.ledger.presence.renew("grok", "1")
+        await place.ledger.mutes.mute("grok", 600.0)
+        assert (await place.use("why-not", MEMBER, bot="grok")).startswith("**Grok** is silent here: it is muted until")

@@ -1,0 +1,57 @@
+"""Commands of the bots as they are typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent_discord.command_list import command_list
+from agent_local.typed_commands import Places, Use, read_use
+
+COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"))
+PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
+
+
+@pytest.mark.parametrize(
+    ("line", "use"),
+    [
+        ("/bots status", Use("bots status")),
+        ("/BOTS Status", Use("bots status")),
+        ("/bots mute grok 5", Use("bots mute", {"bot": "grok", "minutes": 5})),
+        ("/bots mute @Grok", Use("bots mute", {"bot": "grok"})),
+        ("/bots start", Use("bots start")),
+        ("/bots start #debate story", Use("bots start", {"channel": 10, "theme": "story"})),
+        ("/bots start story", Use("bots start", {"theme": "story"})),
+        ("/bots start debate debate", Use("bots start", {"channel": 10, "theme": "debate"})),
+        ("/bots ignore @you", Use("bots ignore", {"user": 9})),
+        ("/stop 30", Use("stop", {"minutes": 30})),
+        ("/forget me", Use("forget me")),
+        ("/why", Use("why")),
+        ("/why 123456789012345678", Use("why", {"message": "123456789012345678"})),
+        ("/why-not claude", Use("why-not", {"bot": "claude"})),
+    ],
+)
+def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None:
+    assert read_use(line.split(), COMMANDS, PLACES) == use
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("/bots", "/bots needs one of status, start"),
+        ("/bots dance", "/bots needs one of"),
+        ("/bots mute", "/bots mute needs bot"),
+        ("/bots mute hal", "hal does not fit"),
+        ("/bots ignore @nobody", "@nobody does not fit"),
+        ("/stop 0", "0 does not fit"),
+        ("/stop 30 40", "40 does not fit"),
+    ],
+)
+def test_what_discord_would_not_send_gets_a_hint(line: str, hint: str) -> None:
+    told = read_use(line.split(), COMMANDS, PLACES)
+    assert isinstance(told, str)
+    assert hint in told
+
+
+def test_other_words_are_no_command_of_the_bots() -> None:
+    assert read_use(["/fire"], COMMANDS, PLACES) is None
+    assert read_use(["/Why?"], COMMANDS, PLACES) is None

@@ -1,0 +1,73 @@
+"""Mutes: they hold for every process, end by themselves, and are looked at where the limits are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent_protocol import keys
+from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.ledger import Ledger
+from agent_protocol.money import Wish
+from agent_protocol.mutes import LONGEST, Mutes
+from tests.redis_server import PATIENT, RedisServer
+
+RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15", "use_cooldown": True}
+WISH = Wish(kind="mention", turn_id="m1", estimate=0.01, until=1_800_000_100.0, person_id=5, message_id=1)
+
+
+@pytest.mark.parametrize("wish", [None, WISH], ids=["without money", "with money"])
+async def test_a_muted_agent_takes_nothing_until_it_is_lifted_in_any_process(link: RedisLink, clock, wish):
+    here, there = Ledger(link, clock), Ledger(link, clock)
+    await here.mutes.mute("claude", 60.0)
+    assert await there.limits.take("claude", 1, wish=wish, **RULES) == "muted"
+    assert await there.limits.take("grok", 1, wish=wish, **RULES) == "ok"
+    assert await there.mutes.lift("claude")
+    assert not await there.mutes.lift("claude"), "it is lifted already"
+    assert await here.limits.take("claude", 1, wish=wish, **RULES) == "ok", "the cooldown was not taken before"
+    assert await here.limits.count("claude", "2027-01-15") == 1
+
+
+async def test_a_mute_runs_out_by_itself_and_is_no_longer_than_a_week(link: RedisLink, clock):
+    mutes = Mutes(link, clock)
+    await mutes.mute("claude", 60.0)
+    assert 59_000 < await link.commands.pttl(keys.muted("claude")) <= 60_000
+    assert await mutes.mute("claude", 1e9) == clock() + LONGEST
+
+
+async def test_everyone_who_reads_learns_who_is_muted_and_until_when(link: RedisLink, clock):
+    here, there = Mutes(link, clock), Mutes(link, clock)
+    until = await here.mute("grok", 60.0)
+    assert await there.read(["claude", "grok"]) == {"grok": until}
+    assert (there.holds("grok"), there.holds("claude")) == (True, False)
+    await here.lift("grok")
+    assert await there.read(["claude", "grok"]) == {}
+    assert not there.holds("grok")
+    assert await there.read([]) == {}
+
+
+async def test_a_mute_that_was_seen_holds_while_redis_is_away_and_ends_with_its_time(server: RedisServer, clock):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        here, there = Ledger(link, clock), Ledger(link, clock)
+        await here.mutes.mute("claude", 60.0)
+        await there.limits.take("claude", 1, **RULES)
+        server.kill()
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.ping())
+        for ledger in (here, there):
+            assert await ledger.limits.take("claude", 1, **RULES) == "muted"
+        clock.now += 61
+        assert await here.limits.take("claude", 1, **RULES) == "ok"
+        with pytest.raises(RedisAway):
+            await here.mutes.mute("claude", 60.0)
+        server.start()
+        await asyncio.wait_for(link.present.wait(), 10)
+
+
+async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        await Mutes(link, clock).mute("claude", 60.0)
+    server.restart()
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        assert await Ledger(link, clock).limits.take("claude", 1, **RULES) == "muted"
