@@ -1,0 +1,59 @@
+"""Worlds to play scenes in: the program in this process, or in processes of its own, on a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent_config import AGENTS
+from agent_coordinator.events import ConversationReport
+from agent_protocol.connection import RedisLink
+from agent_runtime import Runtime
+from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene
+from tests.chaos.slow_redis import SlowRedis
+from tests.flow import flow
+from tests.redis_server import PATIENT, RedisServer
+
+
+class Inside(Scene):
+    """The program in this process. `redis` may be killed, `way` to it made slow."""
+
+    runtime: Runtime
+    redis: RedisServer
+    way: SlowRedis
+
+    def talk(self) -> asyncio.Task[ConversationReport | None]:
+        """Begins a conversation."""
+        self.next_talk()
+        assert self.runtime.coordinator is not None
+        return asyncio.create_task(self.runtime.coordinator.fire(self.f.channel(TALK)))
+
+    async def heard_out(self, talking: asyncio.Task[ConversationReport | None], within: float = WITHIN) -> None:
+        report = await asyncio.wait_for(talking, within)
+        if report is not None and report.ended_because in IN_ORDER:
+            self.orderly += 1
+        elif report is not None:
+            self.wrong.append(f"a conversation ended because: {report.ended_because}")
+
+    async def await_moment(self, talking: asyncio.Task[ConversationReport | None], sprung: asyncio.Event) -> None:
+        """Returns when the trap has sprung; a conversation that ended before is a fault of the scene."""
+        waiting = asyncio.create_task(sprung.wait())
+        done, _ = await asyncio.wait((waiting, talking), timeout=WITHIN, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        assert sprung.is_set() or not done, "the conversation was over before anything happened"
+
+
+@asynccontextmanager
+async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = False) -> AsyncIterator[Inside]:
+    """All four bots and the coordinator, online."""
+    with RedisServer() as redis:
+        async with SlowRedis(redis.socket) as way:
+            url = way.url if slow else redis.url
+            async with flow(folder, redis_url=url, COORDINATOR_MAX_ROUNDS="1", LOG_LEVEL="WARNING") as f:
+                async with RedisLink(redis.url, command_timeout=PATIENT) as link, f.running() as runtime:
+                    scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
+                    scene.runtime, scene.redis, scene.way = runtime, redis, way
+                    await scene.begin()
+                    yield scene
