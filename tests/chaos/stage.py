@@ -11,7 +11,7 @@ from agent_config import AGENTS
 from agent_coordinator.events import ConversationReport
 from agent_protocol.connection import RedisLink
 from agent_runtime import Runtime
-from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene
+from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
 from tests.flow import flow
 from tests.redis_server import PATIENT, RedisServer
@@ -43,6 +43,11 @@ class Inside(Scene):
         done, _ = await asyncio.wait((waiting, talking), timeout=WITHIN, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         assert sprung.is_set() or not done, "the conversation was over before anything happened"
+
+    async def settled(self) -> None:
+        """Returns when no bot has anything to do."""
+        inboxes = [bot.cog._inbox for bot in self.runtime.bots.values()]
+        await until(lambda: not any(inbox._workers for inbox in inboxes))
 
 
 @asynccontextmanager
