@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class SlowRedis:
-    """`async with SlowRedis(socket) as way`: `way.url` leads there; `way.delay` (seconds) may be changed at any time."""
+    """`async with SlowRedis(socket) as way`: `way.url` leads there; `way.delay`, in seconds, may change at any time."""
 
     def __init__(self, socket: Path) -> None:
         self.delay = 0.0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from agent_config import AGENTS
@@ -50,6 +51,28 @@ class Inside(Scene):
         await until(lambda: not any(inbox._workers for inbox in inboxes))
 
 
+class _Faults(logging.Handler):
+    """Hears of the program's own faults: what it logs with a traceback."""
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(logging.ERROR)
+        self._scene = scene
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self._scene.wrong.append(f"{record.getMessage()}: {record.exc_info[0]}")
+
+
+@contextmanager
+def _hearing_faults(scene: Scene) -> Iterator[None]:
+    handler = _Faults(scene)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
 @asynccontextmanager
 async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = False) -> AsyncIterator[Inside]:
     """All four bots and the coordinator, online."""
@@ -61,4 +84,5 @@ async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = F
                     scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
                     scene.runtime, scene.redis, scene.way = runtime, redis, way
                     await scene.begin()
-                    yield scene
+                    with _hearing_faults(scene):
+                        yield scene

@@ -1,8 +1,8 @@
 """What a trial came to, in the same numbers for every scenario, and the table of them.
 
-    double posts     a message that stands twice, or a second answer to what was answered already
-    double charges   model calls that are booked and were not made, or were booked twice
-    lost             a turn or a question of which nothing can be seen though it could have been kept
+double posts     a message that stands twice, or a second answer to what was answered already
+double charges   model calls that are booked and were not made, or were booked twice
+lost             a turn or a question of which nothing can be seen though it could have been kept
 """
 
 from __future__ import annotations
@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-HEADS = ("scenario", "runs", "posts", "double posts", "model calls", "double charges", "lost", "ended in order", "slowest")
+HEADS = (
+    "scenario",
+    "runs",
+    "posts",
+    "double posts",
+    "model calls",
+    "double charges",
+    "lost",
+    "ended in order",
+    "slowest",
+)
 WIDTHS = (34, 6, 7, 14, 13, 16, 6, 16, 10)
 
 
