@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
 from agent_config import AGENTS
@@ -77,12 +77,13 @@ def _hearing_faults(scene: Scene) -> Iterator[None]:
 async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = False) -> AsyncIterator[Inside]:
     """All four bots and the coordinator, online."""
     with RedisServer() as redis:
-        async with SlowRedis(redis.socket) as way:
+        async with SlowRedis(redis.socket) as way, AsyncExitStack() as stack:
             url = way.url if slow else redis.url
-            async with flow(folder, redis_url=url, COORDINATOR_MAX_ROUNDS="1", LOG_LEVEL="WARNING") as f:
-                async with RedisLink(redis.url, command_timeout=PATIENT) as link, f.running() as runtime:
-                    scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
-                    scene.runtime, scene.redis, scene.way = runtime, redis, way
-                    await scene.begin()
-                    with _hearing_faults(scene):
-                        yield scene
+            f = await stack.enter_async_context(flow(folder, redis_url=url, COORDINATOR_MAX_ROUNDS="1"))
+            link = await stack.enter_async_context(RedisLink(redis.url, command_timeout=PATIENT))
+            scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
+            stack.enter_context(_hearing_faults(scene))
+            scene.runtime = await stack.enter_async_context(f.running())
+            scene.redis, scene.way = redis, way
+            await scene.begin()
+            yield scene
