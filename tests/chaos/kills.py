@@ -30,6 +30,7 @@ from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisLink
 from agent_protocol.messages import Instruction
+from tests.chaos.tally import Tally
 from tests.flow import Flow, decision, flow
 from tests.redis_server import RedisServer
 
@@ -60,6 +61,18 @@ class Outcome:
     charged_calls: float
     results: int
     seconds: float
+
+    def tally(self) -> Tally:
+        """In the numbers of all scenarios; what only this one knows is told in words."""
+        return Tally(
+            posts=self.posts,
+            double_posts=max(0, self.posts - self.wanted),
+            model_calls=self.model_calls,
+            double_charges=max(0, round(self.charged_calls) - 1),
+            lost=max(0, self.wanted - self.posts),
+            slowest=self.seconds,
+            wrong=tuple(self.faults()),
+        )
 
     def faults(self) -> list[str]:
         """What went wrong, in words; nothing if all held."""

@@ -66,7 +66,7 @@ class Scene:
         self, f: Flow, link: RedisLink, seed: int, *, quick: bool = False, present: tuple[str, ...] = tuple(AGENTS)
     ) -> None:
         self.f, self.link, self.quick, self.present = f, link, quick, present
-        self.rng = random.Random(seed)
+        self.reseed(seed)
         self.misbehave: Misbehave = lambda _request: None
         self._number = self._talks = self._asked = 0
         self._traps: list[Trap] = []
@@ -88,6 +88,9 @@ class Scene:
         """Counts from here on."""
         self._forget()
         self._charged_before = await self._charged()
+
+    def reseed(self, seed: int) -> None:
+        self.seed, self.rng = seed, random.Random(seed)
 
     async def emptied(self) -> None:
         """Redis was emptied on purpose: what was charged before is not there any more."""

@@ -7,9 +7,11 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 from agent_config import AGENTS
 from agent_coordinator.events import ConversationReport
+from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisLink
 from agent_runtime import Runtime
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
@@ -47,7 +49,7 @@ class Inside(Scene):
 
     async def settled(self) -> None:
         """Returns when no bot has anything to do."""
-        inboxes = [bot.cog._inbox for bot in self.runtime.bots.values()]
+        inboxes = [bot.cog._taker.inbox for bot in self.runtime.bots.values()]
         await until(lambda: not any(inbox._workers for inbox in inboxes))
 
 
@@ -83,6 +85,8 @@ async def inside(folder: Path, seed: int, *, quick: bool = False, slow: bool = F
             link = await stack.enter_async_context(RedisLink(redis.url, command_timeout=PATIENT))
             scene = Inside(f, link, seed, quick=quick, present=tuple(AGENTS))
             stack.enter_context(_hearing_faults(scene))
+            if quick:
+                stack.enter_context(patch.dict(Bus.__init__.__kwdefaults__, republish_every=1.0))
             scene.runtime = await stack.enter_async_context(f.running())
             scene.redis, scene.way = redis, way
             await scene.begin()
