@@ -32,7 +32,7 @@ from agent_protocol.connection import RedisLink
 from agent_protocol.messages import Instruction
 from tests.chaos.tally import Tally
 from tests.flow import Flow, decision, flow
-from tests.redis_server import RedisServer
+from tests.redis_server import PATIENT, RedisServer
 
 PROJECT = Path(__file__).parents[2]
 # run_bot.py as it is; only Discord's address is another one
@@ -246,7 +246,7 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 @asynccontextmanager
 async def _stage(folder: Path) -> AsyncIterator[tuple[Flow, RedisLink]]:
     with RedisServer() as redis:
-        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url) as link:
+        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
             yield f, link
 
 

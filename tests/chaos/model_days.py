@@ -141,4 +141,4 @@ SCENES = {
     "model refuses": _scene_of(refuses),
     "model says nothing": _scene_of(empty),
 }
-RUNS = {"model hangs": 2, "model lies: no answer of its kind": 16, "model lies: wrong counts of tokens": 16}
+RUNS = {"model hangs": 2, "model lies: no answer of its kind": 12, "model lies: wrong counts of tokens": 12}
