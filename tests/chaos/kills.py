@@ -121,7 +121,8 @@ class Trial:
             await self._done()
             await self._ask_again()
             second.terminate()
-            assert second.wait(WITHIN) == 0, (self.folder / "log").read_text()
+            code = await asyncio.to_thread(second.wait, WITHIN)  # its goodbye to Discord needs this loop
+            assert code == 0, (self.folder / "log").read_text()
         return await self._outcome(time.monotonic() - began)
 
     def _set_the_trap(self) -> None:
