@@ -1,7 +1,7 @@
 # make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
-# make chaos    bots killed at every point of a turn, again and again, and a table of what came of it
+# make chaos    bad days of everything, again and again, and one table; ARGS="--only redis" picks rows
 #
 # The first of them makes .venv and installs requirements.txt there. PYTHON names the interpreter to make it from.
 # Written for GNU make 3.81, which is what macOS has.

@@ -197,11 +197,15 @@ class Coordinator:
             await lease.release()
 
     async def _act_while_leading(self, lease: Lease) -> None:
-        if not await until_back(lambda: lease.acquire(DEAD_HOLDER_SECONDS), self._sleep):
+        follows = not await until_back(lambda: lease.acquire(DEAD_HOLDER_SECONDS), self._sleep)
+        if follows:
             log.info("another coordinator is at work: this one stands by")
             self._fire_at_start = False  # who takes over later is not starting up any more
         while True:
             await lease.taken.wait()
+            if follows:
+                self._bus.grant_grace()  # the bots may have gone with who led before; those that stood by log in now
+            follows = True
             await self._act_until(lease.lost)
             log.warning("another coordinator took over: this one stands by")
 

@@ -34,6 +34,8 @@ class Bus(Protocol):
 
     def listen_to(self, agent: str) -> object: ...
 
+    def grant_grace(self) -> object: ...
+
 
 class Agenda(Protocol):
     """Plan and queues. Dates are ISO texts of local days."""

@@ -56,7 +56,7 @@ class AnthropicModel(ProviderModel):
             api_key=access.api_key,
             base_url=access.base_url,
             max_retries=0,
-            http_client=anthropic.DefaultAsyncHttpxClient(verify=stainless.ssl_context(), limits=stainless.limits()),
+            http_client=anthropic.DefaultAsyncHttpxClient(**stainless.http_options()),
         )
 
     @property

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from agent_llm import pricing
+from agent_llm.counting import filled_in
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, Refused
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
@@ -89,7 +90,8 @@ class ProviderModel:
             if error.status == NO_SUCH_MODEL or not (prompt.pictures or any(message.pictures for message in history)):
                 raise
             reply = await self._complete(*without_pictures(prompt, history), prompt.timeout + began - time.monotonic())
-        return replace(reply, model=self.name, usage=self._priced(reply.usage, self.access.model))
+        usage = filled_in(reply.usage, prompt, history, reply.text)
+        return replace(reply, model=self.name, usage=self._priced(usage, self.access.model))
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_llm import stainless
 from agent_llm.base import Access, ProviderModel
+from agent_llm.bounded import TooLong, bound_middleware, bound_response
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, QuotaUsedUp, Refused, TimedOut
 from agent_llm.failures import error_of_status
 from agent_llm.profiles import Profile
@@ -69,12 +70,13 @@ class GeminiModel(ProviderModel):
 
         self._sdk_errors = _sdk_errors()
         tls = {"ssl": stainless.ssl_context(), "verify": stainless.ssl_context()}
+        bounds = {"middlewares": (bound_middleware,), "event_hooks": {"response": [bound_response]}}
         # One attempt: without retry options the SDK tries once more by itself after a lost connection.
         options = types.HttpOptions(
             base_url=access.base_url,
             retry_options=types.HttpRetryOptions(attempts=1),
             client_args={"verify": tls["verify"]},
-            async_client_args=tls,
+            async_client_args={**tls, **bounds},
         )
         self._client = genai.Client(vertexai=False, api_key=access.api_key, http_options=options)
 
@@ -245,7 +247,9 @@ def _explained(error: Exception) -> ModelError:
         return _of_status(error)
     if isinstance(error, TimeoutError):
         return TimedOut()
-    if isinstance(error, ValueError):
+    if isinstance(error, TooLong):
+        return BadAnswer("too long")
+    if isinstance(error, (ValueError, RecursionError)):
         return BadAnswer("not what the API promises")
     if type(error).__module__.startswith("httpx2"):
         return stainless.explain(error, "")

@@ -47,7 +47,7 @@ class OpenAIModel(ProviderModel):
             api_key=access.api_key,
             base_url=access.base_url or self.home,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(verify=stainless.ssl_context(), limits=stainless.limits()),
+            http_client=openai.DefaultAsyncHttpxClient(**stainless.http_options()),
             default_headers=self._headers(),
         )
 

@@ -11,6 +11,7 @@ from typing import Any
 from agent_llm.errors import BadAnswer
 from agent_llm.types import Picture
 
+MOST_COUNTED = 10_000_000  # no call takes so many tokens; JSON may hold 1e400 and NaN too
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -22,7 +23,7 @@ def json_object(body: bytes | str) -> Mapping[str, Any]:
     """The JSON object in a response's body; BadAnswer when it is none."""
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadAnswer("not JSON") from None
     if not isinstance(answer, dict):
         raise BadAnswer("not a JSON object")
@@ -49,9 +50,10 @@ def text(value: Mapping[str, Any], key: str) -> str:
 
 
 def number(value: Mapping[str, Any], *path: str) -> int:
-    """A count of tokens or calls under a path of keys; never negative."""
+    """A count of tokens or calls under a path of keys; 0 for what no count can be, as if it were not told."""
     found = part(value, *path[:-1]).get(path[-1])
-    return max(0, int(found)) if isinstance(found, (int, float)) and not isinstance(found, bool) else 0
+    counts = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= MOST_COUNTED
+    return int(found) if counts else 0  # type: ignore[arg-type]
 
 
 def picture_of(encoded: str) -> Picture:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_llm.base import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
+from agent_llm.bounded import TooLong, bound_response
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
 from agent_llm.failures import error_of_status
 from agent_llm.reading import part, text
@@ -32,6 +33,11 @@ def limits() -> httpx2.Limits:
     import httpx2
 
     return httpx2.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=KEEP_ALIVE_SECONDS)
+
+
+def http_options() -> dict[str, Any]:
+    """What each of the SDKs' HTTP clients is made with."""
+    return {"verify": ssl_context(), "limits": limits(), "event_hooks": {"response": [bound_response]}}
 
 
 def timeout(seconds: float) -> httpx2.Timeout:
@@ -80,7 +86,7 @@ def transport_errors() -> tuple[type[Exception], ...]:
     """What may come besides the SDK's own errors: the HTTP client's, the socket's, and JSON that is none."""
     import httpx2
 
-    return (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError, ValueError)
+    return (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError, ValueError, RecursionError)
 
 
 def explain(error: Exception, request_id_header: str) -> ModelError:
@@ -93,11 +99,13 @@ def explain(error: Exception, request_id_header: str) -> ModelError:
     if isinstance(status, int):
         return BadAnswer("not what the API promises", status=status)
     for seen in (error, error.__cause__):
+        if isinstance(seen, TooLong):
+            return BadAnswer("too long")
         if isinstance(seen, (httpx2.ConnectTimeout, httpx2.PoolTimeout)):
             return ConnectionFailed("no answer to the connection")
         if isinstance(seen, (httpx2.TimeoutException, TimeoutError)):
             return TimedOut()
-    if isinstance(error, ValueError):
+    if isinstance(error, (ValueError, RecursionError)):
         return BadAnswer("not JSON")
     cause = error.__cause__ or error
     return ConnectionFailed(type(cause).__name__)

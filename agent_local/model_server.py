@@ -43,6 +43,7 @@ MODELS = {
     "google": ("gemini-3.8-flash", "gemini-3.1-flash-image"),
 }
 LARGEST_REQUEST = 64 * 1024 * 1024
+BLANKS = b" " * 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +187,27 @@ class ModelServer:
     async def _send(self, http: web.Request, wire: Wire, request: ModelRequest, answer: Answer) -> web.StreamResponse:
         headers = {wire.request_id: f"req-{self._count}", **answer.headers}
         written = wire.error(answer) if answer.status >= 300 else wire.write(request, answer, self._count)
-        body = json.dumps(written).encode() if answer.body is None else answer.body
+        shown = dict(written)
+        if answer.edit is not None:
+            answer.edit(shown)
+        body = json.dumps(shown).encode() if answer.body is None else answer.body
         if answer.cut:
             return await _cut(http, body, headers)
-        return web.Response(status=answer.status, body=body, headers=headers, content_type="application/json")
+        if answer.endless:
+            return await self._babble(http, body, headers)
+        return web.Response(status=answer.status, body=body, headers=headers, content_type=answer.media_type)
+
+    async def _babble(self, http: web.Request, body: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
+        """The answer but for its last byte, then blanks until nobody listens any more."""
+        response = web.StreamResponse(headers={**headers, "content-type": "application/json"})
+        await response.prepare(http)
+        await response.write(body[:-1])
+        try:
+            while not self._closing.is_set():
+                await response.write(BLANKS)
+        except ConnectionError:
+            pass  # whoever asked has had enough
+        return response
 
     async def _told(self, _http: web.Request) -> web.Response:
         told = [

@@ -57,6 +57,7 @@ class Bus(Listener):
         self._questions = Questions(self._send, clock, retry_every)
         self._on_notice: list[OnNotice] = []
         self._heard_agents: set[str] = set()
+        self._grace_from = 0.0  # unix seconds
 
     async def publish(self, channel: str, message: WireMessage) -> int:
         """Send once, to whoever listens now. Returns how many do. Raises RedisAway."""
@@ -78,7 +79,7 @@ class Bus(Listener):
 
         Waits until `instruction.deadline` (unix seconds; 90 s from now where there is none). Raises AgentTimedOut then,
         and AgentAbsent when nobody subscribes to the agent's instructions, judged no sooner than `absent_grace` seconds
-        after the bus was connected (10; 0 judges at once).
+        after the bus was connected or `grant_grace` called (10; 0 judges at once).
         """
         self.listen_to(agent)
         deadline = instruction.deadline
@@ -100,8 +101,14 @@ class Bus(Listener):
             raise AgentAbsent(f"nobody listens for {question.agent}")
         return self._retry_every
 
+    def grant_grace(self) -> None:
+        """The agents may be changing to other processes: from now on each has the grace again to begin to listen."""
+        self._grace_from = self._clock()
+
     def _connected_for(self) -> float:
-        return 0.0 if self.connected_since is None else self._clock() - self.connected_since
+        if self.connected_since is None:
+            return 0.0
+        return self._clock() - max(self.connected_since, self._grace_from)
 
     def _take_result(self, agent: str, raw: str) -> None:
         match read_result(raw):

@@ -197,6 +197,7 @@ class MemoryBus:
         self.asked: list[tuple[str, Instruction]] = []
         self.published: list[tuple[str, WireMessage]] = []
         self.listened_to: set[str] = set()
+        self.graces = 0
         self.notices: list[Callable[[MentionNotice], Any]] = []
         self.handlers: dict[str, list[Callable[[str], Any]]] = defaultdict(list)
 
@@ -225,6 +226,9 @@ class MemoryBus:
 
     def listen_to(self, agent: str) -> None:
         self.listened_to.add(agent)
+
+    def grant_grace(self) -> None:
+        self.graces += 1
 
     # the test's side
 

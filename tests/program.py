@@ -8,9 +8,8 @@ import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from flow import QUICK
-
 from agent_config import AGENTS
+from tests.flow import QUICK
 
 PROJECT = Path(__file__).parents[1]
 # run_all.py as it is; only Discord's address is another one

@@ -697,6 +697,22 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.bus.command(Command(command="start", channel_id=CHANNEL))
         await until(lambda: self.reports)
 
+    async def test_who_takes_over_gives_the_others_bots_time_to_follow(self) -> None:
+        for free, granted in ((False, 1), (True, 0)):
+            lease = MemoryLease(free=free)
+            self.bus = room("claude")
+            coordinator = self.coordinator(lease=lease)
+            running = asyncio.create_task(coordinator.run())
+            await until(lambda lease=lease: lease.tried)
+            self.assertEqual(self.bus.graces, 0)
+            lease.give()
+            await until(lambda coordinator=coordinator: coordinator.acting)
+            self.assertEqual(self.bus.graces, granted)
+            lease.take_away()
+            lease.give()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
     async def test_losing_the_lease_ends_its_conversations_and_it_stands_by_again(self) -> None:
         self.bus.voices = {agent: _after(asyncio.Event(), agent) for agent in AGENTS}
         lease = MemoryLease()

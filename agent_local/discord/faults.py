@@ -25,7 +25,7 @@ class Fault:
 
     status None leaves the answer as it is (for a delay alone). times is how often it still happens, None without end.
     delay in seconds. cut drops the connection instead of answering: "before" the work is done (also True), or "after"
-    it.
+    it. late: the work is done, and answered with the status all the same.
     """
 
     method: str = "*"
@@ -35,6 +35,7 @@ class Fault:
     body: Any = None
     delay: float = 0.0
     cut: Literal["before", "after"] | bool = False
+    late: bool = False
     bot: str | None = None
     headers: dict[str, str] = field(default_factory=dict)
     hits: int = 0
@@ -61,12 +62,14 @@ class Faults:
     """rest_delay (seconds) is how much longer every REST answer takes: one half before the work, one half after it.
 
     rules are tried in order; on_request may answer what none of them fits. duplicate_events sends each event twice.
+    replayed is how many events that a client has heard already each resume tells it again.
     """
 
     rest_delay: float = 0.0
     on_request: Hook | None = None
     rules: list[Fault] = field(default_factory=list)
     duplicate_events: bool = False
+    replayed: int = 0
 
     def add(self, fault: Fault) -> Fault:
         self.rules.append(fault)
@@ -81,5 +84,5 @@ class Faults:
         return None
 
     def clear(self) -> None:
-        self.rest_delay, self.on_request, self.duplicate_events = 0.0, None, False
+        self.rest_delay, self.on_request, self.duplicate_events, self.replayed = 0.0, None, False, 0
         self.rules.clear()

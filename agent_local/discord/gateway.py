@@ -185,7 +185,7 @@ class Gateway:
         if session.connection is not None:
             session.connection.abort()
         connection.session = session
-        session.resume(connection, seq)
+        session.resume(connection, max(0, seq - self._faults.replayed))
         self._backend.changed()
 
     def _send_members(self, session: Session, data: dict[str, Any]) -> None:

@@ -135,6 +135,8 @@ class RestApi:
             return response
         if fault.status is None:
             return await work()
+        if fault.late:
+            await work()
         body = {"message": "made to fail", "code": 0} if fault.body is None else fault.body
         return _response(fault.status, body, fault.headers)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,7 +45,8 @@ class Answer:
 
     `stop` is "stop", "length", "refusal" or "pause" (Anthropic's pause_turn). `status` other than 200 sends an error in
     the provider's shape with `error_code` and `error_message`. `delay` in seconds, infinite to hang until the server
-    closes. `cut` closes the connection in mid-answer. `body` replaces the whole answer. `sources` are (title, url).
+    closes. `cut` closes the connection in mid-answer, `endless` never comes to an end of it. `body` replaces the whole
+    answer, `edit` changes its object before it is sent. `sources` are (title, url).
     """
 
     text: str = "ok"
@@ -65,4 +66,7 @@ class Answer:
     error_message: str = "as asked for"
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
+    endless: bool = False
     body: bytes | None = None
+    edit: Callable[[dict[str, Any]], object] | None = None
+    media_type: str = "application/json"

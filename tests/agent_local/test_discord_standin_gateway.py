@@ -62,6 +62,17 @@ async def test_op_9_makes_a_new_session_that_missed_what_was_said_meanwhile():
         assert [m.content async for m in channel.history()] == ["after", "into the gap"]
 
 
+async def test_a_resume_can_tell_again_what_was_heard_already():
+    async with one_bot() as (server, bot, _):
+        for text in ("one", "two"):
+            await server.say("you", "debate", text)
+        await server.wait_for(lambda: bot.texts == ["one", "two"])
+        server.faults.replayed = 1
+        await server.drop_gateway("claude")
+        await server.wait_for(lambda: bot.heard["resumed"])
+        assert bot.texts == ["one", "two", "two"]
+
+
 async def test_events_can_be_sent_twice():
     async with one_bot() as (server, bot, _):
         server.faults.duplicate_events = True

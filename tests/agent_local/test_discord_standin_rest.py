@@ -183,6 +183,15 @@ async def test_a_cut_connection_leaves_the_caller_in_doubt_whether_the_work_was_
         await channel.send("again")
 
 
+async def test_an_error_may_come_after_the_work_was_done():
+    async with raw(a_world()) as (server, ask):
+        server.faults.add(Fault("POST", "/messages$", 500, late=True))
+        path = f"/channels/{server.world.channel('debate').id}/messages"
+        answers = [(await ask("POST", path, {"content": text}))[0] for text in ("one", "two")]
+        assert answers == [500, 200]
+        assert [m["content"] for m in server.messages("debate")] == ["one", "two"]
+
+
 async def test_a_hook_may_answer_a_request_itself():
     async with raw(a_world()) as (server, ask):
         seen = []

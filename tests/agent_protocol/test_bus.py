@@ -133,6 +133,20 @@ async def test_absence_is_not_judged_before_the_grace_is_over(address, open_bus,
         await bus.ask("grok", instruction())
 
 
+async def test_whoever_follows_another_leader_grants_the_grace_anew(address, open_bus, clock):
+    bus = await open_bus(address, clock=clock)
+    clock.now += 60
+    bus.grant_grace()
+    question = asyncio.create_task(bus.ask("claude", instruction()))
+    clock.now += 9.9
+    heard = answer_with(bus, "just in time")
+    assert (await question).text == "just in time"
+    assert heard
+    clock.now += 0.2
+    with pytest.raises(AgentAbsent):
+        await bus.ask("grok", instruction())
+
+
 async def test_a_monitor_that_listens_by_pattern_is_not_an_agent(server: RedisServer, open_bus):
     bus = await open_bus(server.url)
     async with Redis.from_url(server.url) as client, client.pubsub() as monitor:

@@ -30,8 +30,9 @@ from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisLink
 from agent_protocol.messages import Instruction
+from tests.chaos.tally import Tally
 from tests.flow import Flow, decision, flow
-from tests.redis_server import RedisServer
+from tests.redis_server import PATIENT, RedisServer
 
 PROJECT = Path(__file__).parents[2]
 # run_bot.py as it is; only Discord's address is another one
@@ -60,6 +61,18 @@ class Outcome:
     charged_calls: float
     results: int
     seconds: float
+
+    def tally(self) -> Tally:
+        """In the numbers of all scenarios; what only this one knows is told in words."""
+        return Tally(
+            posts=self.posts,
+            double_posts=max(0, self.posts - self.wanted),
+            model_calls=self.model_calls,
+            double_charges=max(0, round(self.charged_calls) - 1),
+            lost=max(0, self.wanted - self.posts),
+            slowest=self.seconds,
+            wrong=tuple(self.faults()),
+        )
 
     def faults(self) -> list[str]:
         """What went wrong, in words; nothing if all held."""
@@ -108,7 +121,8 @@ class Trial:
             await self._done()
             await self._ask_again()
             second.terminate()
-            assert second.wait(WITHIN) == 0, (self.folder / "log").read_text()
+            code = await asyncio.to_thread(second.wait, WITHIN)  # its goodbye to Discord needs this loop
+            assert code == 0, (self.folder / "log").read_text()
         return await self._outcome(time.monotonic() - began)
 
     def _set_the_trap(self) -> None:
@@ -233,7 +247,7 @@ async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
 @asynccontextmanager
 async def _stage(folder: Path) -> AsyncIterator[tuple[Flow, RedisLink]]:
     with RedisServer() as redis:
-        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url) as link:
+        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
             yield f, link
 
 

@@ -1,0 +1,74 @@
+"""Answers have an end: a server that sends on and on is left, before it fills the memory.
+
+The SDKs read a whole answer at once and bound the time alone. What is counted is what comes over the line; the longest
+good answers are pictures of some ten megabytes in base64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import httpx2
+
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class TooLong(ValueError):
+    """The answer is longer than any good one."""
+
+
+class Meter:
+    """Counts one answer's bytes."""
+
+    def __init__(self) -> None:
+        self._left = MOST_BYTES
+
+    def count(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise TooLong
+        return piece
+
+
+async def bound_response(response: httpx2.Response) -> None:
+    """An event hook of httpx2: called when the head is there and the body is not."""
+    import httpx2
+
+    stream, meter = response.stream, Meter()
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    source: httpx2.AsyncByteStream = stream
+
+    class Bounded(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for piece in source:
+                yield meter.count(piece)
+
+        async def aclose(self) -> None:
+            await source.aclose()
+
+    response.stream = Bounded()
+
+
+async def bound_middleware(request: Any, handler: Any) -> Any:
+    """A client middleware of aiohttp, whose `ClientResponse.read` reads all of `content`."""
+    response = await handler(request)
+    response.content = _BoundedContent(response.content)
+    return response
+
+
+class _BoundedContent:
+    """A StreamReader but for reading all of it."""
+
+    def __init__(self, content: Any) -> None:
+        self._content = content
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def read(self, n: int = -1) -> bytes:
+        if n >= 0:
+            return bytes(await self._content.read(n))
+        meter = Meter()
+        return b"".join([meter.count(piece) async for piece in self._content.iter_any()])

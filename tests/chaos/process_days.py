@@ -1,0 +1,178 @@
+"""The program in processes of its own: two of them of which one is killed, and one that is told to end in mid-turn."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from agent_config import AGENTS
+from agent_protocol import keys
+from agent_protocol.connection import RedisLink
+from agent_protocol.messages import Command
+from tests.chaos.scene import TALK, WITHIN, Scene, until
+from tests.flow import QUICK, Flow, flow
+from tests.program import LAUNCH, PROJECT, environment
+from tests.redis_server import PATIENT, RedisServer
+
+TAKEN_OVER_WITHIN = 15.0  # seconds
+MOMENTS = ("thinking", "posting")
+
+
+class Process:
+    """run_all.py as it is, in a session of its own."""
+
+    def __init__(self, folder: Path, f: Flow, agents: tuple[str, ...], settings: Mapping[str, str]) -> None:
+        self.log = folder / f"log-{time.monotonic_ns()}"
+        arguments = [sys.executable, "-c", LAUNCH, f.discord.api_base, "--only", ",".join(agents)]
+        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **QUICK, **settings}
+        with self.log.open("wb") as out:
+            self._process = subprocess.Popen(arguments, cwd=folder, env=env, stdout=out, stderr=out)  # noqa: S603
+
+    def tell(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def says(self, words: str) -> bool:
+        return words in self.log.read_text()
+
+    async def ended(self) -> int:
+        """Its exit code."""
+        await until(lambda: self._process.poll() is not None)
+        return self._process.returncode
+
+    @property
+    def holder(self) -> str:
+        """Part of the name under which it holds what it holds."""
+        return f":{self._process.pid}:"
+
+
+class Outside(Scene):
+    """The program in processes; what they share is Redis and Discord."""
+
+    folder: Path
+    redis: RedisServer
+
+    @contextmanager
+    def process(self, **settings: str) -> Iterator[Process]:
+        more = {"COORDINATOR_MAX_ROUNDS": "1", **settings}
+        process = Process(self.folder, self.f, self.present, environment(self.f, self.redis.url, **more))
+        try:
+            yield process
+        finally:
+            process.kill()
+
+    async def leads(self, process: Process) -> bool:
+        """Whether it holds the coordinator and all agents."""
+        names = [keys.COORDINATOR_OWNER, *(keys.owner(agent) for agent in self.present)]
+        return all([process.holder in str(await self.link.call(lambda r, n=name: r.get(n))) for name in names])
+
+    async def up(self, process: Process) -> None:
+        """Returns when the process leads and its bots listen."""
+        channels = [keys.instructions(agent) for agent in self.present]
+        async with asyncio.timeout(WITHIN):
+            while not await self._listening(channels) or not await self.leads(process):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async def _listening(self, channels: list[str]) -> bool:
+        numsub = await self.link.call(lambda redis: redis.pubsub_numsub(*channels))
+        return self.f.discord.online >= set(self.present) and all(count for _, count in numsub)
+
+    async def talk(self) -> None:
+        """Asks for a conversation, as the owner's console does."""
+        self.next_talk()
+        command = Command(command="start", channel_id=self.f.channel(TALK)).to_wire()
+        await self.link.call(lambda redis: redis.publish(keys.COORDINATOR_COMMANDS, command))
+
+    async def over(self) -> None:
+        """Returns when the conversation has left nothing in Redis: it ended in order."""
+        channel = self.f.channel(TALK)
+        left = (keys.conversation(channel), keys.conversation_state(channel))
+        async with asyncio.timeout(WITHIN):
+            while await self.link.call(lambda redis: redis.exists(*left)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        self.orderly += 1
+
+
+@asynccontextmanager
+async def outside(folder: Path, seed: int, *, quick: bool = False) -> AsyncIterator[Outside]:
+    with RedisServer() as redis:
+        async with flow(folder, redis_url=redis.url) as f, RedisLink(redis.url, command_timeout=PATIENT) as link:
+            scene = Outside(f, link, seed, quick=quick, present=tuple(AGENTS))
+            scene.folder, scene.redis = folder, redis
+            await scene.begin()
+            yield scene
+
+
+async def leader_killed(scene: Outside) -> None:
+    """Two run_all.py on one Redis: one acts. It is killed, the other takes over, coordinator and agents alike."""
+    with scene.process(STANDBY="true") as first:
+        await scene.up(first)
+        with scene.process(STANDBY="true") as second:
+            until_then = "this process stands by" if scene.quick else "another coordinator is at work"
+            await until(lambda: second.says(until_then))
+            killed: list[float] = []
+
+            async def kill() -> None:
+                first.kill()
+                killed.append(time.monotonic())
+
+            await scene.ask_and_hear(scene.present[0])
+            trap = scene.at(scene.rng.choice(MOMENTS), scene.rng.randint(1, len(scene.present)), kill)
+            await scene.talk()
+            await asyncio.wait_for(trap.sprung.wait(), WITHIN)
+            asked = await scene.ask(scene.rng.choice(scene.present))
+            await scene.up(second)
+            if (waited := time.monotonic() - killed[0]) > TAKEN_OVER_WITHIN:
+                scene.wrong.append(f"taken over after {waited:.1f} s")
+            await scene.answered(asked)
+            await scene.over()
+            await scene.ask_and_hear(scene.present[0])
+            await _ended_well(scene, second, signal.SIGTERM)
+
+
+async def told_to_end(scene: Outside, number: signal.Signals) -> None:
+    """In the middle of a turn; what it left is done after its next start."""
+    with scene.process() as first:
+        await scene.up(first)
+
+        async def tell() -> None:
+            first.tell(number)
+            await until(lambda: first.says("stopping"))
+
+        trap = scene.at(scene.rng.choice(MOMENTS), scene.rng.randint(1, len(scene.present)), tell)
+        await scene.talk()
+        await asyncio.wait_for(trap.sprung.wait(), WITHIN)
+        if (code := await first.ended()) != 0:
+            scene.wrong.append(f"exit code {code}")
+        asked = await scene.ask(scene.rng.choice(scene.present))
+        with scene.process() as second:
+            await scene.up(second)
+            await scene.answered(asked)
+            await scene.over()
+            await _ended_well(scene, second, number)
+
+
+async def sigterm(scene: Outside) -> None:
+    await told_to_end(scene, signal.SIGTERM)
+
+
+async def ctrl_c(scene: Outside) -> None:
+    await told_to_end(scene, signal.SIGINT)
+
+
+async def _ended_well(scene: Outside, process: Process, number: signal.Signals) -> None:
+    process.tell(number)
+    if (code := await process.ended()) != 0:
+        scene.wrong.append(f"exit code {code} at the end")
+    if process.says("Traceback"):
+        scene.wrong.append(process.log.read_text()[-2000:])
