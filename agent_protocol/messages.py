@@ -17,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
+MAX_ID = 2**63 - 1  # Discord's ids; what is beyond is no message's and no channel's
+MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,9 @@ def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
-_Id = Annotated[str, Field(min_length=1)]
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
+_Snowflake = Annotated[int, Field(ge=0, le=MAX_ID)]
+_Round = Annotated[int, Field(ge=0, le=10**6)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]
 _Money = Annotated[float, Field(ge=0, le=10**6)]
 
@@ -61,7 +65,7 @@ class HistoryEntry(WireMessage):
 
     agent: str
     text: str = ""
-    message_id: int | None = None
+    message_id: _Snowflake | None = None
 
 
 class Instruction(WireMessage):
@@ -72,16 +76,16 @@ class Instruction(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
     action: str = "decide"
-    channel_id: int
+    channel_id: _Snowflake
     channel_theme: str = "casual"
-    round_number: int = 1
+    round_number: _Round = 1
     conversation_id: str = ""
     conversation_history: tuple[HistoryEntry, ...] = ()
     is_conversation_starter: bool = False
     # additions
     deadline: float | None = None  # unix seconds; nothing is posted after it
     topic: str | None = None  # what the starter named
-    trigger_message_id: int | None = None  # set on a reactive turn: the person's message that brought it about
+    trigger_message_id: _Snowflake | None = None  # set on a reactive turn: the person's message that brought it about
 
 
 class Usage(WireMessage):
@@ -111,10 +115,10 @@ class Result(WireMessage):
     text: str | None = None
     image_url: str | None = None
     emoji_reacted: str | None = None
-    message_id: int | None = None
+    message_id: _Snowflake | None = None
     # additions
     reason: str | None = None  # why nothing was posted: "skipped", "cooldown", "daily_limit", "busy", ...
-    react_to_message_id: int | None = None
+    react_to_message_id: _Snowflake | None = None
     image_prompt: str | None = None
     end_conversation: bool = False
     topic: str | None = None
@@ -127,9 +131,9 @@ class MentionNotice(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     event: Literal["human_mention_response"] = "human_mention_response"
     agent_name: str
-    channel_id: int
-    message_id: int | None = None
-    trigger_message_id: int | None = None
+    channel_id: _Snowflake
+    message_id: _Snowflake | None = None
+    trigger_message_id: _Snowflake | None = None
 
 
 class Command(WireMessage):
@@ -137,7 +141,7 @@ class Command(WireMessage):
 
     protocol_version: int = PROTOCOL_VERSION
     command: str
-    channel_id: int | None = None
+    channel_id: _Snowflake | None = None
     theme: str | None = None
     agent_name: str | None = None
 
@@ -146,7 +150,7 @@ class StopNotice(WireMessage):
     """To every process, on `coordinator:stops`: a person stopped a channel, or (without `until`) lifted the stop."""
 
     protocol_version: int = PROTOCOL_VERSION
-    channel_id: int
+    channel_id: _Snowflake
     until: float | None = None  # unix seconds
 
 
@@ -206,7 +210,7 @@ def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | 
         return instruction
     instruction_id = data.get("instruction_id")
     if isinstance(instruction_id, (str, int)) and not isinstance(instruction_id, bool) and str(instruction_id):
-        return UnreadableInstruction(str(instruction_id)[:200], "invalid")
+        return UnreadableInstruction(str(instruction_id)[:MAX_INSTRUCTION_ID], "invalid")
     return None
 
 
