@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 
-from agent_cogs.machinery import without_echoes, without_machinery
+from agent_cogs.machinery import MOST_ROUNDS, without_echoes, without_machinery
 
 _MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
 _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
@@ -69,8 +69,14 @@ def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection
 
     `names` are those the speaker itself goes by, `prompt` the lines of the prompt (machinery.lines_of_prompt).
     """
-    if text is None:
-        return None
+    for _ in range(MOST_ROUNDS):  # what is taken out may have stood between the halves of another mark
+        before, text = text, _cleaned_once(text, names, prompt) if text is not None else None
+        if text == before:
+            break
+    return text
+
+
+def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) -> str | None:
     text = _CONTROL.sub("", text.replace("\r\n", "\n"))
     text = without_echoes(without_machinery(_without_thoughts(text)), prompt)
     for pattern in (_MARK_AND_NAME, _NOTES, _MARK_INSIDE):

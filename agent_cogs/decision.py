@@ -241,8 +241,8 @@ def decided(
 
     `forced`: somebody waits for an answer, so silence is not honoured and a reaction alone is none. `always_draw`: the
     theme lives from pictures. `names`: what the agent itself goes by, taken away where it begins the text. `prompt`:
-    lines of the prompt, which nobody is to read. Raises UnreadableDecision("empty") when a forced turn has neither words
-    nor a picture; any other may come back empty.
+    lines of the prompt, which nobody is to read. Raises UnreadableDecision("empty") when a forced turn has neither
+    words nor a picture; any other may come back empty.
     """
     if decision.skip and not forced:
         return Decision(skip=True)

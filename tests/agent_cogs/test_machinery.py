@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from agent_cogs.cleaning import clean_text
@@ -46,15 +48,15 @@ def test_a_word_for_silence_is_a_skip_in_a_round_and_no_answer_to_a_person() -> 
         decided(Decision(text="PASS"), forced=True, **rules)
 
 
-@pytest.mark.parametrize("wrapped", ['{\\"skip\\": false, \\"text\\": \\"hi\\"}', '```json\\n{"skip": 0, "text": "hi"}\\n```'])
+@pytest.mark.parametrize("wrapped", ["{}", "```json\n{}\n```", "```\n{}"])
 def test_a_decision_inside_of_a_decisions_text_is_the_one_that_was_meant(wrapped: str) -> None:
-    text = wrapped if "\\\"" in wrapped else wrapped.replace('"', '\\"')
-    assert parse_decision(f'{{"skip": false, "text": "{text}"}}').text == "hi"
+    text = wrapped.replace("{}", json.dumps({"skip": False, "text": "hi"}))
+    assert parse_decision(json.dumps({"skip": False, "text": text})).text == "hi"
 
 
 def test_a_line_of_the_prompt_goes_and_a_quoted_message_stays() -> None:
-    prompt = "It is your turn in round 3 of the conversation.\n  [msg:5] Alice: a long question of hers, word for word\nYes."
-    known = lines_of_prompt(prompt)
+    quoted = "  [msg:5] Alice: a long question of hers, word for word"
+    known = lines_of_prompt(f"It is your turn in round 3 of the conversation.\n{quoted}\nYes.")
     said = "> It is your turn in round 3 of the conversation.\na long question of hers, word for word\nYes."
     assert without_echoes(said, known) == "a long question of hers, word for word\nYes."
 

@@ -86,7 +86,7 @@ JUNK_VALUES: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = sorted({*Instruction.model_fields, *Result.model_fields, *MentionNotice.model_fields, *StopNotice.model_fields})
+FIELDS = sorted({field for model in (Instruction, Result, MentionNotice, StopNotice) for field in model.model_fields})
 NEAR_MISSES = st.dictionaries(st.sampled_from(FIELDS), JUNK_VALUES, max_size=8)
 PLAIN = {"protocol_version": 1, "instruction_id": "i", "action": "decide", "channel_id": 5, "agent_name": "claude"}
 
