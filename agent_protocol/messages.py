@@ -12,12 +12,13 @@ import logging
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
 MAX_ID = 2**63 - 1  # Discord's ids; what is beyond is no message's and no channel's
+MAX_TOPIC = 200  # characters
 MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ def _encodable(value: Any) -> Any:
 
 _Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
 _Snowflake = Annotated[int, Field(ge=0, le=MAX_ID)]
+_Topic = Annotated[str, AfterValidator(lambda topic: " ".join(topic.split())[:MAX_TOPIC].rstrip())]  # for a prompt
 _Round = Annotated[int, Field(ge=0, le=10**6)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]
 _Money = Annotated[float, Field(ge=0, le=10**6)]
@@ -84,7 +86,7 @@ class Instruction(WireMessage):
     is_conversation_starter: bool = False
     # additions
     deadline: float | None = None  # unix seconds; nothing is posted after it
-    topic: str | None = None  # what the starter named
+    topic: _Topic | None = None  # what the starter named
     trigger_message_id: _Snowflake | None = None  # set on a reactive turn: the person's message that brought it about
 
 
@@ -121,7 +123,7 @@ class Result(WireMessage):
     react_to_message_id: _Snowflake | None = None
     image_prompt: str | None = None
     end_conversation: bool = False
-    topic: str | None = None
+    topic: _Topic | None = None
     usage: Usage | None = None
 
 

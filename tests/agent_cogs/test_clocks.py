@@ -63,5 +63,7 @@ async def test_the_days_count_begins_anew_at_the_owners_midnight(scene: Scene) -
     scene.clock.now += 120
     third = await scene.instruct("i3")
     await settle()
-    assert first is not None and second is not None and third is not None
+    assert first is not None
+    assert second is not None
+    assert third is not None
     assert [first.reason, second.reason, third.reason] == [None, "daily_limit", None]

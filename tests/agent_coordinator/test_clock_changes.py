@@ -1,4 +1,4 @@
-"""The schedule when the clock changes: daylight saving, an hour set back or forward, a machine that slept, the night."""
+"""The schedule when the clock changes: daylight saving, a clock that is set, a machine that slept, the night."""
 
 from __future__ import annotations
 

@@ -19,12 +19,11 @@ LONGEST = 31 * DAY
 
 
 @asynccontextmanager
-async def busy_day(tmp_path, **settings):
-    """A program whose run has had a bit of everything; and its Redis."""
+async def kept_redis():
+    """A real Redis of the test's own: its address, and a client that looks into it."""
     with RedisServer() as server:
         async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as kept:
-            async with flow(tmp_path, redis_url=server.url, **settings) as f, f.running() as runtime:
-                yield f, runtime, kept
+            yield server.url, kept
 
 
 async def endings(kept):
@@ -67,7 +66,8 @@ async def a_bit_of_everything(f, runtime, kept):
 
 
 async def test_every_key_after_a_whole_run_is_ours_and_ends(tmp_path):
-    async with busy_day(tmp_path, BUDGET_CHANNEL_DAILY_USD="1", MENTIONS_PER_MINUTE="6") as (f, runtime, kept):
+    told = {"BUDGET_CHANNEL_DAILY_USD": "1", "MENTIONS_PER_MINUTE": "6"}
+    async with kept_redis() as (url, kept), flow(tmp_path, redis_url=url, **told) as f, f.running() as runtime:
         await a_bit_of_everything(f, runtime, kept)
         found = await endings(kept)
         for written in ("coordinator:budget:", "coordinator:mentions:", "coordinator:stop:", "agent:claude:turn:"):
@@ -80,11 +80,9 @@ async def test_every_key_after_a_whole_run_is_ours_and_ends(tmp_path):
 
 
 async def test_at_the_end_of_a_run_no_turn_is_open_and_no_channel_held(tmp_path):
-    with RedisServer() as server:
-        async with redis.asyncio.Redis.from_url(server.url, decode_responses=True) as kept:
-            async with flow(tmp_path, redis_url=server.url) as f:
-                async with f.running() as runtime:
-                    await a_bit_of_everything(f, runtime, kept)
-            found = await endings(kept)
+    async with kept_redis() as (url, kept):
+        async with flow(tmp_path, redis_url=url) as f, f.running() as runtime:
+            await a_bit_of_everything(f, runtime, kept)
+        found = await endings(kept)
     left = [key for key in found if key.endswith((":open", ":owner", ":ready", ":holds")) or ":conversation" in key]
     assert left == []
