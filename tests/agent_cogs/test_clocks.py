@@ -14,7 +14,7 @@ from tests.doubles import LoopTime, settle
 
 @pytest.fixture
 async def scene() -> AsyncIterator[Scene]:
-    scene = await Scene(env={"AGENT_MAX_DAILY": "1"}).start()
+    scene = await Scene(env={"AGENT_MAX_DAILY": "2"}).start()
     yield scene
     await scene.aclose()
 
@@ -41,13 +41,14 @@ async def test_who_asked_before_the_machine_slept_sees_an_hourglass(scene: Scene
 
 
 async def test_a_clock_that_is_set_back_gives_no_turn_more_than_ten_minutes(scene: Scene) -> None:
-    time, never = LoopTime(), asyncio.Event()
-    scene.answers(never.wait)
-    deadline = scene.clock.now + 90
+    time, first, never = LoopTime(), asyncio.Event(), asyncio.Event()
+    scene.answers(first.wait, never.wait)
+    await scene.instruct("i1")
+    await scene.instruct("i2")  # waits in its lane
     scene.clock.now -= 7200
-    await scene.instruct(deadline=deadline)
+    first.set()
     await time.run(LONGEST_TURN + 1, step=10)
-    assert [(result.instruction_id, result.reason) for result in scene.results] == [("i1", "deadline")]
+    assert [(result.instruction_id, result.reason) for result in scene.results] == [("i1", None), ("i2", "deadline")]
 
 
 async def test_a_deadline_in_a_thousand_years_is_ten_minutes(scene: Scene) -> None:
@@ -58,6 +59,7 @@ async def test_a_deadline_in_a_thousand_years_is_ten_minutes(scene: Scene) -> No
 
 async def test_the_days_count_begins_anew_at_the_owners_midnight(scene: Scene) -> None:
     scene.clock.now -= scene.clock.now % 86_400 - 86_400 + 60  # UTC is the owner's zone here
+    await scene.instruct("i0")
     first = await scene.instruct("i1")
     second = await scene.instruct("i2")
     scene.clock.now += 120

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from agent_protocol.messages import (
@@ -118,6 +119,7 @@ def test_no_text_and_no_bytes_are_more_than_a_warning(raw: str | bytes) -> None:
 
 
 @given(NEAR_MISSES)
+@example({"deadline": math.nan, "until": math.inf, "usage": {"cost_usd": math.nan}})
 @settings(max_examples=300)
 def test_fields_of_any_kind_are_read_as_something_known_that_can_be_written_on(fields: dict[str, Any]) -> None:
     for raw in (json.dumps(fields), json.dumps({**PLAIN, **fields})):
