@@ -22,7 +22,7 @@ FEWEST_ADDRESSES = 60
 HAPPENS: dict[str, tuple[str, ...]] = {
     "What leaves the program": (
         *(
-            "allowed",
+            "interaction",
             "@everyone",
             "mentions people",
             "thinks aloud",
