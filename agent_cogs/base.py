@@ -34,6 +34,7 @@ from agent_discord.gate import Gate
 from agent_discord.heard import Heard
 from agent_discord.listening import heard, parent_of
 from agent_discord.listening_cog import ListeningCog
+from agent_discord.lookout import troubles
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.rights import signed, who_wrote
 from agent_discord.threads import threads_to_read
@@ -117,6 +118,8 @@ class BaseAgentCog(ListeningCog):
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
             log.info("%s is online as %s", self.name, self.bot.user)
+            for trouble in troubles(self.bot, self.house.scope.channels, self._outlet):
+                log.warning("%s %s", self.name, trouble)
 
     @discord.Cog.listener()
     async def on_guild_available(self, guild: discord.Guild) -> None:

@@ -19,10 +19,11 @@ from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.ending import asked_id, log_turn, result_of, trigger_of
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import LONGEST_TURN, InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
 from agent_cogs.gathering import question, taken_back
 from agent_cogs.labels import labels
+from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.money import wish_of
 from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
@@ -31,6 +32,7 @@ from agent_context.build import TurnContext, build_history, build_system, build_
 from agent_context.entries import Entry
 from agent_context.merge import merge_history
 from agent_context.window import Window, conversation_entries, recent_entries
+from agent_discord.mentions import clean_name
 from agent_discord.outlet import CannotPost, Posted
 from agent_llm.errors import BadAnswer, ModelError, Refused
 from agent_llm.types import Message, Prompt, Reply, Usage
@@ -38,6 +40,7 @@ from agent_protocol.messages import Result
 from agent_themes import theme_named
 
 MIN_MODEL_SECONDS = 1.0
+CONTRACT_LINES = lines_of_prompt(CONTRACT)
 HINTS = 2  # openings that a starter is offered
 
 REASONS: Mapping[str, str] = {
@@ -92,7 +95,7 @@ async def take_turn(
     spending = _spent(agent, progress)
     turn = _Turn(agent, outlet, event, spending, progress)
     brake = brake or Brake()
-    done = await _ended(turn, event.deadline - began, brake)
+    done = await _ended(turn, min(event.deadline - began, LONGEST_TURN), brake)
     if brake.reason is not None and done.nothing:
         done = Done(reason=brake.reason)
     said = None
@@ -193,6 +196,7 @@ class _Turn:
             if self.progress.answer is None:
                 await self.progress.keep_answer(reply, self.spending.total)
             self._check_overtaken()
+            self._check_clock()
             deed = Deed(decision=decision, sources=reply.sources, target=context.target)
             done = await act(self.agent, self.outlet, self.event, deed, self.spending, self.progress)
             return replace(done, reason="budget") if self.closing else done
@@ -202,6 +206,11 @@ class _Turn:
         event, deleted = self.event, self.outlet.transcript.deleted
         if taken_back(event, deleted) if isinstance(event, MentionEvent) else asked_id(event) in deleted:
             raise TurnOver("withdrawn")
+
+    def _check_clock(self) -> None:
+        """A machine that slept, or a clock that was set, ends no timer: the deadline is looked at once more."""
+        if self.agent.clock() >= self.event.deadline:
+            raise TurnOver("deadline")
 
     def _check_overtaken(self) -> None:
         """Words that pass by what a person has just said are not posted; the next turn hears the person."""
@@ -272,7 +281,8 @@ class _Turn:
         kind = "recent"
         if isinstance(event, InstructionEvent) and not event.cools_down:
             history = event.instruction.conversation_history
-            entries = merge_history(entries, history, agent.names, transcript.deleted)
+            names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
+            entries = merge_history(entries, history, names, transcript.deleted)
             seen = conversation_entries(entries, history_ids(event))
             kind = "conversation"
         else:
@@ -333,6 +343,7 @@ class _Turn:
             always_draw=context.theme.always_draw,
             can_draw=self.can_draw,
             names=(self.agent.identity.display_name, self.agent.key),
+            prompt=lines_of_prompt(build_tail(context)) | CONTRACT_LINES,
         )
 
     def _prompt(self, context: TurnContext, text: str) -> Prompt:

@@ -179,6 +179,9 @@ class DiscordOutlet:
     async def _send(self, text: str | None, **details: Any) -> discord.Message:
         if not self._may_post():
             raise CannotPost("not_ours")
+        refusal = self.refusal()  # again: rights and threads change while a bot thinks
+        if refusal is not None:
+            raise CannotPost(refusal)
         try:
             message = await self._gate.send(self._channel, text, **details)
         except REQUEST_ERRORS as error:

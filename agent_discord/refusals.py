@@ -18,7 +18,8 @@ from typing import Any, Literal
 import aiohttp
 import discord
 
-INVALID = frozenset({401, 403, 429})
+UNAUTHORIZED = 401
+INVALID = frozenset({UNAUTHORIZED, 403, 429})
 WINDOW = 600.0  # seconds
 NARROW_AT = 1_000  # from here on only what answers a person passes
 CLOSE_AT = 3_000  # from here on nothing passes
@@ -76,9 +77,12 @@ class RefusedRequests:
             log.error(text + " this machine. Look for a wrong token or a missing permission", refused, passing[state])
 
 
-def count_refusals(client: discord.Client, refused: RefusedRequests) -> None:
+def count_refusals(
+    client: discord.Client, refused: RefusedRequests, on_unauthorized: Callable[[], None] = lambda: None
+) -> None:
     """Counts every answer to this client, also those that py-cord waits out and tries again by itself.
 
+    `on_unauthorized` is called when a request under the bot's own token is answered 401: no other one will do better.
     py-cord has no hook for them and makes its HTTP session at login, so each request first sees to it that the session
     is watched.
     """
@@ -95,6 +99,11 @@ def count_refusals(client: discord.Client, refused: RefusedRequests) -> None:
         session = getattr(http, "_HTTPClient__session", None)
         if isinstance(session, aiohttp.ClientSession) and trace not in session.trace_configs:
             session.trace_configs.append(trace)
-        return await send(*arguments, **options)
+        try:
+            return await send(*arguments, **options)
+        except discord.HTTPException as error:
+            if error.status == UNAUTHORIZED:
+                on_unauthorized()
+            raise
 
     http.request = request  # type: ignore[method-assign]
