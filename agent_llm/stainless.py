@@ -62,6 +62,20 @@ async def post(client: Client, path: str, request: Mapping[str, Any], seconds: f
     return response
 
 
+async def begin(client: Any, path: str, request: Mapping[str, Any], seconds: float) -> httpx2.Response:
+    """The response to a POST whose body is still to be read, and to be closed: a stream of events."""
+    import httpx2
+
+    asked = {**request, "stream": True}
+    stream = await client.post(
+        path, cast_to=httpx2.Response, body=asked, options={"timeout": timeout(seconds)}, stream=True
+    )
+    response = getattr(stream, "response", None)
+    if not isinstance(response, httpx2.Response):
+        raise BadAnswer("no stream")
+    return response
+
+
 async def get(client: Client, path: str, seconds: float) -> None:
     """A GET whose answer does not matter, only that there is one."""
     import httpx2
