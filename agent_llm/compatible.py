@@ -23,6 +23,7 @@ from agent_llm.shaping import without_pictures
 from agent_llm.types import Message, Prompt, Reply
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
 
 __all__ = ["CompatibleModel", "load"]
@@ -57,8 +58,13 @@ class CompatibleModel(ProviderModel):
             api_key=access.api_key or "none",
             base_url=access.base_url or self.endpoint.base_url,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(verify=stainless.ssl_context(), limits=stainless.limits()),
-            default_headers=self._headers(),
+            http_client=openai.DefaultAsyncHttpxClient(
+                verify=stainless.ssl_context(),
+                limits=stainless.limits(),
+                event_hooks={"request": [] if access.api_key else [_without_key]},
+            ),
+            # OpenAI's organisation is nobody else's business.
+            default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},
         )
 
     def _known(self) -> dict[str, Any]:
@@ -66,13 +72,6 @@ class CompatibleModel(ProviderModel):
         if self.endpoint.prefill in ("", "completions"):
             return {"prefill": bool(self.endpoint.prefill), **self.endpoint.profile}
         return dict(self.endpoint.profile)
-
-    def _headers(self) -> dict[str, Any]:
-        """No business of anybody else: OpenAI's organisation, and an empty key."""
-        import openai
-
-        nobody = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
-        return nobody if self.access.api_key else nobody | {"Authorization": openai.Omit()}
 
     @property
     def can_draw(self) -> bool:
@@ -117,3 +116,8 @@ class CompatibleModel(ProviderModel):
 
     def _explain(self, error: Exception) -> ModelError:
         return stainless.explain(error, "x-request-id")
+
+
+async def _without_key(request: httpx2.Request) -> None:
+    """The SDK wants a key in any case; a server on the own machine need not see that there is none."""
+    del request.headers["Authorization"]

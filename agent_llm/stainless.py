@@ -67,10 +67,9 @@ async def begin(client: Any, path: str, request: Mapping[str, Any], seconds: flo
     import httpx2
 
     asked = {**request, "stream": True}
-    stream = await client.post(
+    response = await client.post(
         path, cast_to=httpx2.Response, body=asked, options={"timeout": timeout(seconds)}, stream=True
     )
-    response = getattr(stream, "response", None)
     if not isinstance(response, httpx2.Response):
         raise BadAnswer("no stream")
     return response
