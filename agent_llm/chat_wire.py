@@ -17,7 +17,7 @@ from agent_llm.failures import error_of_status
 from agent_llm.profiles import Profile
 from agent_llm.reading import number, part, parts, text
 from agent_llm.shaping import Part, Turn, cache_marks, data_url, schema_of, turns_of, wants_schema
-from agent_llm.types import Message, Prompt, Reply, StopReason, ToolCall, ToolResult, ToolRound, Usage
+from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
 
 RAW = "_raw"
 _STOPS: Mapping[str, StopReason] = {
@@ -56,21 +56,16 @@ def request_of(
     if prompt.prefill is not None and prefill == "continue":
         request |= {"add_generation_prompt": False, "continue_final_message": True}
     if prompt.tools:
-        request["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": {**tool.parameters},
-                },
-            }
-            for tool in prompt.tools
-        ]
+        request["tools"] = [_tool(tool) for tool in prompt.tools]
     if prompt.schema is not None and wants_schema(prompt, profile):
         wanted = {"name": prompt.schema_name, "schema": schema_of(prompt.schema, profile), "strict": True}
         request["response_format"] = {"type": "json_schema", "json_schema": wanted}
     return request
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": {**tool.parameters}}
+    return {"type": "function", "function": function}
 
 
 def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:

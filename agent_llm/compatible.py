@@ -43,6 +43,7 @@ class CompatibleModel(ProviderModel):
 
     provider = "compatible"
     doubts_schema = True
+    no_such_model = frozenset()  # OpenRouter says 404 also of a model that sees no pictures
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         if access.endpoint is None:

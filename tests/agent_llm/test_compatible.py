@@ -45,6 +45,14 @@ async def test_pictures_are_data_urls() -> None:
     assert picture["image_url"]["url"].startswith("data:image/png;base64,")
 
 
+async def test_a_model_that_sees_no_pictures_is_asked_in_words() -> None:
+    blind = ChatAnswer(status=404, error="No endpoints found that support image input")
+    async with chatting(blind, "words", provider="openrouter") as (model, server):
+        reply = await model.complete(Prompt(text="what is it?", pictures=(PIXEL,)))
+    assert reply.text == "words"
+    assert server.requests[1].messages[0]["content"] == "what is it?"
+
+
 async def test_without_a_key_nobodys_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.setenv(name, "canary")
