@@ -10,22 +10,29 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_llm import stainless
+from agent_llm import stainless, stops
 from agent_llm.base import Access, ProviderModel
 from agent_llm.errors import ModelError
 from agent_llm.profiles import Profile
 from agent_llm.reading import json_object, number, parts, text
 from agent_llm.retry import Retrier
 from agent_llm.shaping import Part, Turn, base64_of, cache_marks, schema_of, turns_of, unique_sources, wants_schema
-from agent_llm.types import Message, Prompt, Reply, Source, StopReason, Usage
+from agent_llm.types import CacheTtl, Message, Prompt, Reply, Source, StopReason, Usage
 
 if TYPE_CHECKING:
     import anthropic
+    import httpx2
+
+    Client = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock | anthropic.AsyncAnthropicBedrockMantle
 
 # Each continuation is a whole call with the whole prompt.
 MOST_CONTINUATIONS = 3
 
-_EPHEMERAL = {"type": "ephemeral"}
+# How long a mark of ours keeps its part: five minutes are the default, an hour costs twice the input to write.
+_EPHEMERAL: Mapping[CacheTtl, Mapping[str, str]] = {
+    "5m": {"type": "ephemeral"},
+    "1h": {"type": "ephemeral", "ttl": "1h"},
+}
 _STOPS: Mapping[str, StopReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -52,11 +59,15 @@ class AnthropicModel(ProviderModel):
         import anthropic
 
         self._sdk_errors = (anthropic.AnthropicError, *stainless.transport_errors())
-        self._client: anthropic.AsyncAnthropic = anthropic.AsyncAnthropic(
-            api_key=access.api_key,
-            base_url=access.base_url,
-            max_retries=0,
-            http_client=anthropic.DefaultAsyncHttpxClient(**stainless.http_options()),
+        transport = anthropic.DefaultAsyncHttpxClient(**stainless.http_options())
+        self._client = self._connected(access, transport)
+
+    def _connected(self, access: Access, transport: httpx2.AsyncClient) -> Client:
+        """The SDK's client; Bedrock has another."""
+        import anthropic
+
+        return anthropic.AsyncAnthropic(
+            api_key=access.api_key, base_url=access.base_url, max_retries=0, http_client=transport
         )
 
     @property
@@ -97,13 +108,18 @@ def request_of(prompt: Prompt, history: Sequence[Message], model: str, profile: 
     """The fields of POST /v1/messages. One of the cache marks is the system prompt's."""
     turns = turns_of(prompt, history, profile)
     marks = cache_marks(turns, profile.cache_marks - bool(prompt.system))
+    mark = _EPHEMERAL[prompt.cache_ttl]
     request: dict[str, Any] = {
         "model": model,
         "max_tokens": prompt.max_output_tokens,
-        "messages": [_message(turn, marks) for turn in turns],
+        "messages": [_message(turn, marks, mark) for turn in turns],
     }
     if prompt.system:
-        request["system"] = [{"type": "text", "text": prompt.system, "cache_control": _EPHEMERAL}]
+        request["system"] = [{"type": "text", "text": prompt.system, "cache_control": mark}]
+    if wanted := stops.for_request(prompt.stop, profile.max_stops):
+        request["stop_sequences"] = wanted
+    if prompt.temperature is not None:
+        request["temperature"] = prompt.temperature
     if prompt.search:
         request |= {"tools": [dict(profile.search)], **profile.search_extra}
     if prompt.schema is not None and wants_schema(prompt, profile):
@@ -111,17 +127,17 @@ def request_of(prompt: Prompt, history: Sequence[Message], model: str, profile: 
     return request
 
 
-def _message(turn: Turn, marks: Container[int]) -> dict[str, Any]:
-    return {"role": turn.role, "content": [_block(piece, id(piece) in marks) for piece in turn.parts]}
+def _message(turn: Turn, marks: Container[int], mark: Mapping[str, str]) -> dict[str, Any]:
+    return {"role": turn.role, "content": [_block(piece, mark if id(piece) in marks else None) for piece in turn.parts]}
 
 
-def _block(piece: Part, marked: bool) -> dict[str, Any]:
+def _block(piece: Part, mark: Mapping[str, str] | None) -> dict[str, Any]:
     if piece.picture is None:
         block: dict[str, Any] = {"type": "text", "text": piece.text}
     else:
         source = {"type": "base64", "media_type": piece.picture.media_type, "data": base64_of(piece.picture)}
         block = {"type": "image", "source": source}
-    return block | {"cache_control": _EPHEMERAL} if marked else block
+    return block | {"cache_control": mark} if mark else block
 
 
 def reply_of(answer: Mapping[str, Any], usage: Usage, request_id: str | None) -> Reply:
@@ -153,6 +169,7 @@ def _usage(answer: Mapping[str, Any]) -> Usage:
         input_tokens=number(answer, "usage", "input_tokens") + cached + written,
         cached_tokens=cached,
         cache_write_tokens=written,
+        hour_write_tokens=number(answer, "usage", "cache_creation", "ephemeral_1h_input_tokens"),
         output_tokens=number(answer, "usage", "output_tokens"),
         reasoning_tokens=number(answer, "usage", "output_tokens_details", "thinking_tokens"),
         searches=number(answer, "usage", "server_tool_use", "web_search_requests"),

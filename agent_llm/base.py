@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agent_llm import pricing
+from agent_llm import pricing, stops
 from agent_llm.counting import filled_in
-from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, Refused
+from agent_llm.endpoints import Aws, Endpoint
+from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
-from agent_llm.shaping import without_pictures
+from agent_llm.shaping import wants_schema, without_pictures
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
@@ -28,14 +29,15 @@ T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 # Turns of a bot are tens of seconds apart: a kept connection saves them the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
-NO_SUCH_MODEL = 404
+REFUSED_SHAPES = (400, 422)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """Where and with what a model is reached. `image_model` "" draws nothing; `base_url` None is the provider's own.
 
-    `free`: calls cost nothing there; `rates`: the owner's prices instead of the table's.
+    `free`: calls cost nothing there; `rates`: the owner's prices instead of the table's. `endpoint` and `aws` are what
+    an OpenAI-compatible address and Bedrock need besides.
     """
 
     model: str
@@ -44,12 +46,20 @@ class Access:
     base_url: str | None = None
     free: bool = False
     rates: pricing.Rates | None = None
+    endpoint: Endpoint | None = None
+    aws: Aws | None = None
 
 
 class ProviderModel:
-    """Base of the four. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`."""
+    """Base of them all. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`.
 
-    provider: ClassVar[str]
+    `doubts_schema`: not every server behind this provider takes structured output; one that refuses is asked in words
+    from then on. `no_such_model`: statuses that say so, and that leaving out the pictures would not change.
+    """
+
+    provider: str
+    doubts_schema: ClassVar[bool] = False
+    no_such_model: ClassVar[frozenset[int]] = frozenset({404})
     _sdk_errors: tuple[type[Exception], ...] = ()  # what the SDK, its HTTP client and odd answers raise
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
@@ -83,19 +93,46 @@ class ProviderModel:
         Where the provider does not accept a request with pictures it is asked in words alone: one broken file, which
         anybody may post, would fail every turn as long as it is among the messages shown.
         """
-        began = time.monotonic()
+        ends = time.monotonic() + prompt.timeout
+        prompt = self._fitted(prompt)
         try:
-            reply = await self._complete(prompt, history, prompt.timeout)
+            reply = await self._shaped(prompt, history, ends)
         except BadRequest as error:
-            if error.status == NO_SUCH_MODEL or not (prompt.pictures or any(message.pictures for message in history)):
+            with_pictures = prompt.pictures or any(message.pictures for message in history)
+            if error.status in self.no_such_model or isinstance(error, PrefillRefused) or not with_pictures:
                 raise
-            reply = await self._complete(*without_pictures(prompt, history), prompt.timeout + began - time.monotonic())
-        usage = filled_in(reply.usage, prompt, history, reply.text)
-        return replace(reply, model=self.name, usage=self._priced(usage, self.access.model))
+            reply = await self._shaped(*without_pictures(prompt, history), ends)
+        usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
+        return replace(reply, text=stops.cut(reply.text, prompt.stop), model=self.name, usage=usage)
+
+    def _fitted(self, prompt: Prompt) -> Prompt:
+        """The prompt without what this model lacks. Raises PrefillRefused before a call that would be for nothing."""
+        if prompt.prefill is not None and not self.profile.prefill:
+            raise PrefillRefused(provider=self.provider, model=self.access.model)
+        search = prompt.search and bool(self.profile.search)
+        temperature = prompt.temperature if self.profile.temperature else None
+        hear = stops.heeding(prompt.on_text, prompt.stop)
+        return replace(prompt, search=search, temperature=temperature, on_text=hear)
+
+    async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
+        """Structured output where the server takes it; a server that does not is remembered."""
+        try:
+            return await self._complete(prompt, history, ends - time.monotonic())
+        except BadRequest as error:
+            doubtful = self.doubts_schema and wants_schema(prompt, self.profile)
+            if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused):
+                raise
+        with_schema, self.profile = self.profile, replace(self.profile, schema=False)
+        try:
+            return await self._complete(prompt, history, ends - time.monotonic())
+        except ModelError:
+            self.profile = with_schema  # it was something else
+            raise
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)
-        return await self._run(self.access.model, seconds, partial(self._checked, request))
+        may_be_empty = prompt.prefill is not None  # the model had nothing to add
+        return await self._run(self.access.model, seconds, partial(self._checked, request, may_be_empty))
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""
@@ -130,11 +167,11 @@ class ProviderModel:
         """Our error for one of `_sdk_errors`."""
         raise NotImplementedError
 
-    async def _checked(self, request: Mapping[str, Any], seconds: float) -> Reply:
+    async def _checked(self, request: Mapping[str, Any], may_be_empty: bool, seconds: float) -> Reply:
         reply = await self._ask(request, seconds)
         if reply.stop == "refusal":
             raise _paid(Refused(request_id=reply.request_id), reply.usage)
-        if not reply.text.strip() and not reply.tool_calls:
+        if not reply.text.strip() and not reply.tool_calls and not (may_be_empty and reply.stop == "stop"):
             why = "cut off before the answer began" if reply.stop == "length" else "empty"
             raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
         return reply

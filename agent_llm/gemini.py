@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_llm import stainless
+from agent_llm import stainless, stops
 from agent_llm.base import Access, ProviderModel
 from agent_llm.bounded import TooLong, bound_middleware, bound_response
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, QuotaUsedUp, Refused, TimedOut
@@ -135,6 +135,10 @@ def request_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> 
     if prompt.schema is not None and wants_schema(prompt, profile):
         config["responseMimeType"] = "application/json"
         config["responseJsonSchema"] = schema_of(prompt.schema, profile)
+    if wanted := stops.for_request(prompt.stop, profile.max_stops):
+        config["stopSequences"] = wanted
+    if prompt.temperature is not None:
+        config["temperature"] = prompt.temperature
     request: dict[str, Any] = {
         "contents": [_content(turn) for turn in turns_of(prompt, history, profile)],
         "generationConfig": config,

@@ -93,6 +93,8 @@ def request_of(prompt: Prompt, history: Sequence[Message], model: str, profile: 
         request["instructions"] = prompt.system
     if profile.effort:
         request["reasoning"] = {"effort": profile.effort}
+    if prompt.temperature is not None:
+        request["temperature"] = prompt.temperature
     if prompt.cache_key:
         request["prompt_cache_key"] = prompt.cache_key
     if marks:

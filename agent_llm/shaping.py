@@ -41,9 +41,12 @@ class Turn:
 
 
 def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[Turn]:
-    """History, then the tail as the last user turn; merged and opened by the user where roles must alternate."""
+    """History, then the tail as the last user turn; merged and opened by the user where roles must alternate.
+
+    An answer that was begun stands last instead, without whitespace at its end, which providers refuse.
+    """
     turns: list[Turn] = []
-    for message in (*history, Message("user", tail_of(prompt, profile), prompt.pictures)):
+    for message in (*history, *_last(prompt, profile)):
         for turn in _turns_of_message(message, profile):
             if profile.alternate and turns and turns[-1].role == turn.role:
                 turns[-1].parts.extend(turn.parts)
@@ -51,7 +54,18 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
                 turns.append(turn)
     if profile.alternate and turns and turns[0].role == "assistant":
         turns.insert(0, Turn("user", [Part(OPENING)]))
+    if prompt.prefill is not None and turns and turns[-1].role == "assistant":
+        last = turns[-1].parts[-1]
+        turns[-1].parts[-1] = replace(last, text=last.text.rstrip())
     return turns
+
+
+def _last(prompt: Prompt, profile: Profile) -> list[Message]:
+    """What follows the history: the tail, or pictures and the begun answer."""
+    if prompt.prefill is None:
+        return [Message("user", tail_of(prompt, profile), prompt.pictures)]
+    seen = [Message("user", tail_of(prompt, profile), prompt.pictures)] if prompt.text or prompt.pictures else []
+    return [*seen, Message("assistant", prompt.prefill)]
 
 
 def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
@@ -92,7 +106,9 @@ def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = (
 
 def wants_schema(prompt: Prompt, profile: Profile) -> bool:
     """True where the request carries the schema, False where there is none or words must do."""
-    return prompt.schema is not None and profile.schema and (profile.schema_with_search or not prompt.search)
+    if prompt.schema is None or (prompt.tools and not profile.schema_with_tools):
+        return False
+    return profile.schema and (profile.schema_with_search or not prompt.search)
 
 
 def tail_of(prompt: Prompt, profile: Profile) -> str:

@@ -114,13 +114,17 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, calls and US dollars. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones."""
+    """Tokens, calls and US dollars. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones.
+
+    `cache_write_tokens` includes `hour_write_tokens`, those of an hour's cache, which cost more.
+    """
 
     model: str = ""
     calls: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    hour_write_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
     searches: int = 0
@@ -141,6 +145,7 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            hour_write_tokens=self.hour_write_tokens + other.hour_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             searches=self.searches + other.searches,
