@@ -1,8 +1,8 @@
 """Search engines: ddgs without a key, four others with one; each a name and `search`.
 
 How each is asked and where its answer holds what is a table (ENGINES); its sources: docs.tavily.com/api-reference,
-api-dashboard.search.brave.com/app/documentation, docs.perplexity.ai/api-reference, exa.ai/docs/reference/search. A key goes in a header, never into an address, and redirects are not followed, so that it
-is shown to nobody else.
+api-dashboard.search.brave.com/app/documentation, docs.perplexity.ai/api-reference, exa.ai/docs/reference/search. A key
+goes in a header, never into an address, and redirects are not followed, so that it is shown to nobody else.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def readable_page(html: str, address: str) -> ReadablePage:
 def _parsed(html: str) -> Any:
     # Here, since it takes 24 ms and 8 MiB, and not every process reads pages.
     from lxml import etree  # type: ignore[import-untyped]
-    from lxml import html as lxml_html  # type: ignore[import-untyped]
+    from lxml import html as lxml_html
 
     # As bytes, so that no declaration inside the page is believed about its characters.
     parser = lxml_html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
