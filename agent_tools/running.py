@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent_llm.types import Picture, ToolCall, ToolResult
-from agent_tools.arguments import problem_with
+from agent_tools.arguments import RAW, problem_with
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
 from agent_tools.record import ToolRecord
 from agent_tools.toolbox import Toolbox
@@ -73,6 +73,7 @@ class CallRunner:
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
         """One result for each call, in their order. Raises nothing but CancelledError."""
+        calls = [_sound(call) for call in calls]
         new: dict[str, ToolCall] = {}
         for call in calls[: self.limits.calls]:
             key = _key(call)
@@ -177,6 +178,15 @@ def bounded(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
 
 def _is_small(picture: Picture, limits: LoopLimits) -> bool:
     return len(picture.data) <= limits.picture_bytes
+
+
+def _sound(call: ToolCall) -> ToolCall:
+    """The call, without arguments that no JSON can be made of: too deep, or a number too long."""
+    try:
+        _key(call)
+    except (ValueError, RecursionError):
+        return replace(call, arguments={RAW: ""})
+    return call
 
 
 def _key(call: ToolCall) -> str:
