@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent_llm.types import Picture, ToolCall, ToolResult
+from agent_net.fetch import FetchRefused, as_picture
 from agent_tools.arguments import RAW, problem_with
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
 from agent_tools.record import ToolRecord
@@ -169,15 +170,22 @@ def bounded(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", output.text)
     if len(text) > limits.characters:
         text = f"{text[: limits.characters]}\n[cut here; it has {len(text)} characters]"
-    pictures = tuple(picture for picture in output.pictures if _is_small(picture, limits))[: limits.pictures]
+    usable = (_usable(picture, limits.picture_bytes) for picture in output.pictures)
+    pictures = tuple(picture for picture in usable if picture is not None)[: limits.pictures]
     lost = len(output.pictures) - len(pictures)
     if lost:
-        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many or too large]".lstrip()
+        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or none]".lstrip()
     return replace(output, text=text or "(nothing)", pictures=pictures)
 
 
-def _is_small(picture: Picture, limits: LoopLimits) -> bool:
-    return len(picture.data) <= limits.picture_bytes
+def _usable(picture: Picture, most: int) -> Picture | None:
+    """The picture as what its bytes are; one that providers refuse would fail the whole request."""
+    if len(picture.data) > most:
+        return None
+    try:
+        return Picture(picture.data, as_picture(picture.data).media_type)
+    except FetchRefused:
+        return None
 
 
 def _sound(call: ToolCall) -> ToolCall:

@@ -8,7 +8,7 @@ box.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from agent_llm.types import Tool
@@ -24,12 +24,10 @@ class Toolbox:
     def __init__(self, tools: Iterable[RunnableTool] = ()) -> None:
         found: dict[str, RunnableTool] = {}
         for tool in tools:
-            name = tool.spec.name
-            if not NAME.fullmatch(name):
-                raise ValueError(f"not a tool's name: {name!r}")
-            if name in found:
-                raise ValueError(f"two tools are named {name}")
-            found[name] = tool
+            problem = _problem(tool.spec.name, found)
+            if problem is not None:
+                raise ValueError(problem)
+            found[tool.spec.name] = tool
         self._tools = dict(sorted(found.items()))
 
     def __len__(self) -> int:
@@ -53,6 +51,25 @@ class Toolbox:
     def allowed(self, patterns: Sequence[str]) -> Toolbox:
         """The tools of this box that the patterns name; none where there is no pattern."""
         return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
+
+
+def gathered(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
+    """A box of those that fit, the first of a name, and one line for each that does not: for tools of other makers."""
+    found: dict[str, RunnableTool] = {}
+    problems = []
+    for tool in tools:
+        problem = _problem(tool.spec.name, found)
+        if problem is None:
+            found[tool.spec.name] = tool
+        else:
+            problems.append(problem)
+    return Toolbox(found.values()), problems
+
+
+def _problem(name: str, taken: Container[str]) -> str | None:
+    if not NAME.fullmatch(name):
+        return f"not a tool's name: {name!r}"
+    return f"two tools are named {name}" if name in taken else None
 
 
 def is_allowed(name: str, patterns: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from agent_llm.types import Picture, Prompt, Reply, Source, Usage
 from agent_tools.loop import RESULTS_ARE_DATA, LoopLimits, run_tools
 from agent_tools.protocol import ToolOutput
 from agent_tools.running import AGAIN
-from agent_tools.toolbox import Toolbox
+from agent_tools.toolbox import Toolbox, gathered
 
 
 async def run(model, *tools, prompt=None, **more):
@@ -247,14 +247,17 @@ async def test_a_call_may_end_the_turn():
 
 
 async def test_results_are_cut_and_cleaned_and_bounded_in_pictures():
-    small, large = Picture(b"p", "image/png"), Picture(b"p" * 100, "image/png")
-    output = ToolOutput("a\x00b\ud800" + "c" * 100, (small, large, small, small))
+    png = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x10\0\0\0\x10"
+    small, large = Picture(png, "image/png"), Picture(png + bytes(100), "image/png")
+    none, misnamed = Picture(b"<svg/>", "image/png"), Picture(png, "image/svg+xml")
+    output = ToolOutput("a\x00b\ud800" + "c" * 100, (large, none, misnamed, small, small))
     model = FakeModel([call("look")], "done")
     limits = LoopLimits(characters=10, pictures=2, picture_bytes=50)
     await run(model, FakeTool("look", lambda _: output), limits=limits)
     (result,) = model.prompts[1].rounds[0].results
     assert result.text == (
-        "a\ufffdb\ufffdcccccc\n[cut here; it has 104 characters]\n[2 of 4 pictures left out: too many or too large]"
+        "a\ufffdb\ufffdcccccc\n[cut here; it has 104 characters]\n"
+        "[3 of 5 pictures left out: too many, too large or none]"
     )
     assert result.pictures == (small, small)
 
@@ -320,6 +323,14 @@ def test_a_box_has_its_tools_in_one_order_and_refuses_names_that_providers_refus
     for names in (["a b"], [""], ["x" * 65], ["a.b"], ["a", "a"]):
         with pytest.raises(ValueError, match="tool"):
             Toolbox(FakeTool(name, lambda _: "") for name in names)
+
+
+def test_tools_of_many_sources_are_gathered_and_what_does_not_fit_is_told():
+    first, second = FakeTool("a", lambda _: "first"), FakeTool("a", lambda _: "second")
+    box, problems = gathered([first, second, FakeTool("b c", lambda _: "")])
+    assert box.names == ("a",)
+    assert box.get("a") is first
+    assert problems == ["two tools are named a", "not a tool's name: 'b c'"]
 
 
 @pytest.mark.parametrize(
