@@ -47,6 +47,9 @@ class Entry:
     """One message. `created_at` in unix seconds; `text` has mentions, channels and roles already as names.
 
     `mentions` are the ids of users and roles that it mentions, `replied_to` is the author of the message `reply_to`.
+    `hidden` by its own text: a command, or words that are not meant for bots; a reaction may show it again, or hide
+    another (visibility.py). `author_roles` and `may_manage` (Manage Messages, where it was written) say what the author
+    may command; nothing where that is not known.
     """
 
     id: int
@@ -59,3 +62,8 @@ class Entry:
     edited: bool = False
     mentions: frozenset[int] = frozenset()
     replied_to: int | None = None
+    hidden: bool = False
+    pinned: bool = False
+    webhook: bool = False
+    author_roles: frozenset[int] = frozenset()
+    may_manage: bool = False

@@ -105,6 +105,12 @@ class BadRequest(Final):
     kind = "the provider did not accept the request"
 
 
+class PrefillRefused(BadRequest):
+    """The model does not go on with an answer that was begun for it (400)."""
+
+    kind = "the model does not take a prefilled answer"
+
+
 class Refused(Final):
     """The model or its filter declined to answer."""
 

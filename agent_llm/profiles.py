@@ -44,6 +44,8 @@ class Profile:
     request may carry. `effort`: reasoning effort or thinking level, None to leave it out. `search`: its search tool.
     `search_extra` and `image`: further fields of a request with search, and of one for a picture. `sees`: the media
     types that it looks at, up to `picture_bytes` each; one picture of another kind fails the whole request.
+    `prefill`: it goes on with an answer that was begun for it. `tools`: it calls functions; `schema_with_tools`: with
+    structured output at once. `max_stops`: stop sequences in a request, 0 for none. `temperature`: it takes one.
     """
 
     schema: bool = True
@@ -59,6 +61,11 @@ class Profile:
     image: Mapping[str, Any] = field(default_factory=dict)
     sees: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
     picture_bytes: int = 8_000_000
+    prefill: bool = False
+    tools: bool = True
+    schema_with_tools: bool = True
+    max_stops: int = 0
+    temperature: bool = True
 
 
 _COUNTED = frozenset(
