@@ -26,10 +26,14 @@ from agent_cogs.money import wish_of
 from agent_cogs.progress import Done, Progress
 from agent_cogs.running import Brake
 from agent_cogs.spending import Spending
-from agent_context.build import Trigger, TurnContext, build_history, build_system, build_tail
+from agent_context.build import Trigger, TurnContext, build_system, shown
+from agent_context.chat import build_history
+from agent_context.depth import Depth
 from agent_context.entries import Entry
 from agent_context.merge import merge_history
-from agent_context.window import Window, conversation_entries, recent_entries
+from agent_context.options import MAX_MESSAGES, Options
+from agent_context.tail import build_tail
+from agent_context.window import Window, conversation_entries
 from agent_discord.outlet import CannotPost
 from agent_llm.errors import BadAnswer, ModelError, Refused
 from agent_llm.types import Message, Prompt, Reply, Usage
@@ -225,13 +229,13 @@ class _Turn:
         kind = "recent"
         if isinstance(event, InstructionEvent) and not event.cools_down:
             history = event.instruction.conversation_history
-            entries = merge_history(entries, history, agent.names, transcript.deleted)
-            seen = conversation_entries(entries, history_ids(event))
-            kind = "conversation"
+            entries = shown(merge_history(entries, history, agent.names, transcript.deleted))
+            entries = conversation_entries(entries, history_ids(event))
+            kind, share = "conversation", 1.0
         else:
-            first = agent.windows.first(event.channel_id, kind)
-            seen = recent_entries(entries, agent.context_size, share, first)
-        return agent.windows.lay(event.channel_id, kind, seen, agent.clock())
+            entries = shown(entries)
+        depth = Depth.of(Options(max_messages=min(agent.context_size, MAX_MESSAGES)), share)
+        return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, whole=kind == "conversation")
 
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""

@@ -1,20 +1,27 @@
-"""One entry of the transcript as the model reads it.
+"""One line of the transcript as the model reads it in chat mode.
 
     [msg:123 3h ago] Grok: Hot take  [reactions: 🔥 (Claude)]
       a second line of the same message
+    [msg:124 +4m] Alice (reply to msg:123): see [file: notes.txt]
+      | a text file is quoted, line by line
+    [note: msg:123 by Grok now reads] Cold take
+    [tool] web_search query: tea
 
-Structure, not punctuation, tells speakers apart: only a line that begins at the margin with `[msg:` starts a message,
-every further line of it is indented, so nothing that anybody types can pose as somebody else's message.
+Structure, not punctuation, tells speakers apart: only what begins at the margin starts a message, a note or a tool's
+line, every further line of it is indented, so nothing that anybody types can pose as anything else.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from agent_context.entries import Entry, Reaction, Speaker
+from agent_context.names import folded
+from agent_context.window import Line, Note, ToolLine
 
 INDENT = "  "
+QUOTE = f"\n{INDENT}| "
+NO_FILES: Mapping[int, str] = {}
 MAX_TEXT = 4000  # characters of one message that a model sees; Discord's own limit is 2,000, or 4,000 with Nitro
 
 
@@ -39,8 +46,8 @@ def time_label(created_at: float, cut_at: float) -> str:
     return ago(cut_at - created_at) if created_at <= cut_at else after(created_at - cut_at)
 
 
-def reactions_note(reactions: Iterable[Reaction]) -> str:
-    """`  [reactions: 🔥 (grok) 💯 (gemini) 👍 x3]`, or nothing."""
+def reactions_text(reactions: Iterable[Reaction]) -> str:
+    """`🔥 (grok) 💯 (gemini) 👍 x3`, "" for none."""
     notes = []
     for reaction in reactions:
         note = reaction.emoji
@@ -49,18 +56,13 @@ def reactions_note(reactions: Iterable[Reaction]) -> str:
         if reaction.count > max(1, len(reaction.by)):
             note += f" x{reaction.count}"
         notes.append(note)
-    return f"  [reactions: {' '.join(notes)}]" if notes else ""
+    return " ".join(notes)
 
 
-def indented(text: str) -> str:
+def indented(text: str, limit: int = MAX_TEXT) -> str:
     """The text with every line but the first moved off the margin."""
-    lines = text[:MAX_TEXT].splitlines()
+    lines = text[:limit].splitlines()
     return f"\n{INDENT}".join(line.rstrip() for line in lines)
-
-
-def folded(name: str) -> str:
-    """The same for names that look alike by case or width of their letters."""
-    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def speaker_label(speaker: Speaker, me: str, agents: Container[str] = ()) -> str:
@@ -74,17 +76,54 @@ def speaker_label(speaker: Speaker, me: str, agents: Container[str] = ()) -> str
     return speaker.name
 
 
+def attachment_marks(entry: Entry) -> list[str]:
+    """`[picture: cat.png]`, `[file: notes.txt]`."""
+    return [
+        f"[{'picture' if attachment.is_picture else 'file'}: {' '.join(attachment.filename.split())[:80]}]"
+        for attachment in entry.attachments
+    ]
+
+
+def quoted_files(entry: Entry, files: Mapping[int, str]) -> list[str]:
+    """The lines of the entry's text files, by attachment id, as far as they were read."""
+    texts = (files.get(attachment.id) for attachment in entry.attachments) if files else ()
+    return [line.rstrip() for text in texts if text for line in text.splitlines()]
+
+
 def entry_body(entry: Entry) -> str:
     """Text, then attachments, in one string; never empty."""
-    parts = [indented(entry.text)] if entry.text.strip() else []
-    for attachment in entry.attachments:
-        kind = "picture" if attachment.is_picture else "file"
-        parts.append(f"[{kind}: {' '.join(attachment.filename.split())[:80]}]")
-    return " ".join(parts) or "(no text)"
+    text = indented(entry.text, MAX_TEXT * len(entry.units)) if entry.text.strip() else ""
+    if not entry.attachments:
+        return text or "(no text)"
+    return " ".join([*([text] if text else []), *attachment_marks(entry)])
 
 
-def render_entry(entry: Entry, cut_at: float, me: str, agents: Container[str] = ()) -> str:
+def render_entry(
+    entry: Entry, cut_at: float, me: str, agents: Container[str] = (), files: Mapping[int, str] = NO_FILES
+) -> str:
     head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]"
     who = speaker_label(entry.speaker, me, agents)
     reply = f" (reply to msg:{entry.reply_to})" if entry.reply_to else ""
-    return f"{head} {who}{reply}: {entry_body(entry)}{reactions_note(entry.reactions)}"
+    reactions = f"  [reactions: {reactions_text(entry.reactions)}]" if entry.reactions else ""
+    quoted = "".join(f"{QUOTE}{line}" for line in quoted_files(entry, files))
+    return f"{head} {who}{reply}: {entry_body(entry)}{reactions}{quoted}"
+
+
+def render_note(note: Note, me: str, agents: Container[str] = ()) -> str:
+    """What changed of a message that was shown already."""
+    about = note.about
+    whose = f"msg:{about.id} by {speaker_label(about.speaker, me, agents)}"
+    if note.kind == "edited":
+        return f"[note: {whose} now reads] {entry_body(about)}"
+    return f"[note: {whose} now has] {reactions_text(about.reactions) or 'no reactions'}"
+
+
+def render_line(
+    line: Line, cut_at: float, me: str, agents: Container[str] = (), files: Mapping[int, str] = NO_FILES
+) -> str:
+    """Whatever stands in a block."""
+    if isinstance(line, Note):
+        return render_note(line, me, agents)
+    if isinstance(line, ToolLine):
+        return f"[tool] {indented(line.text)}"
+    return render_entry(line, cut_at, me, agents, files)
