@@ -180,7 +180,9 @@ class _Turn:
         agent, event = self.agent, self.event
         if agent.bench.seconds_left:
             raise TurnOver("benched")
-        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, agent.context_size)
+        depth = self._depth(1.0)
+        longest = depth.messages + depth.step
+        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, longest)
         verdict = await agent.limits.take(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
         if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
@@ -234,8 +236,11 @@ class _Turn:
             kind, share = "conversation", 1.0
         else:
             entries = shown(entries)
-        depth = Depth.of(Options(max_messages=min(agent.context_size, MAX_MESSAGES)), share)
+        depth = self._depth(share)
         return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, whole=kind == "conversation")
+
+    def _depth(self, share: float) -> Depth:
+        return Depth.of(Options(max_messages=min(self.agent.context_size, MAX_MESSAGES)), share)
 
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Entry
-from agent_context.render import NO_FILES, render_line
+from agent_context.render import NO_FILES, render_lines
 from agent_context.window import Block, Window
 from agent_llm.types import Message, Picture
 
@@ -61,6 +61,5 @@ def _begins_by(block: Block, marker: int) -> bool:
 def _text(window: Window, block: Block, me: Identity, files: Mapping[int, str]) -> str:
     known = block.texts.get("chat")
     if known is None:
-        lines = (render_line(line, window.cut_at, me.key, me.agents, files) for line in block.lines)
-        known = block.texts["chat"] = "\n".join(lines)
+        known = block.texts["chat"] = render_lines(block.lines, window.cut_at, me.key, me.agents, files)
     return known

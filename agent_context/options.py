@@ -70,8 +70,8 @@ class Options(BaseModel):
     def step(self, wanted: int) -> int:
         """New messages that a window of `wanted` takes in before it is cut back.
 
-        A cut costs a whole window at full price, every message kept a tenth of its price a turn: both together are
-        near their least where a window grows to about twice its size.
+        A cut costs a whole window at full price, a message that is kept a tenth of its price at every turn. Where four
+        bots talk, both together are near their least for a window that grows to twice its size.
         """
         return min(wanted, LARGEST_STEP) if self.rolling_threshold is None else self.rolling_threshold
 

@@ -4,6 +4,7 @@
       a second line of the same message
     [msg:124 +4m] Alice (reply to msg:123): see [file: notes.txt]
       | a text file is quoted, line by line
+    [msg:125] Bob: within the same minute
     [note: msg:123 by Grok now reads] Cold take
     [tool] web_search query: tea
 
@@ -99,9 +100,15 @@ def entry_body(entry: Entry) -> str:
 
 
 def render_entry(
-    entry: Entry, cut_at: float, me: str, agents: Container[str] = (), files: Mapping[int, str] = NO_FILES
+    entry: Entry,
+    cut_at: float,
+    me: str,
+    agents: Container[str] = (),
+    files: Mapping[int, str] = NO_FILES,
+    *,
+    timed: bool = True,
 ) -> str:
-    head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]"
+    head = f"[msg:{entry.id} {time_label(entry.created_at, cut_at)}]" if timed else f"[msg:{entry.id}]"
     who = speaker_label(entry.speaker, me, agents)
     reply = f" (reply to msg:{entry.reply_to})" if entry.reply_to else ""
     reactions = f"  [reactions: {reactions_text(entry.reactions)}]" if entry.reactions else ""
@@ -118,12 +125,18 @@ def render_note(note: Note, me: str, agents: Container[str] = ()) -> str:
     return f"[note: {whose} now has] {reactions_text(about.reactions) or 'no reactions'}"
 
 
-def render_line(
-    line: Line, cut_at: float, me: str, agents: Container[str] = (), files: Mapping[int, str] = NO_FILES
+def render_lines(
+    lines: Iterable[Line], cut_at: float, me: str, agents: Container[str] = (), files: Mapping[int, str] = NO_FILES
 ) -> str:
-    """Whatever stands in a block."""
-    if isinstance(line, Note):
-        return render_note(line, me, agents)
-    if isinstance(line, ToolLine):
-        return f"[tool] {indented(line.text)}"
-    return render_entry(line, cut_at, me, agents, files)
+    """What stands in a block. A time that is that of the message before is not told again."""
+    shown: list[str] = []
+    time = ""
+    for line in lines:
+        if isinstance(line, Note):
+            shown.append(render_note(line, me, agents))
+        elif isinstance(line, ToolLine):
+            shown.append(f"[tool] {indented(line.text)}")
+        else:
+            before, time = time, time_label(line.created_at, cut_at)
+            shown.append(render_entry(line, cut_at, me, agents, files, timed=time != before))
+    return "\n".join(shown)

@@ -40,9 +40,9 @@ def _present(context: TurnContext) -> str:
 def _start(context: TurnContext) -> str:
     hints = f" If nothing better comes to mind: {'; or '.join(context.hints)}." if context.hints else ""
     return (
-        ".\nYou open a new conversation among the AI members. Choose one concrete topic that fits the channel and was not "
-        "talked about in the messages above, name it in `topic` in at most eight words, and open with something that "
-        "the others will want to answer. Do not greet everybody and do not announce that a conversation begins."
+        ".\nYou open a new conversation among the AI members. Choose one concrete topic that fits the channel and was"
+        " not talked about in the messages above, name it in `topic` in at most eight words, and open with something"
+        " that the others will want to answer. Do not greet everybody and do not announce that a conversation begins."
         f"{hints}"
     )
 

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from agent_context.depth import Depth
 from agent_context.entries import Entry
-from agent_context.joining import join
+from agent_context.joining import holder_of, join
 from agent_context.options import Options
 from agent_context.selection import NOTHING_CHOSEN, Chosen, choose
 
@@ -247,14 +247,15 @@ def _last_entry(blocks: Sequence[Block]) -> Entry | None:
 
 def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
     """The last entry as it is now, where what was shown of it is the beginning of that; `known` is shown already."""
-    now = next((entry for entry in reversed(entries) if entry.id == last.id), None)
-    if now is None or now == last or last.reactions or last.attachments or not last.text.strip():
+    holder = holder_of(reversed(entries), last.id)
+    if holder is None or last.reactions or last.attachments or not last.text.strip():
         return None
-    if any(unit.id in known for unit in now.units[len(last.units) :]):
+    units = holder.units[_ids(holder.units).index(last.id) :]
+    if any(unit.id in known for unit in units[len(last.units) :]):
         return None
-    if now.text != last.text and not now.text.startswith(f"{last.text.strip()} "):
-        return None
-    return replace(now, reply_to=last.reply_to)
+    now = replace(join(units), reply_to=last.reply_to)
+    same = now.text == last.text or now.text.startswith(f"{last.text.strip()} ")
+    return now if same and now != last else None
 
 
 def _changes(before: Entry, now: Entry) -> list[Line]:

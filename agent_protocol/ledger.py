@@ -21,6 +21,7 @@ from agent_protocol.limits import Limits, Verdict
 from agent_protocol.money import Bill, Caps
 from agent_protocol.presence import Presence
 from agent_protocol.turns import Claim, Turns
+from agent_protocol.windows import Windows
 
 # KEYS: the turn's record, the day's costs, the budgets' two, the index of open turns. ARGV: the result, who did the
 # turn, the record's lifetime in ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the
@@ -60,6 +61,7 @@ class Ledger:
         self.presence = Presence(link, clock)
         self.agenda = Agenda(link)
         self.conversations = Conversations(link)
+        self.windows = Windows(link)
 
     async def settle(
         self,
