@@ -7,7 +7,7 @@
     5  depth        how far back: messages, characters                             depth.py
     6  window       rolls in steps; what was sent once is sent again unchanged     window.py    WindowMemory.lay
     7  selection    which pictures and text files                                  selection.py WindowMemory.choose
-    8  tools        what tools were asked and said, in its place                   window.py    ToolLine
+    8  tools        what tools were asked and said, in its place                   blocks.py    ToolLine
     9  layout       chat: system (here), blocks, tail                              chat.py, tail.py
                     prefill: a transcript to go on with                            prefill.py
 

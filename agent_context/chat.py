@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from agent_context.blocks import Block
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Entry
 from agent_context.render import NO_FILES, render_lines
-from agent_context.window import Block, Window
+from agent_context.window import Window
 from agent_llm.types import Message, Picture
 
 NO_PICTURES: Mapping[int, tuple[Picture, ...]] = {}

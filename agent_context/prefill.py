@@ -24,11 +24,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from agent_context.blocks import Block, Line, Note, ToolLine
 from agent_context.build import Identity, TurnContext, build_persona
 from agent_context.chat import NO_PICTURES, marked, pictures_of
 from agent_context.entries import Entry, Speaker
 from agent_context.render import MAX_TEXT, NO_FILES, attachment_marks, quoted_files, speaker_label
-from agent_context.window import Block, Line, Note, ToolLine
 from agent_llm.types import Message, Picture
 
 SYSTEM = "The system is in CLI simulation mode."

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
+from agent_context.blocks import Line, Note, ToolLine
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.names import folded
-from agent_context.window import Line, Note, ToolLine
 
 INDENT = "  "
 QUOTE = f"\n{INDENT}| "

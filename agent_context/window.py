@@ -5,13 +5,13 @@ A window has a first entry and a cut: the instant at which it was laid. Times be
 cut back in one step; in between it only gets longer:
 
 - a new entry comes at the end, also one that is older than what was shown (it came late);
-- an entry that changed stays as it was shown, and a note of the change comes at the end;
+- an entry that changed stays as it was shown, and a note of the change comes at the end (many notes bring on a cut);
 - what was deleted or hidden goes at once: that alone rewrites what was sent;
 - a prefix (what `.history` brought) stands before the entries and does not roll.
 
-Entries go in blocks: a full block never changes while the window stays. The marker is the entry after which the
-provider's cache mark is set at the cut; it stays until the next one. First entry, cut and marker outlive the process
-(`state`, `restore`); notes do not: after a restart changes are told where they belong.
+Entries go in blocks (blocks.py): a full block never changes while the window stays. The marker is the entry after which
+the provider's cache mark is set at the cut; it stays until the next one. First entry, cut and marker outlive the
+process (`state`, `restore`); notes do not: after a restart changes are told where they belong.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
+from agent_context.blocks import BLOCK, Block, Line, Note, ToolLine, in_blocks, in_order, left_of, without
 from agent_context.depth import Depth
 from agent_context.entries import Entry
 from agent_context.joining import holder_of, join
@@ -28,36 +29,7 @@ from agent_context.options import Options
 from agent_context.selection import NOTHING_CHOSEN, Chosen, choose
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
-BLOCK = 8  # lines in one message to the model
 MAX_REMEMBERED = 1000  # windows; one channel has two at most
-
-
-@dataclass(frozen=True, slots=True)
-class ToolLine:
-    """Stage 8: what a tool was asked and said, as one line of data after the message `after_id`."""
-
-    after_id: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A change of an entry that was shown already: its new words, or its present reactions."""
-
-    about: Entry
-    kind: Literal["edited", "reactions"]
-
-
-Line = Entry | Note | ToolLine
-
-
-@dataclass(eq=False, slots=True)
-class Block:
-    """Lines that go to the model as one message. `texts` is for whoever renders them: how, and what came of it."""
-
-    lines: tuple[Line, ...]
-    closed: bool = False
-    texts: dict[object, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +64,7 @@ class Window:
     @property
     def laid(self) -> tuple[Block, ...]:
         """The blocks; made here for a window that no memory has laid."""
-        return self.blocks or tuple(_blocks((), self.entries, self.marker))
+        return self.blocks or tuple(in_blocks((), self.entries, self.marker))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +151,8 @@ def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tool
     """A window with nothing shown yet."""
     first = prefix[0].id if prefix else laid.state.first
     seen = [tool for tool in tools if tool.after_id >= first]
-    head = tuple(_blocks((), prefix, prefix[-1].id if prefix else None))
-    blocks = (*head, *_blocks((), _in_order(entries, seen), laid.state.marker))
+    head = tuple(in_blocks((), prefix, prefix[-1].id if prefix else None))
+    blocks = (*head, *in_blocks((), in_order(entries, seen), laid.state.marker))
     told = {entry.id: entry for entry in (*prefix, *entries)}
     return replace(laid, prefix=_ids(prefix), blocks=blocks, told=told, tools=frozenset(seen))
 
@@ -195,6 +167,8 @@ def _continued(
     kept = entries[index:]
     if not depth.allows(kept) or _much_was_lost(len(entries) - depth.start(entries), len(kept)):
         return None
+    if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
+        return None
     if not laid.told:  # of an earlier run
         return _filled(laid, prefix, kept, tools)
     return None if _ids(prefix) != laid.prefix else _grown(laid, (*prefix, *kept), tools)
@@ -207,34 +181,51 @@ def _much_was_lost(fresh: int, kept: int) -> bool:
 
 def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
     units = {unit.id: unit for entry in entries for unit in entry.units}
-    told, blocks = dict(laid.told), list(laid.blocks)
-    known = {unit.id for entry in told.values() for unit in entry.units}
+    known = {unit.id for entry in laid.told.values() for unit in entry.units}
     if not known <= units.keys():
-        blocks = _without(blocks, units)
-        told = {now.id: now for entry in told.values() if (now := _left(entry, units)) is not None}
-    notes: list[Line] = []
-    new = [group for entry in entries if (group := tuple(unit for unit in entry.units if unit.id not in known))]
-    replies = {entry.id: entry.reply_to for entry in entries}
-    added = [replace(join(group), reply_to=replies.get(group[0].id, group[0].reply_to)) for group in new]
+        laid = _pruned(laid, units)
+    blocks, told = list(laid.blocks), dict(laid.told)
     lasting = _last_entry(blocks)
     if lasting is not None and (grown := _grows(lasting, entries, known)) is not None:
         blocks[-1] = Block((*blocks[-1].lines[:-1], grown))
         told[lasting.id] = grown
-        longer = {unit.id for unit in grown.units}
-        added = [entry for entry in added if entry.id not in longer]
-    for entry in list(told.values()):
-        now = join([units[unit.id] for unit in entry.units])
-        changes = _changes(entry, now)
-        notes += changes
-        if changes:
-            told[entry.id] = replace(now, reply_to=entry.reply_to)
+        known.update(unit.id for unit in grown.units)
+    notes = _notes(told, units)
+    added = _new(entries, known)
     told.update((entry.id, entry) for entry in added)
     late = [tool for tool in tools if tool not in laid.tools and tool.after_id >= laid.state.first]
-    lines = (*_in_order(added, late), *notes)
+    lines = (*in_order(added, late), *notes)
     if lines:
         open_lines = () if not blocks or blocks[-1].closed else blocks.pop().lines
-        blocks += _blocks(open_lines, lines, laid.state.marker)
+        blocks += in_blocks(open_lines, lines, laid.state.marker)
     return replace(laid, blocks=tuple(blocks), told=told, tools=laid.tools | frozenset(late))
+
+
+def _pruned(laid: _Laid, units: Mapping[int, Entry]) -> _Laid:
+    """The window without what is gone."""
+    left = [now for entry in laid.told.values() if (now := left_of(entry, units)) is not None]
+    return replace(laid, blocks=tuple(without(laid.blocks, units)), told={entry.id: entry for entry in left})
+
+
+def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
+    """What was not shown yet; of a joined message the parts that were not."""
+    added: list[Entry] = []
+    for entry in entries:
+        group = tuple(unit for unit in entry.units if unit.id not in known)
+        if group:
+            added.append(entry if len(group) == len(entry.units) else join(group))
+    return added
+
+
+def _notes(told: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
+    """What changed since it was told; `told` is brought up to date."""
+    notes: list[Line] = []
+    for entry in list(told.values()):
+        now = join([units[unit.id] for unit in entry.units])
+        if changes := _changes(entry, now):
+            notes += changes
+            told[entry.id] = replace(now, reply_to=entry.reply_to)
+    return notes
 
 
 def _last_entry(blocks: Sequence[Block]) -> Entry | None:
@@ -265,67 +256,6 @@ def _changes(before: Entry, now: Entry) -> list[Line]:
     if before.reactions != now.reactions:
         notes.append(Note(now, "reactions"))
     return notes
-
-
-def _left(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
-    """What is left of an entry that was shown; itself where nothing of it is gone."""
-    left = [unit for unit in entry.units if unit.id in units]
-    if len(left) == len(entry.units):
-        return entry
-    return join(left) if left else None
-
-
-def _without(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
-    """The blocks without what is gone; those of which nothing is gone stay the same."""
-    kept: list[Block] = []
-    for block in blocks:
-        lines = [_line_left(line, units) for line in block.lines]
-        if all(line is before for line, before in zip(lines, block.lines, strict=True)):
-            kept.append(block)
-        elif left := tuple(line for line in lines if line is not None):
-            kept.append(Block(left, block.closed))
-    return kept
-
-
-def _line_left(line: Line, units: Mapping[int, Entry]) -> Line | None:
-    if isinstance(line, ToolLine):
-        return line
-    entry = line if isinstance(line, Entry) else line.about
-    left = _left(entry, units)
-    if left is entry:
-        return line
-    return left if isinstance(line, Entry) else None
-
-
-def _in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Each tool line after the message that it came of; entries of one time stay in their order."""
-    lines: list[Line] = list(entries)
-    for tool in tools:
-        place = sum(
-            1 for line in lines if (line.after_id if isinstance(line, ToolLine) else _id(line)) <= tool.after_id
-        )
-        lines.insert(place, tool)
-    return lines
-
-
-def _id(line: Entry | Note) -> int:
-    return line.id if isinstance(line, Entry) else line.about.id
-
-
-def _blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | None) -> list[Block]:
-    """`opened` and `lines` in blocks. A message with pictures ends its block, so that they follow its words, and so
-    does the marker."""
-    blocks: list[Block] = []
-    block = list(opened)
-    for line in lines:
-        block.append(line)
-        entry = line if isinstance(line, Entry) else None
-        if len(block) >= BLOCK or (entry is not None and (entry.has_pictures or entry.id == marker)):
-            blocks.append(Block(tuple(block), closed=True))
-            block = []
-    if block:
-        blocks.append(Block(tuple(block)))
-    return blocks
 
 
 def _ids(entries: Iterable[Entry]) -> tuple[int, ...]:

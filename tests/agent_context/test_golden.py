@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from said import ALICE, BOB, CLAUDE, GROK, ME, PICTURE, context, said
 
+from agent_context.blocks import ToolLine
 from agent_context.build import build_system, seen
 from agent_context.chat import build_history
 from agent_context.depth import Depth
@@ -14,7 +15,7 @@ from agent_context.history import Source
 from agent_context.options import Options
 from agent_context.prefill import build_prefill
 from agent_context.tail import build_tail
-from agent_context.window import ToolLine, WindowMemory
+from agent_context.window import WindowMemory
 from agent_llm.types import Picture
 
 TURNS = 40

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from said import ALICE, BOB, CLAUDE, GROK, PICTURE, context, said
 
+from agent_context.blocks import BLOCK, ToolLine
 from agent_context.depth import Depth
 from agent_context.entries import Speaker
 from agent_context.prefill import (
@@ -16,7 +17,7 @@ from agent_context.prefill import (
     read_completion,
     unescaped,
 )
-from agent_context.window import BLOCK, ToolLine, Window, WindowMemory
+from agent_context.window import Window, WindowMemory
 from agent_llm.types import Message, Picture
 
 PNG = Picture(b"png", "image/png")

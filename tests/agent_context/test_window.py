@@ -3,11 +3,12 @@ from dataclasses import replace
 import pytest
 from said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
+from agent_context.blocks import BLOCK, Note, ToolLine
 from agent_context.depth import Depth
 from agent_context.entries import Reaction
 from agent_context.joining import joined
 from agent_context.options import Options
-from agent_context.window import BLOCK, Note, ToolLine, WindowMemory, WindowState, conversation_entries
+from agent_context.window import WindowMemory, WindowState, conversation_entries
 
 FIRE = (Reaction("🔥", ("Bob",), 1),)
 WIDE = Depth(100, 100)
@@ -124,6 +125,13 @@ def test_late_edits_and_reactions_are_notes_after_the_newest_entry():
     assert channel.lines(now) == lines
     now[0] = replace(now[0], reactions=())
     assert channel.lines(now) == [*lines, Note(now[0], "reactions")]
+
+
+def test_many_notes_bring_on_a_cut():
+    channel, fresh = Channel(Depth(20, 20)), []
+    for number in range(30):
+        fresh.append(channel.lay([said(1, text=f"version {number}"), said(2)], float(number)).fresh)
+    assert [number for number, cut in enumerate(fresh) if cut] == [0, 12, 24]
 
 
 def test_at_the_cut_changes_are_told_where_they_belong():
