@@ -2,7 +2,7 @@
 
     1  source       what was said in the channel, and what was fetched for it      history.py   Source
     2  history      `.history` replaced by the intervals that it names             history.py   resolve_history
-    3  visibility   hidden messages left out                                       visibility.py
+    3  visibility   hidden messages left out, agents under their inner names       visibility.py
     4  joining      consecutive messages of one bot as one                         joining.py
     5  depth        how far back: messages, characters                             depth.py
     6  window       rolls in steps; what was sent once is sent again unchanged     window.py    WindowMemory.lay
@@ -17,10 +17,10 @@ same bytes at every turn, the window only grows between two cuts, and what chang
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from agent_context.depth import Depth
@@ -34,6 +34,7 @@ from agent_context.window import Window
 from agent_themes import Theme
 
 Trigger = Literal["starter", "round", "reactive", "mention"]
+NO_LABELS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -86,20 +87,29 @@ class TurnContext:
         return tuple(reversed(waiting))
 
 
-def seen(source: Source, options: Options, names: Collection[str]) -> Resolved:
-    """Stages 1 to 4 for a bot that goes by `names`. The prefix is no deeper than a window right after a cut."""
+def seen(source: Source, options: Options, names: Collection[str], labels: Mapping[str, str] = NO_LABELS) -> Resolved:
+    """Stages 1 to 4 for a bot that goes by `names`. The prefix is no deeper than a window right after a cut.
+
+    `labels` maps agents' keys to their inner names.
+    """
     found = resolve_history(source, roles=options.history_roles, names=names, messages=options.max_messages)
-    return Resolved(_prefix(found.prefix, options), shown(found.entries))
+    prefix = shown(found.prefix, labels)
+    if prefix:
+        prefix = prefix[Depth.of(options).start(prefix) :]
+    return Resolved(prefix, shown(found.entries, labels))
 
 
-def shown(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def shown(entries: Sequence[Entry], labels: Mapping[str, str] = NO_LABELS) -> tuple[Entry, ...]:
     """Stages 3 and 4."""
-    return tuple(joined(visible(entries)))
+    left = visible(entries)
+    return tuple(joined(map(partial(_labelled, labels=labels), left) if labels else left))
 
 
-def _prefix(entries: Sequence[Entry], options: Options) -> tuple[Entry, ...]:
-    prefix = shown(entries)
-    return prefix[Depth.of(options).start(prefix) :] if prefix else ()
+def _labelled(entry: Entry, labels: Mapping[str, str]) -> Entry:
+    """An agent under its inner name, whatever it is called in Discord."""
+    speaker = entry.speaker
+    name = labels.get(speaker.agent or "", speaker.name)
+    return entry if name == speaker.name else replace(entry, speaker=replace(speaker, name=name))
 
 
 def build_system(context: TurnContext) -> str:

@@ -30,13 +30,19 @@ def hidden_by_text(raw: str) -> bool:
 
 
 def is_visible(entry: Entry) -> bool:
-    """Whether bots see a message, by its text and its reactions."""
+    """Whether bots see a message, by its text and its reactions.
+
+    `Entry.hidden` knows the raw content; the text is looked at as well, since an edit hides at once.
+    """
+    hidden = entry.hidden or hidden_by_text(entry.text)
+    if not entry.reactions:
+        return not hidden
     marks = {reaction.emoji.replace(_SELECTOR, "") for reaction in entry.reactions}
     if SHOW_MARK in marks:
-        return not (entry.hidden and _SHOWN_M_COMMAND.match(entry.text))
-    return not entry.hidden and marks.isdisjoint(HIDE_MARKS)
+        return not (hidden and _SHOWN_M_COMMAND.match(entry.text))
+    return not hidden and marks.isdisjoint(HIDE_MARKS)
 
 
 def visible(entries: Iterable[Entry]) -> list[Entry]:
     """Those of `entries` that bots see."""
-    return [entry for entry in entries if (not entry.hidden and not entry.reactions) or is_visible(entry)]
+    return [entry for entry in entries if is_visible(entry)]

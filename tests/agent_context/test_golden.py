@@ -57,36 +57,37 @@ class LivelyChannel:
 
 def chat(turn, pictures):
     history = build_history(turn, pictures)
-    before = "\n".join((build_system(turn), *(f"{message.text}{len(message.pictures)}" for message in history[:-1])))
-    return f"{before}\n{history[-1].text}", build_tail(turn)
+    texts = [f"{message.text}{len(message.pictures) or ''}" for message in history]
+    return "\n".join((build_system(turn), *texts)), build_tail(turn), texts[:-1]
 
 
 def prefill(turn, pictures):
     made = build_prefill(turn, pictures)
     text = "".join((made.system, *(f"{m.text}{len(m.pictures) or ''}" for m in made.history), made.prefill))
     tail = f"\n\n{made.own}:"
-    return text.removesuffix(tail), tail
+    return text.removesuffix(tail), tail, [message.text for message in made.history[:-1]]
 
 
 @pytest.mark.parametrize("layout", [chat, prefill])
 @pytest.mark.parametrize("seed", range(6))
 def test_between_cuts_each_prompt_begins_with_the_whole_of_the_one_before_up_to_its_tail(layout, seed):
     channel, memory, options = LivelyChannel(seed), WindowMemory(), Options(max_messages=30, marker_depth=2)
-    before, cuts, held = "", 0, 0
+    before, parts_before, cuts, held = "", [], 0, 0
     for number in range(TURNS):
         channel.go_on()
         found = seen(Source(channel_id=7, entries=channel.entries), options, ("claude",))
         window = memory.lay(7, "recent", found.entries, 1e6 + 300 * number, Depth.of(options), tools=channel.tools)
         pictures = {e.id: (Picture(b"x", "image/png"),) for e in channel.entries if e.attachments}
         turn = context(window, me=ME, now=1e6 + 300 * number, round_number=number)
-        stable, tail = layout(turn, pictures)
+        stable, tail, parts = layout(turn, pictures)
         assert tail
         if window.fresh:
             cuts += 1
         else:
             held += 1
             assert stable.startswith(before)
-        before = stable
+            assert parts[: len(parts_before)] == parts_before
+        before, parts_before = stable, parts
     assert cuts >= 2
     assert held >= 30
 

@@ -36,3 +36,8 @@ def test_files_and_reactions_are_united_and_the_later_ids_still_lead_to_it():
     assert (entry.attachments, entry.reply_to, answer.reply_to) == ((PICTURE,), 90, 1)
     assert holder_of([entry, answer], 2) is entry
     assert holder_of([entry, answer], 9) is None
+
+
+def test_agents_stand_under_their_inner_names_and_people_under_their_own():
+    entries = shown([said(1, Speaker(3, "Claude Nick", "agent", "claude")), said(2, ALICE)], {"claude": "Claude"})
+    assert [entry.speaker.name for entry in entries] == ["Claude", "Alice"]

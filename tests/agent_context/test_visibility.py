@@ -38,3 +38,7 @@ def test_the_show_mark_shows_again_but_no_m_command(mark):
 def test_what_is_hidden_is_left_out():
     entries = [said(1), said(2, hidden=True), said(3, reactions=(Reaction("🙃"),)), said(4, reactions=(Reaction("x"),))]
     assert ids(visible(entries)) == [1, 4]
+
+
+def test_an_edit_hides_at_once():
+    assert ids(visible([said(1, text=".aside now"), said(2, text="...")])) == [2]
