@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Literal
 
 import yaml
@@ -21,6 +22,7 @@ import yaml
 from agent_context.names import folded
 
 MAX_BODY = 4000  # characters
+MAX_NESTING = 6
 
 # Mentions stand before the period as names, which may hold spaces; a word with a period of its own is another command.
 _HEAD = re.compile(
@@ -88,6 +90,7 @@ def parse_m(text: str) -> MCommand | None:
     return "continue" if match[1].lower() == "continue" else "context"
 
 
+@lru_cache(maxsize=1024)  # pins are read again at every turn, and YAML is slow
 def parse_command(text: str) -> Command | None:
     """The command that a message is; None for any other message."""
     if "." not in text or (match := _HEAD.match("\n".join(text.splitlines()))) is None:
@@ -122,17 +125,25 @@ def _config(targets: frozenset[str], body: str) -> Config | Malformed:
     if len(body) > MAX_BODY:
         return Malformed("config", targets, f"more than {MAX_BODY} characters")
     try:
-        # Aliases and anchors are the one way in which a short text becomes a huge value.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(body, Loader=yaml.SafeLoader)):
-            return Malformed("config", targets, "no aliases, please")
+        _check(body)
         layer = yaml.safe_load(body)
     except (yaml.YAMLError, RecursionError, ValueError):
-        return Malformed("config", targets, "this is no YAML")
+        return Malformed("config", targets, "this is no YAML, or none that is taken here (no aliases, not deep)")
     if layer is None:
         return Malformed("config", targets, "it sets nothing")
     if not isinstance(layer, dict):
         return Malformed("config", targets, "expected lines like `option: value`")
     return Config(targets, layer)
+
+
+def _check(body: str) -> None:
+    """Raises ValueError for what makes a short text a huge or slow value: aliases, and lists in lists in lists."""
+    depth = 0
+    for event in yaml.parse(body, Loader=yaml.SafeLoader):
+        opens = isinstance(event, yaml.CollectionStartEvent)
+        depth += opens - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
+            raise ValueError("too deep, or an alias")
 
 
 def _body(text: str) -> str:

@@ -37,7 +37,7 @@ GAP = "\n\n"
 
 _COLONS = ":：꞉˸∶︓﹕"
 _RISKY = re.compile(  # a label, with or without a space after it, but no address, no time of day; or a bracket
-    rf"[\s\\]*(?:\[|[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?=\s|\Z)"
+    rf"[\s\\]*+(?:\[|[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?=\s|\Z)"
     rf"|(?=[^{_COLONS}]*[^\W\d])[^\s{_COLONS}][^{_COLONS}]{{0,47}}[{_COLONS}](?!//))"
 )
 _NOT_IN_LABELS = re.compile(rf"[{_COLONS}\s\\\[\]]+")
@@ -126,7 +126,7 @@ def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
 def read_completion(completion: str, transcript: Transcript) -> str:
     """The words to post; "" where there are none. A completion that begins its own message again goes on."""
     text = cut_at_other_speaker(completion, transcript.others)
-    own = rf"(?:\A|\n+)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
+    own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
     return unescaped(re.sub(own, lambda found: "\n" if found.start() else "", text)).strip()
 
 
@@ -139,8 +139,8 @@ def _parts(
     parts: list[Message] = []
     text = ""
     for index, block in enumerate(blocks):
-        for paragraph in _paragraphs(block, context.me, files):
-            text += f"{GAP if text or parts else ''}{paragraph}"
+        if paragraphs := _paragraphs(block, context.me, files):
+            text += f"{GAP if text or parts else ''}{paragraphs}"
         found = pictures_of(block, pictures)
         if text and (found or (block.closed and index >= min(marks))):
             parts.append(Message("assistant", text, found, cache=index in marks))
@@ -148,9 +148,12 @@ def _parts(
     return parts, text
 
 
-def _paragraphs(block: Block, me: Identity, files: Mapping[int, str]) -> list[str]:
-    rendered = (_paragraph(line, me, files) for line in block.lines)
-    return [paragraph for paragraph in rendered if paragraph]
+def _paragraphs(block: Block, me: Identity, files: Mapping[int, str]) -> str:
+    known = block.texts.get("prefill")
+    if known is None:
+        rendered = (_paragraph(line, me, files) for line in block.lines)
+        known = block.texts["prefill"] = GAP.join(paragraph for paragraph in rendered if paragraph)
+    return known
 
 
 def _paragraph(line: Line, me: Identity, files: Mapping[int, str]) -> str:

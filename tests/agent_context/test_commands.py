@@ -1,3 +1,5 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,10 +48,17 @@ def test_a_config_holds_yaml():
 
 
 @pytest.mark.parametrize(
-    "body", ["", "- a\n- b", "a: [", "a: &x [1]\nb: *x", "x" * 5000, "!!python/object:os.system x", "[" * 2000]
+    "body", ["", "- a\n- b", "a: [", "a: &x [1]\nb: *x", "x" * 5000, "!!python/object:os.system x", "[" * 9]
 )
 def test_a_config_that_is_no_map_of_options_says_why(body):
     assert isinstance(parse_command(f".config\n---\n{body}"), Malformed)
+
+
+@pytest.mark.parametrize("body", ["[" * 3900, "- " * 1900, "{a: " * 900, "a: 1\n" * 700, "? " * 1900])
+def test_no_short_text_takes_long_to_read(body):
+    began = time.perf_counter()
+    parse_command(f".config\n---\n{body}")
+    assert time.perf_counter() - began < 1
 
 
 @given(st.text(), st.sampled_from(["", "---\n", "---\nfirst: ", "---\nlast: https://discord.com/channels/1/2/3\n"]))

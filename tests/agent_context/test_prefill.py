@@ -1,4 +1,5 @@
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -207,3 +208,11 @@ def test_a_completion_that_begins_its_own_message_again_goes_on():
     assert read_completion("Claude: Fine.", made) == "Fine."
     assert read_completion("List:\n\\Owner: me", made) == "List:\nOwner: me"
     assert read_completion("\nAlice: mine", made) == ""
+
+
+@pytest.mark.parametrize("text", ["\n" + "\\" * 4000, "\n" + " " * 4000 + "x", "\n" + "a" * 4000, "\n" * 4000])
+def test_long_runs_cost_no_more_than_their_length(text):
+    began = time.perf_counter()
+    made = transcript([said(number, ALICE, f"x{text}y") for number in range(20)])
+    read_completion(f"x{text}y", made)
+    assert time.perf_counter() - began < 1
