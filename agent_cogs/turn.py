@@ -28,10 +28,14 @@ from agent_cogs.money import wish_of
 from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
 from agent_cogs.spending import Spending
-from agent_context.build import TurnContext, build_history, build_system, build_tail
+from agent_context.build import TurnContext, build_system, shown
+from agent_context.chat import build_history
+from agent_context.depth import Depth
 from agent_context.entries import Entry
 from agent_context.merge import merge_history
-from agent_context.window import Window, conversation_entries, recent_entries
+from agent_context.options import MAX_MESSAGES, Options
+from agent_context.tail import build_tail
+from agent_context.window import Window, conversation_entries
 from agent_discord.mentions import clean_name
 from agent_discord.outlet import CannotPost, Posted
 from agent_llm.errors import BadAnswer, ModelError, Refused
@@ -227,7 +231,9 @@ class _Turn:
         agent, event = self.agent, self.event
         if agent.bench.seconds_left:
             raise TurnOver("benched")
-        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, agent.context_size)
+        depth = self._depth(1.0)
+        longest = depth.messages + depth.step
+        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, longest)
         verdict = await agent.limits.take(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
         if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
@@ -282,13 +288,16 @@ class _Turn:
         if isinstance(event, InstructionEvent) and not event.cools_down:
             history = event.instruction.conversation_history
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
-            entries = merge_history(entries, history, names, transcript.deleted)
-            seen = conversation_entries(entries, history_ids(event))
-            kind = "conversation"
+            entries = shown(merge_history(entries, history, names, transcript.deleted))
+            entries = conversation_entries(entries, history_ids(event))
+            kind, share = "conversation", 1.0
         else:
-            first = agent.windows.first(event.channel_id, kind)
-            seen = recent_entries(entries, agent.context_size, share, first)
-        return agent.windows.lay(event.channel_id, kind, seen, agent.clock())
+            entries = shown(entries)
+        depth = self._depth(share)
+        return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, whole=kind == "conversation")
+
+    def _depth(self, share: float) -> Depth:
+        return Depth.of(Options(max_messages=min(self.agent.context_size, MAX_MESSAGES)), share)
 
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""

@@ -49,7 +49,8 @@ class Entry:
     `mentions` are the ids of users and roles that it mentions, `replied_to` is the author of the message `reply_to`.
     `hidden` by its own text: a command, or words that are not meant for bots; a reaction may show it again, or hide
     another (visibility.py). `author_roles` and `may_manage` (Manage Messages, where it was written) say what the author
-    may command; nothing where that is not known.
+    may command; nothing where that is not known. `parts` are the messages that were joined into this one, itself the
+    first (joining.py); empty for a message that stands alone.
     """
 
     id: int
@@ -67,3 +68,13 @@ class Entry:
     webhook: bool = False
     author_roles: frozenset[int] = frozenset()
     may_manage: bool = False
+    parts: tuple[Entry, ...] = ()
+
+    @property
+    def units(self) -> tuple[Entry, ...]:
+        """The messages of Discord that this is: its parts, or itself."""
+        return self.parts or (self,)
+
+    @property
+    def has_pictures(self) -> bool:
+        return any(attachment.is_picture for attachment in self.attachments)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import discord
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
+from agent_context.visibility import hidden_by_text
 from agent_discord.directory import Directory
 from agent_discord.mentions import clean_name, to_names
 
@@ -53,4 +54,5 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         edited=message.edited_at is not None,
         mentions=frozenset((*(user.id for user in message.mentions), *message.raw_role_mentions)),
         replied_to=replied_author(message),
+        hidden=hidden_by_text(message.content),
     )

@@ -83,6 +83,10 @@ def budget_holds(date: str) -> str:
     return f"coordinator:budget:{date}:holds"
 
 
+def window(agent: str, channel_id: int, kind: str) -> str:
+    return f"agent:{agent}:window:{channel_id}:{kind}"
+
+
 def mentions(user_id: int) -> str:
     return f"coordinator:mentions:{user_id}"
 
