@@ -29,7 +29,6 @@ T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 # Turns of a bot are tens of seconds apart: a kept connection saves them the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
-NO_SUCH_MODEL = 404
 REFUSED_SHAPES = (400, 422)
 
 
@@ -55,11 +54,12 @@ class ProviderModel:
     """Base of them all. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`.
 
     `doubts_schema`: not every server behind this provider takes structured output; one that refuses is asked in words
-    from then on.
+    from then on. `no_such_model`: statuses that say so, and that leaving out the pictures would not change.
     """
 
     provider: str
     doubts_schema: ClassVar[bool] = False
+    no_such_model: ClassVar[frozenset[int]] = frozenset({404})
     _sdk_errors: tuple[type[Exception], ...] = ()  # what the SDK, its HTTP client and odd answers raise
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
@@ -98,7 +98,7 @@ class ProviderModel:
         try:
             reply = await self._shaped(prompt, history, ends)
         except BadRequest as error:
-            hopeless = error.status == NO_SUCH_MODEL or isinstance(error, PrefillRefused)
+            hopeless = error.status in self.no_such_model or isinstance(error, PrefillRefused)
             if hopeless or not has_pictures(prompt, history):
                 raise
             reply = await self._shaped(*without_pictures(prompt, history), ends)

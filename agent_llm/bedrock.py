@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent_llm import anthropic as claude
@@ -20,7 +21,7 @@ from agent_llm import stainless
 from agent_llm.base import Access
 from agent_llm.endpoints import Aws
 from agent_llm.errors import BadKey, ModelError, NotInstalled
-from agent_llm.types import Message, Prompt
+from agent_llm.types import Message, Prompt, Reply
 
 if TYPE_CHECKING:
     import httpx2
@@ -59,6 +60,15 @@ class BedrockModel(claude.AnthropicModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         request = super()._request(prompt, history)
         return {**request, "anthropic_version": OLD_VERSION} if is_invoked(self.access.model) else request
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        """The older door streams in AWS's own binary format: there the answer is heard when it is whole."""
+        if prompt.on_text is None or not is_invoked(self.access.model):
+            return await super().complete(prompt, history)
+        prompt.on_text("")
+        reply = await super().complete(replace(prompt, on_text=None), history)
+        prompt.on_text(reply.text)
+        return reply
 
     async def _look(self, seconds: float) -> None:
         """Describing a model takes further rights on AWS: the smallest completion tells as much."""

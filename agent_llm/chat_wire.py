@@ -18,7 +18,7 @@ from agent_llm.profiles import Profile
 from agent_llm.reading import number, part, parts, text
 from agent_llm.shaping import Part, Turn, cache_marks, data_url, schema_of, turns_of, wants_schema
 from agent_llm.tooling import arguments_of, parameters_of, written
-from agent_llm.types import Message, Prompt, Reply, StopReason, ToolCall, ToolResult, ToolRound, Usage
+from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
 
 _STOPS: Mapping[str, StopReason] = {
     "stop": "stop",
@@ -56,21 +56,19 @@ def request_of(
     if prompt.prefill is not None and prefill == "continue":
         request |= {"add_generation_prompt": False, "continue_final_message": True}
     if prompt.tools:
-        request["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": parameters_of(tool.parameters, profile),
-                },
-            }
-            for tool in prompt.tools
-        ]
+        request["tools"] = [_tool(tool, profile) for tool in prompt.tools]
     if prompt.schema is not None and wants_schema(prompt, profile):
         wanted = {"name": prompt.schema_name, "schema": schema_of(prompt.schema, profile), "strict": True}
         request["response_format"] = {"type": "json_schema", "json_schema": wanted}
     return request
+
+
+def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
+    parameters = parameters_of(tool.parameters, profile)
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
+    }
 
 
 def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:

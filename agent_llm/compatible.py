@@ -43,6 +43,7 @@ class CompatibleModel(ProviderModel):
 
     provider = "compatible"
     doubts_schema = True
+    no_such_model = frozenset()  # OpenRouter says 404 also of a model that sees no pictures
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         if access.endpoint is None:
@@ -63,8 +64,7 @@ class CompatibleModel(ProviderModel):
                 limits=stainless.limits(),
                 event_hooks={"request": [] if access.api_key else [_without_key]},
             ),
-            # OpenAI's organisation is nobody else's business.
-            default_headers={"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()},
+            default_headers=_others_left_out(),
         )
 
     def _known(self) -> dict[str, Any]:
@@ -116,6 +116,13 @@ class CompatibleModel(ProviderModel):
 
     def _explain(self, error: Exception) -> ModelError:
         return stainless.explain(error, "x-request-id")
+
+
+def _others_left_out() -> dict[str, Any]:
+    """The SDK takes OPENAI_ORG_ID and OPENAI_PROJECT_ID from the environment: they are nobody else's business."""
+    import openai
+
+    return {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
 
 
 async def _without_key(request: httpx2.Request) -> None:

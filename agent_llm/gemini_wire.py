@@ -1,8 +1,8 @@
 """Google's requests and answers on the wire: https://ai.google.dev/api/generate-content. Pure functions.
 
-Parts marked `thought` are reasoning. A prompt that is blocked has no candidates. The provider counts thinking beside the
-candidates' tokens; our output tokens include it. A part of a call carries the model's signature, which goes back in its
-place: https://ai.google.dev/gemini-api/docs/thought-signatures
+Parts marked `thought` are reasoning. A prompt that is blocked has no candidates. The provider counts thinking beside
+the candidates' tokens; our output tokens include it. A part of a call carries the model's signature, which goes back in
+its place: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 
 from __future__ import annotations

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from agent_llm import anthropic, bedrock, compatible, gemini, grok, openai, pricing
 from agent_llm.base import Access, ProviderModel
 from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint
+from agent_llm.fallback import Fallbacks
+from agent_llm.model import Model
 from agent_llm.profiles import DEFAULTS, Defaults
 from agent_llm.retry import Retrier, RetryPolicy
 
@@ -53,6 +55,15 @@ def parted(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
     if provider not in known or not model:
         raise ValueError(f"{name!r} is no provider/model; providers: {', '.join(sorted(known))}")
     return provider, model
+
+
+def in_order(names: Iterable[str], make: Callable[[str, str], Model], *, own: Iterable[str] = ()) -> Model:
+    """One model for a list of `provider/model`, tried in that order; `make` builds each from its two parts.
+
+    Raises ValueError for an empty list and for a name that is none.
+    """
+    models = [make(*parts) for parts in [parted(name, own) for name in names]]
+    return models[0] if len(models) == 1 else Fallbacks(models)
 
 
 def build_model(

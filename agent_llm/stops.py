@@ -21,10 +21,8 @@ def cut(text: str, stops: Sequence[str]) -> str:
 
 def settled(text: str, stops: Sequence[str]) -> str:
     """What of a growing text can no longer turn out to belong to a stop sequence."""
-    shown = cut(text, stops)
-    if len(shown) < len(text):
-        return shown
-    return text[: min((_beginning(text, stop) for stop in stops if stop), default=len(text))]
+    ends = (_beginning(text, stop) for stop in stops if stop)
+    return text[: min(ends, default=len(text))][: len(cut(text, stops))]
 
 
 def _beginning(text: str, stop: str) -> int:

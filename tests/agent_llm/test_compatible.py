@@ -13,6 +13,7 @@ from agent_llm.chat_wire import without_thinking
 from agent_llm.endpoints import ENDPOINTS, Endpoint
 from agent_llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
 from agent_llm.registry import build_model
+from agent_llm.tooling import RAW
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
 from agent_local.chat_api import ChatAnswer
 from agent_local.model_server import SMALL_PNG
@@ -43,6 +44,14 @@ async def test_pictures_are_data_urls() -> None:
     words, picture = server.requests[0].messages[0]["content"]
     assert words == {"type": "text", "text": "what is it?"}
     assert picture["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+async def test_a_model_that_sees_no_pictures_is_asked_in_words() -> None:
+    blind = ChatAnswer(status=404, error="No endpoints found that support image input")
+    async with chatting(blind, "words", provider="openrouter") as (model, server):
+        reply = await model.complete(Prompt(text="what is it?", pictures=(PIXEL,)))
+    assert reply.text == "words"
+    assert server.requests[1].messages[0]["content"] == "what is it?"
 
 
 async def test_without_a_key_nobodys_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
