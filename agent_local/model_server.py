@@ -18,14 +18,14 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from aiohttp import web
 
-from agent_local.model_wire import anthropic, google, openai
+from agent_local.model_wire import anthropic, google, openai, streams
 from agent_local.model_wire.values import SMALL_PNG, Answer, ModelRequest
 
 __all__ = ["SMALL_PNG", "Answer", "ModelRequest", "ModelServer"]
@@ -33,6 +33,7 @@ __all__ = ["SMALL_PNG", "Answer", "ModelRequest", "ModelServer"]
 AnswerFunction = Callable[[ModelRequest], "str | Answer | Awaitable[str | Answer]"]
 Read = Callable[[str, Mapping[str, Any]], ModelRequest]
 Write = Callable[[ModelRequest, Answer, int], Mapping[str, Any]]
+Stream = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 
 PREFIXES = {"openai": "/openai/v1", "xai": "/xai/v1", "anthropic": "/anthropic", "google": "/google"}
 DECISION = json.dumps({"skip": False, "text": "An answer of a local model server."})
@@ -47,20 +48,23 @@ LARGEST_REQUEST = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How one kind of request is read and answered."""
+    """How one kind of request is read and answered, and the answer streamed where that is asked for."""
 
     read: Read
     write: Write
     error: Callable[[Answer], Mapping[str, Any]]
     request_id: str
+    stream: Stream | None = None
 
 
 _OPENAI_ROUTES = {
-    "/responses": Wire(openai.read_responses, openai.write_responses, openai.write_error, "x-request-id"),
+    "/responses": Wire(
+        openai.read_responses, openai.write_responses, openai.write_error, "x-request-id", streams.responses
+    ),
     "/chat/completions": Wire(openai.read_chat, openai.write_chat, openai.write_error, "x-request-id"),
     "/images/generations": Wire(openai.read_images, openai.write_images, openai.write_error, "x-request-id"),
 }
-_MESSAGES = Wire(anthropic.read_messages, anthropic.write_message, anthropic.write_error, "request-id")
+_MESSAGES = Wire(anthropic.read_messages, anthropic.write_message, anthropic.write_error, "request-id", streams.message)
 
 
 class ModelServer:
@@ -116,7 +120,9 @@ class ModelServer:
         for prefix in (PREFIXES["anthropic"], ""):
             routes.append(web.post(f"{prefix}/v1/messages", self._handler("anthropic", _MESSAGES)))
         for prefix in (PREFIXES["google"], ""):
-            routes.append(web.post(prefix + "/{version}/models/{model}:generateContent", self._generate))
+            model = prefix + "/{version}/models/{model}:"
+            routes.append(web.post(model + "generateContent", self._generate))
+            routes.append(web.post(model + "streamGenerateContent", self._generate))
         return routes + self._model_routes()
 
     def _model_routes(self) -> list[web.RouteDef]:
@@ -148,8 +154,11 @@ class ModelServer:
             google.write_content,
             google.write_error,
             "x-request-id",
+            streams.content,
         )
-        return await self._handle(http, "google", wire, await http.json(), received_at)
+        body = await http.json()
+        streamed = {"stream": True} if http.path.endswith("streamGenerateContent") else {}
+        return await self._handle(http, "google", wire, {**body, **streamed}, received_at)
 
     async def _handle(
         self, http: web.Request, provider: str, wire: Wire, body: Mapping[str, Any], received_at: float
@@ -186,10 +195,14 @@ class ModelServer:
     async def _send(self, http: web.Request, wire: Wire, request: ModelRequest, answer: Answer) -> web.StreamResponse:
         headers = {wire.request_id: f"req-{self._count}", **answer.headers}
         written = wire.error(answer) if answer.status >= 300 else wire.write(request, answer, self._count)
-        body = json.dumps(written).encode() if answer.body is None else answer.body
+        streamed = wire.stream is not None and bool(request.raw.get("stream")) and answer.status < 300
+        body, kind = json.dumps(written).encode(), "application/json"
+        if streamed and wire.stream is not None:
+            body, kind = streams.encoded(wire.stream(written)), "text/event-stream"
+        body = body if answer.body is None else answer.body
         if answer.cut:
-            return await _cut(http, body, headers)
-        return web.Response(status=answer.status, body=body, headers=headers, content_type="application/json")
+            return await _cut(http, body, headers, len(body) // 2 if answer.cut is True else answer.cut)
+        return web.Response(status=answer.status, body=body, headers=headers, content_type=kind)
 
     async def _told(self, _http: web.Request) -> web.Response:
         told = [
@@ -203,11 +216,11 @@ class ModelServer:
         return web.json_response({})
 
 
-async def _cut(http: web.Request, body: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
-    """Half an answer, then the connection is gone."""
+async def _cut(http: web.Request, body: bytes, headers: Mapping[str, str], after: int) -> web.StreamResponse:
+    """A part of an answer, then the connection is gone."""
     response = web.StreamResponse(headers={**headers, "content-length": str(len(body)), "content-type": "text/json"})
     await response.prepare(http)
-    await response.write(body[: len(body) // 2])
+    await response.write(body[:after])
     if http.transport is not None:
         http.transport.abort()
     return response
