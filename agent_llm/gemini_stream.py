@@ -5,6 +5,7 @@ https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -69,16 +70,22 @@ async def gathered(
 ) -> Mapping[str, Any]:
     """The whole answer. `told` hears it each time its cost is told anew.
 
-    What follows the end is read as well: counts and sources may come last. Raises ConnectionFailed where the stream
-    ends before the answer does, and ErrorWithin.
+    What follows the end is read for a moment: counts and sources may come last. Raises ConnectionFailed where the
+    stream ends before the answer does, and ErrorWithin.
     """
     gathering = Gathering()
-    async with aclosing(sse.objects_in(chunks)) as events:
-        async for event in events:
-            gathering.add(event)
-            if "usageMetadata" in event:
-                told(gathering.answer)
-            hearing(gathering.said)
+    try:
+        async with aclosing(sse.objects_in(chunks)) as events, asyncio.timeout(None) as rest:
+            async for event in events:
+                gathering.add(event)
+                if "usageMetadata" in event:
+                    told(gathering.answer)
+                hearing(gathering.said)
+                if gathering.ended and rest.when() is None:
+                    rest.reschedule(asyncio.get_running_loop().time() + sse.REST_SECONDS)
+    except TimeoutError:
+        if not gathering.ended:
+            raise
     if not gathering.ended:
         raise ConnectionFailed("cut in mid-answer")
     return gathering.answer

@@ -200,9 +200,24 @@ class ModelServer:
         if streamed and wire.stream is not None:
             body, kind = streams.encoded(wire.stream(written)), "text/event-stream"
         body = body if answer.body is None else answer.body
-        if answer.cut:
-            return await _cut(http, body, headers, len(body) // 2 if answer.cut is True else answer.cut)
+        if answer.cut or answer.stalls:
+            return await self._begun(http, body, headers, answer)
         return web.Response(status=answer.status, body=body, headers=headers, content_type=kind)
+
+    async def _begun(
+        self, http: web.Request, body: bytes, headers: Mapping[str, str], answer: Answer
+    ) -> web.StreamResponse:
+        """A part of an answer, then the connection is gone, or silent."""
+        after = len(body) // 2 if answer.cut is True else answer.cut or len(body)
+        length = {"content-length": str(len(body) + 1), "content-type": "text/json"}
+        response = web.StreamResponse(headers={**headers, **length})
+        await response.prepare(http)
+        await response.write(body[:after])
+        if answer.stalls:
+            await self._closing.wait()
+        if http.transport is not None:
+            http.transport.abort()
+        return response
 
     async def _told(self, _http: web.Request) -> web.Response:
         told = [
@@ -214,16 +229,6 @@ class ModelServer:
     async def _forgotten(self, _http: web.Request) -> web.Response:
         self.requests.clear()
         return web.json_response({})
-
-
-async def _cut(http: web.Request, body: bytes, headers: Mapping[str, str], after: int) -> web.StreamResponse:
-    """A part of an answer, then the connection is gone."""
-    response = web.StreamResponse(headers={**headers, "content-length": str(len(body)), "content-type": "text/json"})
-    await response.prepare(http)
-    await response.write(body[:after])
-    if http.transport is not None:
-        http.transport.abort()
-    return response
 
 
 _MODEL_WIRES = {"openai": openai, "xai": openai, "anthropic": anthropic, "google": google}

@@ -78,7 +78,7 @@ def _content(answer: Answer) -> list[dict[str, Any]]:
     if answer.thinking:
         content.append({"type": "thinking", "thinking": answer.thinking, "signature": "c2ln"})
     if answer.searches:
-        content.append({"type": "text", "text": "Let me look that up."})
+        content.append({"type": "text", "text": "Let me look that up.", "citations": None})
     for search in range(answer.searches):
         tool = f"srvtoolu_{search}"
         content.append({"type": "server_tool_use", "id": tool, "name": "web_search", "input": {"query": "something"}})

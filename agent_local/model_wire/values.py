@@ -48,8 +48,8 @@ class Answer:
     `calls` are (name, arguments as JSON text) of the tools that the model wants. `stop` is "stop", "length", "refusal"
     or "pause" (Anthropic's pause_turn). `status` other than 200 sends an error in the provider's shape with
     `error_code` and `error_message`. `delay` in seconds, infinite to hang until the server closes. `cut` closes the
-    connection in mid-answer, after so many bytes where it is a number. `body` replaces the whole answer, that of a
-    stream too. `sources` are (title, url).
+    connection in mid-answer, after so many bytes where it is a number; `stalls` keeps it open after the last byte.
+    `body` replaces the whole answer, that of a stream too. `sources` are (title, url).
     """
 
     text: str = "ok"
@@ -70,4 +70,5 @@ class Answer:
     error_message: str = "as asked for"
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool | int = False
+    stalls: bool = False
     body: bytes | None = None
