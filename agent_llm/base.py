@@ -17,9 +17,10 @@ from agent_llm import pricing, stops
 from agent_llm.counting import filled_in
 from agent_llm.endpoints import Aws, Endpoint
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
+from agent_llm.hearing import Hearing
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
-from agent_llm.shaping import wants_schema, without_pictures
+from agent_llm.shaping import has_pictures, wants_schema, without_pictures
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
@@ -98,8 +99,8 @@ class ProviderModel:
         try:
             reply = await self._shaped(prompt, history, ends)
         except BadRequest as error:
-            with_pictures = prompt.pictures or any(message.pictures for message in history)
-            if error.status in self.no_such_model or isinstance(error, PrefillRefused) or not with_pictures:
+            hopeless = error.status in self.no_such_model or isinstance(error, PrefillRefused)
+            if hopeless or not has_pictures(prompt, history):
                 raise
             reply = await self._shaped(*without_pictures(prompt, history), ends)
         usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
@@ -109,10 +110,11 @@ class ProviderModel:
         """The prompt without what this model lacks. Raises PrefillRefused before a call that would be for nothing."""
         if prompt.prefill is not None and not self.profile.prefill:
             raise PrefillRefused(provider=self.provider, model=self.access.model)
-        search = prompt.search and bool(self.profile.search)
+        tools = prompt.tools if self.profile.tools else ()
+        search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
         temperature = prompt.temperature if self.profile.temperature else None
         hear = stops.heeding(prompt.on_text, prompt.stop)
-        return replace(prompt, search=search, temperature=temperature, on_text=hear)
+        return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=hear)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
         """Structured output where the server takes it; a server that does not is remembered."""
@@ -132,7 +134,9 @@ class ProviderModel:
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)
         may_be_empty = prompt.prefill is not None  # the model had nothing to add
-        return await self._run(self.access.model, seconds, partial(self._checked, request, may_be_empty))
+        hearing = Hearing(prompt.on_text) if prompt.on_text else None
+        attempt = partial(self._checked, request, may_be_empty, hearing)
+        return await self._run(self.access.model, seconds, attempt, hearing)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""
@@ -152,8 +156,8 @@ class ProviderModel:
         """The provider's request, made once for all attempts."""
         raise NotImplementedError
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        """One call, its usage not yet priced. Raises the SDK's errors, or ours."""
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+        """One call, streamed where somebody hears; its usage not yet priced. Raises the SDK's errors, or ours."""
         raise NotImplementedError
 
     async def _look(self, seconds: float) -> None:
@@ -167,24 +171,39 @@ class ProviderModel:
         """Our error for one of `_sdk_errors`."""
         raise NotImplementedError
 
-    async def _checked(self, request: Mapping[str, Any], may_be_empty: bool, seconds: float) -> Reply:
-        reply = await self._ask(request, seconds)
+    async def _checked(
+        self, request: Mapping[str, Any], may_be_empty: bool, hearing: Hearing | None, seconds: float
+    ) -> Reply:
+        if hearing is not None:
+            hearing.begin()
+        reply = await self._ask(request, seconds, hearing)
         if reply.stop == "refusal":
             raise _paid(Refused(request_id=reply.request_id), reply.usage)
         if not reply.text.strip() and not reply.tool_calls and not (may_be_empty and reply.stop == "stop"):
             why = "cut off before the answer began" if reply.stop == "length" else "empty"
             raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
+        if hearing is not None:
+            hearing(reply.text)
         return reply
 
-    async def _run(self, model: str, seconds: float, attempt: Callable[[float], Awaitable[T]]) -> T:
+    async def _run(
+        self,
+        model: str,
+        seconds: float,
+        attempt: Callable[[float], Awaitable[T]],
+        hearing: Hearing | None = None,
+    ) -> T:
+        """The answer, or the last attempt's error, with what the attempts before it cost."""
+        paid: list[Usage] = []
+        failed = partial(self._failed, model, paid, hearing)
         try:
-            return await self._retrier.run(
-                partial(self._translated, attempt), seconds=seconds, failed=partial(self._failed, model)
-            )
+            answer = await self._retrier.run(partial(self._translated, attempt), seconds=seconds, failed=failed)
         except ModelError as error:
-            if error.usage is not None:
-                error.usage = self._priced(error.usage, model)
+            error.usage = self._priced(sum(paid, Usage()), model) if paid else None
             raise
+        if paid and isinstance(answer, (Reply, Drawing)):
+            return replace(answer, usage=answer.usage + sum(paid, Usage()))
+        return answer
 
     async def _translated(self, attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
         try:
@@ -193,8 +212,11 @@ class ProviderModel:
             # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
             raise self._explain(error) from None
 
-    def _failed(self, model: str, error: ModelError, number: int) -> None:
+    def _failed(self, model: str, paid: list[Usage], hearing: Hearing | None, error: ModelError, number: int) -> None:
         error.provider, error.model = self.provider, model
+        cost = error.usage or (hearing.told if hearing else None)
+        if cost is not None:
+            paid.append(cost)
         log.warning("model call failed, attempt %d: %s", number, error)
 
     def _priced(self, usage: Usage, model: str) -> Usage:

@@ -70,12 +70,11 @@ class Gathering:
 
 
 async def gathered(pieces: AsyncIterable[Mapping[str, Any]], hear: Callable[[str], None]) -> dict[str, Any]:
-    """The whole answer; `hear` is told the whole text so far each time it grows, beginning with "".
+    """The whole answer; `hear` is told the whole text so far each time it grows.
 
     Raises ConnectionFailed where the stream ends before the answer does.
     """
     gathering, heard = Gathering(), ""
-    hear(heard)
     async for piece in pieces:
         gathering.add(piece)
         if gathering.said != heard:

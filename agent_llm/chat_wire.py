@@ -1,12 +1,11 @@
 """Chat Completions on the wire: https://platform.openai.com/docs/api-reference/chat. Pure functions.
 
-Texts are plain strings where there is nothing but text, since many servers read only those. A call whose arguments are
-no JSON object has the one argument RAW, the text as it came: the tool then says what it misses, and the model mends it.
+Texts are plain strings where there is nothing but text, since many servers read only those. A call's arguments that are
+no JSON object are kept as `tooling` says.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,9 +16,9 @@ from agent_llm.failures import error_of_status
 from agent_llm.profiles import Profile
 from agent_llm.reading import number, part, parts, text
 from agent_llm.shaping import Part, Turn, cache_marks, data_url, schema_of, turns_of, wants_schema
+from agent_llm.tooling import arguments_of, parameters_of, written
 from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
 
-RAW = "_raw"
 _STOPS: Mapping[str, StopReason] = {
     "stop": "stop",
     "tool_calls": "stop",
@@ -54,16 +53,19 @@ def request_of(
     if prompt.prefill is not None and prefill == "continue":
         request |= {"add_generation_prompt": False, "continue_final_message": True}
     if prompt.tools:
-        request["tools"] = [_tool(tool) for tool in prompt.tools]
+        request["tools"] = [_tool(tool, profile) for tool in prompt.tools]
     if prompt.schema is not None and wants_schema(prompt, profile):
         wanted = {"name": prompt.schema_name, "schema": schema_of(prompt.schema, profile), "strict": True}
         request["response_format"] = {"type": "json_schema", "json_schema": wanted}
     return request
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": {**tool.parameters}}
-    return {"type": "function", "function": function}
+def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
+    parameters = parameters_of(tool.parameters, profile)
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
+    }
 
 
 def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _round(step: ToolRound, asked_by: str, profile: Profile) -> Iterator[dict[st
         {
             "id": call.id,
             "type": "function",
-            "function": {"name": call.name, "arguments": _written(call.arguments)},
+            "function": {"name": call.name, "arguments": written(call.arguments)},
         }
         for call in step.calls
     ]
@@ -129,14 +131,6 @@ def _pictures(results: Sequence[ToolResult], profile: Profile) -> Iterator[dict[
     shown = Message("user", "", tuple(picture for result in results for picture in result.pictures))
     for turn in turns_of(Prompt(text=""), [shown], profile):
         yield {"role": "user", "content": [_content(piece) for piece in turn.parts]}
-
-
-def _written(arguments: Mapping[str, Any]) -> str:
-    """As the model wrote them where they were no JSON: it is to see its own mistake."""
-    raw = arguments.get(RAW)
-    if isinstance(raw, str) and len(arguments) == 1:
-        return raw
-    return json.dumps(dict(arguments), ensure_ascii=False, default=str)
 
 
 # --- what is answered -----------------------------------------------------------------------------------------------
@@ -199,21 +193,13 @@ def without_thinking(said: str) -> str:
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     """The calls in a message, each with an id, its own or one of ours."""
     return tuple(
-        ToolCall(text(call, "id") or f"call_{place}", text(part(call, "function"), "name"), _arguments(call))
+        ToolCall(
+            text(call, "id") or f"call_{place}",
+            text(part(call, "function"), "name"),
+            arguments_of(part(call, "function").get("arguments")),
+        )
         for place, call in enumerate(parts(message, "tool_calls"))
     )
-
-
-def _arguments(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    written = part(call, "function").get("arguments")
-    if isinstance(written, Mapping):
-        return written
-    said = written if isinstance(written, str) else ""
-    try:
-        read = json.loads(said or "{}")
-    except ValueError:
-        return {RAW: said}
-    return read if isinstance(read, dict) else {RAW: said}
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage:

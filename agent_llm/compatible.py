@@ -6,7 +6,7 @@ is in its `Endpoint`, in the profile "compatible", or learnt from its refusal (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from agent_llm import chat_wire, sse, stainless
 from agent_llm.base import Access, ProviderModel
 from agent_llm.chat_stream import gathered
 from agent_llm.errors import ModelError
+from agent_llm.hearing import Hearing
 from agent_llm.openai import load
 from agent_llm.profiles import profile_of
 from agent_llm.reading import json_object
@@ -31,11 +32,10 @@ __all__ = ["CompatibleModel", "load"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, where it goes, and who hears it being answered."""
+    """A request, and where it goes."""
 
     path: str
     body: Mapping[str, Any]
-    hear: Callable[[str], None] | None
 
 
 class CompatibleModel(ProviderModel):
@@ -94,16 +94,16 @@ class CompatibleModel(ProviderModel):
             path = "/chat/completions"
         if prompt.on_text and self.endpoint.stream_usage:
             body["stream_options"] = {"include_usage": True}
-        return {"call": Call(path, body | dict(self.endpoint.fields), prompt.on_text)}
+        return {"call": Call(path, body | dict(self.endpoint.fields))}
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
         call: Call = request["call"]
-        if call.hear is None:
+        if hearing is None:
             response = await stainless.post(self._client, call.path, call.body, seconds)
             answer, request_id = json_object(response.content), response.headers.get("x-request-id")
         else:
             async with aclosing(sse.objects(self._client, call.path, call.body, seconds)) as pieces:
-                answer, request_id = await gathered(pieces, call.hear), None
+                answer, request_id = await gathered(pieces, hearing), None
         return chat_wire.reply_of(answer, self.provider, request_id)
 
     async def _look(self, seconds: float) -> None:

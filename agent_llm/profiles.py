@@ -48,7 +48,12 @@ class Profile:
     `search_extra` and `image`: further fields of a request with search, and of one for a picture. `sees`: the media
     types that it looks at, up to `picture_bytes` each; one picture of another kind fails the whole request.
     `prefill`: it goes on with an answer that was begun for it. `tools`: it calls functions; `schema_with_tools`: with
-    structured output at once. `max_stops`: stop sequences in a request, 0 for none. `temperature`: it takes one.
+    structured output at once, `tools_with_search`: with its web search, where it must choose our functions win.
+    `tool_extra` and `tool_and_search_extra`: further fields of a request with functions, and of one with both.
+    `unknown_in_parameters`: keywords that it refuses in a function's parameters. `pictures_in_results`: a function's
+    result may carry pictures; elsewhere they follow the results as the user's. `foreign_signature`: stands for the
+    thought signature of a call that another model made.
+    `max_stops`: stop sequences in a request, 0 for none. `temperature`: it takes one.
     `picture_pixels`: the longest edge of a picture beyond which the provider scales it down itself, so that more is
     only paid for in bytes and waiting; `max_pictures`: how many a request may carry.
     """
@@ -69,6 +74,12 @@ class Profile:
     prefill: bool = False
     tools: bool = True
     schema_with_tools: bool = True
+    tools_with_search: bool = True
+    tool_extra: Mapping[str, Any] = field(default_factory=dict)
+    tool_and_search_extra: Mapping[str, Any] = field(default_factory=dict)
+    unknown_in_parameters: frozenset[str] = frozenset({"$schema", "$id"})
+    pictures_in_results: bool = True
+    foreign_signature: str = ""
     max_stops: int = 0
     temperature: bool = True
     picture_pixels: int = 2048
@@ -89,6 +100,8 @@ _ROUTED_CLAUDE = ("anthropic/claude-3", *(f"anthropic/{name[:-2]}.{name[-1]}" fo
 # https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
 _CLAUDE_STOPS = 8191
 
+# What is not stored over there comes sealed, to be sent back: https://platform.openai.com/docs/guides/reasoning
+_SEALED_REASONING: Mapping[str, Any] = {"tool_extra": {"include": ["reasoning.encrypted_content"]}}
 _NO_PREFILL: Mapping[str, Any] = {"prefill": False}
 
 _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
@@ -104,7 +117,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
     ),
     # A model that reasons takes no temperature. Up to 500 pictures, fitted into a square of 2,048 pixels:
     # https://platform.openai.com/docs/guides/images-vision. The Responses API has no stop sequences.
-    ("openai", ("gpt-5", "gpt-6", "o1", "o3", "o4"), {"effort": "low", "temperature": False}),
+    ("openai", ("gpt-5", "gpt-6", "o1", "o3", "o4"), {"effort": "low", "temperature": False, **_SEALED_REASONING}),
     ("openai", ("",), {"max_pictures": 500}),
     # Explicit breakpoints exist from gpt-5.6 on; a request writes up to four of them.
     ("openai", ("gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6"), {"cache_marks": 4}),
@@ -117,6 +130,8 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "search": {"type": "web_search"},
             # Links such as [[1]](url) inside the strings of a JSON answer would be posted as they are.
             "search_extra": {"include": ["no_inline_citations"]},
+            **_SEALED_REASONING,
+            "pictures_in_results": False,
             "image": {"response_format": "b64_json"},  # size and quality are refused
             "sees": frozenset({"image/png", "image/jpeg"}),
         },
@@ -167,8 +182,27 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "max_pictures": 3000,
         },
     ),
-    ("google", ("gemini-1", "gemini-2"), {"schema_with_search": False}),
-    ("google", ("gemini-3", "gemini-4"), {"effort": "LOW"}),
+    (
+        "google",
+        ("gemini-1", "gemini-2"),
+        {
+            "schema_with_search": False,
+            "schema_with_tools": False,
+            "tools_with_search": False,
+            "pictures_in_results": False,
+        },
+    ),
+    # Both kinds of tools at once: https://ai.google.dev/gemini-api/docs/tool-combination
+    # A call without its signature is refused: https://ai.google.dev/gemini-api/docs/thought-signatures
+    (
+        "google",
+        ("gemini-3", "gemini-4"),
+        {
+            "effort": "LOW",
+            "tool_and_search_extra": {"toolConfig": {"includeServerSideToolInvocations": True}},
+            "foreign_signature": "skip_thought_signature_validator",
+        },
+    ),
     (
         "compatible",
         ("",),

@@ -70,7 +70,7 @@ def _last(prompt: Prompt, profile: Profile) -> list[Message]:
 
 def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
     """One turn, or two: no provider takes pictures from the assistant, so its pictures follow as the user's."""
-    seen = [picture for picture in message.pictures if _is_seen(picture, profile)]
+    seen = [picture for picture in message.pictures if is_seen(picture, profile)]
     text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []
     last = len(seen) - 1
     pictures = [Part(picture=picture, cache=message.cache and number == last) for number, picture in enumerate(seen)]
@@ -80,13 +80,22 @@ def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
     return turns + ([Turn("user", pictures)] if pictures else [])
 
 
-def _is_seen(picture: Picture, profile: Profile) -> bool:
+def is_seen(picture: Picture, profile: Profile) -> bool:
+    """Whether the model can look at a picture; one that it cannot fails the whole request."""
     return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
+
+
+def has_pictures(prompt: Prompt, history: Sequence[Message]) -> bool:
+    in_results = any(result.pictures for step in prompt.rounds for result in step.results)
+    return bool(prompt.pictures) or in_results or any(message.pictures for message in history)
 
 
 def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
     """The same in words alone."""
-    return replace(prompt, pictures=()), [replace(message, pictures=()) for message in history]
+    rounds = tuple(
+        replace(step, results=tuple(replace(result, pictures=()) for result in step.results)) for step in prompt.rounds
+    )
+    return replace(prompt, pictures=(), rounds=rounds), [replace(message, pictures=()) for message in history]
 
 
 def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = ("user", "assistant")) -> frozenset[int]:

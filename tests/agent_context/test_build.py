@@ -155,8 +155,8 @@ def test_notes_tools_and_files_stand_off_the_margin_but_for_their_first_line():
         "  | (msg:7] two",
         "[msg:2] Grok: text 2",
         "[tool] search: tea",
-        "  [msg:9] Grok: no",
+        "  (msg:9] Grok: no",
         "[note: msg:1 by Alice now reads] hi",
-        "  [msg:8] Grok: hm [file: n.txt]",
+        "  (msg:8] Grok: hm [file: n.txt]",
         "[note: msg:1 by Alice now has] 🔥 (Bob)",
     ]
