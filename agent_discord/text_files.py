@@ -56,7 +56,8 @@ class TextReader:
     ) -> Mapping[int, TextFile]:
         """Text files by attachment id: the newest `most` among the entries, oldest first. Of files with the same text
         only the oldest is there."""
-        wanted = [a for entry in reversed(entries) for a in entry.attachments if is_text(a)][: max(0, most)][::-1]
+        files = [file for entry in entries for file in entry.attachments if is_text(file)]
+        wanted = files[max(0, len(files) - most) :]
         texts = await asyncio.gather(*(self._read_one(attachment) for attachment in wanted))
         found: dict[int, TextFile] = {}
         seen: set[bytes] = set()

@@ -26,7 +26,7 @@ CACHE_BYTES = 24_000_000
 AT_ONCE = 2  # a decoded picture takes up to 160 MB
 QUALITIES = (88, 75, 60)  # of JPEG, until it is small enough
 SMALLER = 0.7  # then the sides, again and again
-SMALLEST_SIDE = 64  # pixels
+TRIES = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _encoded(image: Image.Image, fit: Fit) -> FetchedPicture:
         if len(png) <= fit.max_bytes:
             return FetchedPicture(png, "image/png")
     flat = _on_white(image)
-    while min(flat.size) >= SMALLEST_SIDE or max(flat.size) >= 4 * SMALLEST_SIDE:
+    for _ in range(TRIES):
         for quality in QUALITIES:
             jpeg = _as(flat, "JPEG", quality)
             if len(jpeg) <= fit.max_bytes:
