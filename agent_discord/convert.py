@@ -9,6 +9,7 @@ from agent_context.visibility import hidden_by_text
 from agent_discord.directory import Directory
 from agent_discord.mentions import clean_name, to_names
 from agent_discord.rights import who_wrote
+from agent_discord.unfinished import unfinished
 
 
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
@@ -42,10 +43,10 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     """None for system messages: joins, boosts, pins are nobody's words."""
     if message.is_system():
         return None
-    who = who_wrote(message)
+    who, speaker = who_wrote(message), speaker_of(message, directory)
     return Entry(
         id=message.id,
-        speaker=speaker_of(message, directory),
+        speaker=speaker,
         text=shown_text(message),
         created_at=message.created_at.timestamp(),
         reply_to=message.reference.message_id if message.reference else None,
@@ -57,7 +58,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         edited=message.edited_at is not None,
         mentions=frozenset((*(user.id for user in message.mentions), *message.raw_role_mentions)),
         replied_to=replied_author(message),
-        hidden=hidden_by_text(message.content),
+        hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
         pinned=message.pinned,
         webhook=message.webhook_id is not None,
         author_roles=who.roles,

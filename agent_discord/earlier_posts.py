@@ -12,13 +12,7 @@ import discord
 
 from agent_discord.convert import shown_text
 from agent_discord.mentions import clean_name, to_names
-
-UNFINISHED = " ▌"  # ends a post that still grows
-
-
-def unfinished(text: str) -> bool:
-    """Whether a message of ours was left while it grew."""
-    return text.rstrip().endswith(UNFINISHED.strip())
+from agent_discord.unfinished import unfinished
 
 
 class EarlierPosts:

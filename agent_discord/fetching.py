@@ -29,7 +29,7 @@ RETRY_AFTER = 30.0  # seconds before a channel whose past could not be read is t
 MOST_READS = 3  # of a channel's pins in a row, when they change while they are read
 
 Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
-PinReader = Callable[[], Awaitable[Sequence[discord.Message]]]
+PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not know
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +151,8 @@ class Fetcher:
         for _ in range(MOST_READS):
             changes = transcript.pins.changes
             pinned = await asyncio.wait_for(reader(), PAGE_TIMEOUT)
+            if pinned is None:
+                return
             entries = [to_entry(message, self._transcripts.directory) for message in pinned]
             transcript.keep_pins([replace(entry, pinned=True) for entry in entries if entry is not None])
             if transcript.pins.changes == changes:

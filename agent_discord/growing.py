@@ -18,8 +18,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from agent_discord.earlier_posts import UNFINISHED
 from agent_discord.parts import CannotPost, Parts
+from agent_discord.unfinished import UNFINISHED
 
 FIRST_CHARACTERS = 40  # before them a post would be a stub
 PACE = 1.2  # seconds between two edits

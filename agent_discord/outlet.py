@@ -17,7 +17,7 @@ from agent_context.entries import Entry
 from agent_discord.attachments import AS_USUAL, Look, PictureReader
 from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
 from agent_discord.chores import Chores
-from agent_discord.earlier_posts import UNFINISHED, EarlierPosts
+from agent_discord.earlier_posts import EarlierPosts
 from agent_discord.errands import Errands
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
 from agent_discord.gate import REQUEST_ERRORS, Gate
@@ -32,6 +32,7 @@ from agent_discord.splitting import LIMIT, length, split_text
 from agent_discord.text_files import MAX_FILES, TextFile
 from agent_discord.transcript import Transcript, Transcripts
 from agent_discord.typing_sign import TypingSign
+from agent_discord.unfinished import UNFINISHED, without_mark
 from agent_llm.types import Picture
 
 SPLIT_AT = 1800  # UTF-16 units; what is longer becomes several messages
@@ -155,9 +156,10 @@ class DiscordOutlet:
         page = await self._gate.history(self._channel, limit, before)
         return await with_members(page, self._member)
 
-    async def read_pins(self) -> Sequence[discord.Message]:
+    async def read_pins(self) -> Sequence[discord.Message] | None:
+        """None where the bot may not know."""
         if not self._permissions().read_message_history:
-            return ()
+            return None
         return await with_members(await self._gate.pins(self._channel), self._member)
 
     async def _member(self, user_id: int) -> discord.Member | None:
@@ -198,7 +200,7 @@ class DiscordOutlet:
         parts = growing.parts if growing is not None else None
         parts = parts or await self._open_parts(turn_id, post.ping, post.after)
         limit = min(post.split_at, GROWN_LIMIT if growing is not None else LIMIT)
-        texts: list[str | None] = [*self._split(_without_mark(post.text or ""), limit)] or [None]
+        texts: list[str | None] = [*self._split(without_mark(post.text or ""), limit)] or [None]
         last = Extras(
             attach=partial(_file, post.picture) if post.picture else None,
             embed=post.embed if post.embed and self._permissions().embed_links else None,
@@ -230,10 +232,7 @@ class DiscordOutlet:
             return
         await growing.stop()
         if growing.parts is not None:
-            try:
-                await growing.parts.trim(0)
-            except CannotPost as error:
-                log.warning("channel %d: the beginning of a post stays: %s", self.channel_id, error.reason)
+            await growing.parts.trim(0)
 
     async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> Parts:
         return Parts(self._hand, turn_id, EarlierPosts(await self._own_since(after)), ping)
@@ -290,11 +289,6 @@ class DiscordOutlet:
         ids = {name: self._transcripts.directory.id_of(agent) for agent, name in self._names.items()}
         agents = {name: user_id for name, user_id in ids.items() if user_id is not None}
         return Naming(self._channel, self.transcript, agents)
-
-
-def _without_mark(text: str) -> str:
-    """A finished text that ends as an unfinished one would be taken for it."""
-    return text.rstrip(f"{UNFINISHED}\n") if text.rstrip().endswith(UNFINISHED.strip()) else text
 
 
 def _file(picture: Picture) -> discord.File:

@@ -14,8 +14,9 @@ from typing import Protocol
 
 import discord
 
-from agent_discord.earlier_posts import EarlierPosts, unfinished
+from agent_discord.earlier_posts import EarlierPosts
 from agent_discord.gate import Attach, nonce
+from agent_discord.unfinished import unfinished
 
 log = logging.getLogger(__name__)
 
@@ -88,13 +89,17 @@ class Parts:
         return part.message
 
     async def trim(self, count: int) -> None:
-        """Deletes what stands behind the first `count` parts, and what an earlier run left unfinished."""
+        """Deletes what stands behind the first `count` parts, and what an earlier run left unfinished. Never raises:
+        what should be said is said already."""
         surplus = [part.message for part in self._parts[count:] if not part.gone]
         del self._parts[count:]
         while (left := self._earlier.take_unfinished()) is not None:
             surplus.append(left)
         for message in surplus:
-            await self._hand.remove(message)
+            try:
+                await self._hand.remove(message)
+            except CannotPost as error:
+                log.warning("message %d is too many and stays: %s", message.id, error.reason)
 
     async def _new(self, number: int, text: str | None, extras: Extras) -> _Part:
         mark = nonce(self._turn_id, number)

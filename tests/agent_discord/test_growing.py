@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.earlier_posts import UNFINISHED, EarlierPosts
+from agent_discord.earlier_posts import EarlierPosts
 from agent_discord.growing import HELD_BACK, PACE, GrowingPost, whole_words
 from agent_discord.parts import NO_EXTRAS, CannotPost, Extras, MessageGone, Parts, put_all
 from agent_discord.splitting import FENCE, split_text
+from agent_discord.unfinished import UNFINISHED, without_mark
 from tests.doubles import LoopTime, settle
 
 BEGUN = "This is the beginning of an answer that goes on and on "  # more than forty characters
@@ -275,6 +276,21 @@ async def test_a_whole_post_of_an_earlier_run_is_left_as_it_is():
     stage.earlier = [stage.channel._message(1)]
     assert await stage.end("the end") == [(1, 1)]
     assert stage.channel.done == []
+
+
+async def test_what_is_too_many_and_cannot_be_deleted_does_no_harm_to_the_post():
+    stage = Stage()
+    async with stage.post as post:
+        post.grow("first try " * 30)
+        await settle()
+        stage.channel.wrong = [None, CannotPost("discord_failed")]
+        assert await stage.end("second try") == [(1, 1)]
+    assert len(stage.channel.shown) == 2
+
+
+def test_a_finished_text_never_ends_as_an_unfinished_one():
+    assert without_mark("the end ▌") == without_mark("the end ▌ ▌\n") == "the end"
+    assert without_mark("▌ in the middle ") == "▌ in the middle "
 
 
 def test_only_whole_words_are_shown():

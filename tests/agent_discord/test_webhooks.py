@@ -234,8 +234,9 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
         outlet = h.outlet()
         async with outlet.growing("t1", ping=None) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
-            await h.server.wait_for(lambda: h.texts())
+            await h.server.wait_for(lambda: outlet.transcript.newest)
             assert h.texts()[0].endswith("▌")
+            assert outlet.transcript.get(outlet.transcript.newest).hidden, "nobody reads the half of it"
             picture = Picture(drawn((10, 10)), "image/png")
             posted = await outlet.post(Post(text="The whole answer, @everyone.", picture=picture), "t1")
         (message,) = _all(h)
@@ -243,7 +244,8 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
         assert posted.message_id == message.id
         assert posted.picture_url.endswith("picture.png")
         assert not message.mention_everyone
-        assert outlet.transcript.get(message.id).text == "The whole answer, @everyone."
+        entry = outlet.transcript.get(message.id)
+        assert (entry.text, entry.hidden) == ("The whole answer, @everyone.", False)
 
 
 async def test_what_grew_for_nothing_is_taken_back():
@@ -309,6 +311,19 @@ async def test_a_thread_has_its_parents_pins_before_its_own():
         outlet = h.outlet(thread)
         await outlet.settle()
         assert [entry.text for entry in outlet.pinned()] == ["above", "below"]
+
+
+async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins():
+    async with house() as h:
+        pin = await h.server.say("you", "debate", "rules")
+        await h.server.pin("you", "debate", int(pin["id"]))
+        outlet = h.outlet()
+        await outlet.settle()
+        outlet.transcript.pins.doubt()
+        outlet._permissions = discord.Permissions.none
+        await outlet.settle()
+        assert [entry.text for entry in outlet.pinned()] == ["rules"]
+        assert not outlet.transcript.pins.known
 
 
 async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
