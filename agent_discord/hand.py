@@ -48,7 +48,9 @@ class ChannelHand:
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         self._check()
         try:
-            changed = await self._gate.edit(message, text, attach=extras.attach, embed=extras.embed)
+            changed = await self._gate.edit(
+                message, text, attach=extras.attach, embed=extras.embed, answers=extras.ping is not None
+            )
         except discord.NotFound as error:
             self._transcript.delete(message.id)
             raise MessageGone from error
@@ -81,7 +83,7 @@ class ChannelHand:
             self._transcript.add(entry)
 
     def _cannot(self, error: Exception) -> CannotPost:
-        log.warning("a request for channel %d failed: %s", self._channel.id, kind(error))
+        log.warning("post to channel %d failed: %s", self._channel.id, kind(error))
         if isinstance(error, discord.Forbidden):
             return CannotPost("not_permitted")
         if isinstance(error, discord.NotFound):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import discord
@@ -35,7 +35,8 @@ class MessageGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What goes along with a message. `ping` is the user id of the person who is answered."""
+    """What goes along with a message. `ping` is the user id of the person who is answered; an edit pings nobody, but
+    for them it passes where little else does."""
 
     ping: int | None = None
     attach: Attach | None = None
@@ -104,19 +105,17 @@ class Parts:
     async def _new(self, number: int, text: str | None, extras: Extras) -> _Part:
         mark = nonce(self._turn_id, number)
         message = self._earlier.take(text, mark)
-        sent = None
-        if message is None:
-            sent = Extras(ping=self._ping, attach=extras.attach, embed=extras.embed)
-            message = await self._hand.send(text, sent, mark)
+        found = message is not None
+        message = message or await self._hand.send(text, replace(extras, ping=self._ping), mark)
         left_so = unfinished(message.content) and message.content != text
-        if left_so or sent is None:  # of an earlier run, which Discord may know by its nonce alone
+        if left_so or found:  # of an earlier run, which Discord may know by its nonce alone
             reads = message.content if left_so else text
             return _Part(message, reads, bool(message.attachments), bool(message.embeds))
         return _Part(message, text, extras.attach is not None, extras.embed is not None)
 
     async def _change(self, part: _Part, text: str | None, extras: Extras) -> None:
         try:
-            part.message = await self._hand.change(part.message, text, extras)
+            part.message = await self._hand.change(part.message, text, replace(extras, ping=self._ping))
             part.text = text
             part.has_file, part.has_embed = part.has_file or bool(extras.attach), part.has_embed or bool(extras.embed)
         except MessageGone:

@@ -18,6 +18,7 @@ from agent_discord.listening_cog import ListeningCog
 from agent_discord.outlet import DiscordOutlet, Post
 from agent_discord.own_posts import MemoryPosts
 from agent_discord.redaction import Redactor
+from agent_discord.refusals import NARROW_AT
 from agent_discord.splitting import LIMIT, length
 from agent_discord.transcript import Transcripts
 from agent_discord.webhooks import NAME, Face, Webhooks, allowed_name, fitting
@@ -246,6 +247,19 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
         assert not message.mention_everyone
         entry = outlet.transcript.get(message.id)
         assert (entry.text, entry.hidden) == ("The whole answer, @everyone.", False)
+
+
+async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
+    async with house() as h:
+        you = next(m.user.id for m in h.server.world.guild.members.values() if not m.user.bot)
+        outlet = h.outlet()
+        async with outlet.growing("t1", ping=you) as growing:
+            growing.grow("An answer that is long enough to be shown, " * 2)
+            await h.server.wait_for(lambda: outlet.transcript.newest)
+            for _ in range(NARROW_AT):
+                h.way_out.refused.count(403)
+            await outlet.post(Post(text="The whole answer.", ping=you), "t1")
+        assert h.texts() == ["The whole answer."]
 
 
 async def test_what_grew_for_nothing_is_taken_back():
