@@ -116,6 +116,14 @@ def stop(channel_id: int | Literal["*"]) -> str:
     return f"coordinator:stop:{channel_id}"
 
 
+def webhook_posts(channel_id: int) -> str:
+    return f"coordinator:webhook_posts:{channel_id}"
+
+
+def notice(message_id: int, occasion: str) -> str:
+    return f"coordinator:notice:{message_id}:{occasion}"
+
+
 def reactive_cooldown(channel_id: int) -> str:
     return f"coordinator:reactive_cooldown:{channel_id}"
 
