@@ -112,7 +112,8 @@ class BaseAgentCog(ListeningCog):
         self.house.directory.learn(self.name, self.bot.user.id)
         self._guild_came.set()
         for channel in self.channels():
-            self.house.fetcher.catch_up(channel.id, channel.last_message_id, self._outlet(channel).read_page)
+            outlet = self._outlet(channel)
+            self.house.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
         self._arrears.came_back()
         if not self.ready.is_set():
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import aiohttp
 import discord
+from yarl import URL
 
 UNAUTHORIZED = 401
 INVALID = frozenset({UNAUTHORIZED, 403, 429})
@@ -86,13 +87,7 @@ def count_refusals(
     py-cord has no hook for them and makes its HTTP session at login, so each request first sees to it that the session
     is watched.
     """
-    trace = aiohttp.TraceConfig()
-
-    async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
-        refused.count(params.response.status, params.response.headers.get("X-RateLimit-Scope"))
-
-    trace.on_request_end.append(ended)
-    trace.freeze()
+    trace = _counting(refused, lambda _: True)
     http, send = client.http, client.http.request
 
     async def request(*arguments: Any, **options: Any) -> Any:
@@ -107,3 +102,20 @@ def count_refusals(
             raise
 
     http.request = request  # type: ignore[method-assign]
+
+
+def count_webhooks(session: aiohttp.ClientSession, refused: RefusedRequests) -> None:
+    """Counts what webhooks are answered over a session of ours, which others use as well."""
+    session.trace_configs.append(_counting(refused, lambda url: "/webhooks/" in url.path))
+
+
+def _counting(refused: RefusedRequests, concerns: Callable[[URL], bool]) -> aiohttp.TraceConfig:
+    trace = aiohttp.TraceConfig()
+
+    async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
+        if concerns(params.url):
+            refused.count(params.response.status, params.response.headers.get("X-RateLimit-Scope"))
+
+    trace.on_request_end.append(ended)
+    trace.freeze()
+    return trace

@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_context.build import Identity, TurnContext, build_history, build_system, build_tail
+from agent_context.build import Identity, TurnContext, build_system
+from agent_context.chat import build_history
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.merge import DISCORD_EPOCH
+from agent_context.tail import build_tail
 from agent_context.window import Window
 from agent_discord.mentions import clean_name
 from agent_protocol.messages import Instruction
@@ -72,7 +74,7 @@ def test_only_the_program_begins_a_line_at_the_margin(channel: tuple[Entry, ...]
     turn = context(channel, topic, now)
     shown = "\n".join(message.text for message in build_history(turn))
     at_margin = [line for line in shown.splitlines() if not line.startswith("  ")]
-    assert [re.match(r"\[msg:(\d+) ", line)[1] for line in at_margin] == [str(entry.id) for entry in channel]  # type: ignore[index]
+    assert [re.match(r"\[msg:(\d+)[ \]]", line)[1] for line in at_margin] == [str(entry.id) for entry in channel]  # type: ignore[index]
     own = ("It is ", "A person has joined in.", "The newest message", "Say one thing", "Answer with the JSON", "")
     for line in build_tail(turn).splitlines():
         assert line.startswith(("  ", own[0], *own[1:-1])) or line == ""

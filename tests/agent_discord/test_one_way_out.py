@@ -25,7 +25,7 @@ SPEAKING = {
         "crosspost",
     ),
 }
-NOT_DISCORD = ("gate", "listener", "transcript")  # these have methods of the same names
+NOT_DISCORD = ("gate", "listener", "transcript", "_hand")  # these have methods of the same names, and end in the gate
 GATE = ROOT / "agent_discord" / "gate.py"
 LISTENED_TO = ("agent_discord", "agent_cogs", "agent_bot.py", "agent_runtime.py")
 
