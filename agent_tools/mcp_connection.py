@@ -37,10 +37,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from agent_llm.types import Tool
-from agent_tools.mcp_contract import ToolOutput
 from agent_tools.mcp_process import ServerProcess
 from agent_tools.mcp_results import output_of, output_of_listing, output_of_resource
 from agent_tools.mcp_server import Connect, McpFailure, Offer, Watch
+from agent_tools.protocol import ToolOutput
 from agent_tools.servers import ServerConfig
 
 MAX_TOOLS = 128  # of one server: the most that every provider takes

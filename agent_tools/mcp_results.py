@@ -30,7 +30,7 @@ from mcp_types import (
 from agent_llm.types import Picture
 from agent_net.fetch import FetchRefused, as_picture
 from agent_net.pictures import size_of
-from agent_tools.mcp_contract import ToolOutput
+from agent_tools.protocol import ToolOutput
 
 MAX_CHARACTERS = 50_000  # of one result; the tool loop cuts further, this keeps the rest out of memory
 MAX_PICTURES = 4

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_llm.types import Tool
-from agent_tools.mcp_contract import ToolContext, ToolOutput
+from agent_tools.protocol import ToolContext, ToolOutput
 from agent_tools.servers import ServerConfig
 
 PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_llm.types import Tool
-from agent_tools.mcp_contract import ToolContext, ToolOutput, is_allowed
 from agent_tools.mcp_server import Connection, McpServer
+from agent_tools.protocol import ToolContext, ToolOutput
+from agent_tools.toolbox import is_allowed
 
 LONGEST_NAME = 64
 LIST, READ = "list_resources", "read_resource"

@@ -5,24 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from agent_llm.types import Tool
 from agent_tools.mcp_client import McpServers
-from agent_tools.mcp_contract import ToolOutput
 from agent_tools.mcp_server import Connection, McpFailure, Offer, Watch
+from agent_tools.protocol import ToolContext, ToolOutput
 from agent_tools.servers import ServerConfig
 
 ANY = {"type": "object", "properties": {}}
 
 
-@dataclass
-class Asking:
+def asking(**more: Any) -> ToolContext:
     """For whom a tool runs."""
-
-    agent: str = "claude"
-    deadline: float = field(default_factory=lambda: time.time() + 30)
+    return ToolContext(**{"agent": "claude", "channel_id": 7, "deadline": time.time() + 30, **more})
 
 
 def tool(name: str) -> Tool:
@@ -87,9 +83,11 @@ def names(servers: McpServers, agent: str = "claude") -> list[str]:
     return [tool.spec.name for tool in servers.tools_for(agent)]
 
 
-async def call(servers: McpServers, name: str, arguments: Mapping[str, Any] | None = None, **asking: Any) -> ToolOutput:
+async def call(
+    servers: McpServers, name: str, arguments: Mapping[str, Any] | None = None, **context: Any
+) -> ToolOutput:
     found: Sequence[Any] = [tool for tool in servers.tools_for("claude") if tool.spec.name == name]
     assert len(found) == 1, names(servers)
-    output = await found[0].execute(arguments or {}, Asking(**asking))
+    output = await found[0].execute(arguments or {}, asking(**context))
     assert isinstance(output, ToolOutput)
     return output

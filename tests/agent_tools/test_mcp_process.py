@@ -59,11 +59,11 @@ async def test_one_that_prints_only_garbage_is_ended():
 async def test_a_line_without_an_end_is_not_kept():
     ended = []
     source = "import sys\nwhile True: sys.stdout.write('x' * 1000000)"
-    async with program(source, ended):
+    process = program(source, ended)
+    async with process:
         await until(lambda: ended)
-        pid = psutil.Process().children()[0].pid
     assert ended == ["it sent a line of more than 8 MiB"]
-    assert gone(pid)
+    assert gone(process._process.pid)
 
 
 async def test_a_flood_on_standard_error_is_read_and_bounded():
@@ -96,10 +96,10 @@ if child:
 while True:
     time.sleep(1000)
 """
-    ended = []
-    async with program(source, ended) as (read, _):
+    process = program(source, [])
+    async with process as (read, _):
         child = int((await read.receive()).message.method)
-        parent = psutil.Process(child).ppid()
+        parent = process._process.pid
         assert not gone(parent)
     assert gone(parent)
     await until(lambda: gone(child))
@@ -109,21 +109,22 @@ async def test_nothing_is_left_when_the_end_itself_is_cancelled():
     source = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + (
         f"print({MESSAGE!r}.decode(), flush=True)\nwhile True: time.sleep(1000)"
     )
-    pids = []
+    process = program(source, [], grace=1000.0)
+    greeted = asyncio.Event()
 
     async def use():
-        async with program(source, [], grace=1000.0) as (read, _):
+        async with process as (read, _):
             await read.receive()
-            pids.extend(child.pid for child in psutil.Process().children())
+            greeted.set()
 
     using = asyncio.create_task(use())
-    await until(lambda: pids)
+    await greeted.wait()
     using.cancel()
     await asyncio.sleep(0)
     using.cancel()
     with pytest.raises(asyncio.CancelledError):
         await using
-    await until(lambda: all(gone(pid) for pid in pids))
+    await until(lambda: gone(process._process.pid))
 
 
 async def test_a_program_that_is_not_there_cannot_be_started():
