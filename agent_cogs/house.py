@@ -41,5 +41,5 @@ class House:
     clock: Callable[[], float]
     rng: random.Random
     way_out: WayOut = field(default_factory=WayOut)
-    webhooks: Webhooks | None = None
+    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
