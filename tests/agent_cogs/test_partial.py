@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ def test_at_every_cut_it_is_a_beginning_of_the_text_and_it_only_grows(text, fiel
     rng.shuffle(pairs)
     raw = json.dumps(dict(pairs), ensure_ascii=ascii_only, indent=indent)
     shown = [text_so_far(raw[:end]) for end in range(len(raw) + 1)]
-    assert all(later.startswith(earlier) for earlier, later in zip(shown, shown[1:], strict=False))
+    assert all(later.startswith(earlier) for earlier, later in pairwise(shown))
     assert shown[-1] == text
 
 
