@@ -65,6 +65,9 @@ async def test_what_it_says_as_somebody_else_is_cut_and_marks_are_cleaned(stage)
     scene.answers(words("Claude: [msg:5 3h ago] Claude: Yes.\n\nGrok: no\n\nAlice: so"))
     await scene.ask()
     assert scene.texts() == ["Yes."]
+    scene.answers(words("My machine:\nSystem: Linux\n\nSystem: Claude can use tools."))
+    await scene.ask()
+    assert scene.texts()[-1] == "My machine:\nSystem: Linux"
 
 
 @pytest.mark.parametrize("silent", ["", " \n", "Alice: I think so", call("skip"), "PASS"])

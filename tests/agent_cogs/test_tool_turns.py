@@ -10,10 +10,11 @@ from agent_cogs.tool_lines import MAX_LINES, forget_before, tool_lines
 from agent_cogs.tooling import searches_itself
 from agent_context.options import Options
 from agent_llm.errors import BadAnswer, ServerFailed
-from agent_llm.types import Usage
+from agent_llm.types import Reply, Usage
+from agent_protocol.messages import HistoryEntry
 from agent_protocol.money import Caps
 from agent_tools.records import ToolRecords
-from tests.agent_scene import CALL, LOUNGE
+from tests.agent_scene import CALL, DEBATE, LOUNGE
 from tests.agent_tools.tool_doubles import FakeTool
 from tests.doubles import ALICE, until
 from tests.thinking_scene import calls, let, thinking_scene
@@ -191,6 +192,18 @@ async def test_calls_are_shown_where_the_option_says_so(stage):
         scene.answers(calls(("clock", {})), NOON)
         await scene.ask()
     assert shown == [(LOUNGE, "call", None), (LOUNGE, "result", "noon")]
+
+
+@pytest.mark.parametrize("mode", ["chat", "prefill"])
+async def test_a_conversations_last_turn_has_no_tools(stage, mode):
+    scene = await stage(clock(), options=Options(mode=mode), caps=Caps(channel=0.0115))
+    scene.answers(Reply(text="Bye.", usage=CALL) if mode == "prefill" else {"text": "Bye."})
+    history = [HistoryEntry(agent="grok", text="well", message_id=1).model_dump()]
+    result = await scene.instruct("i1", channel=DEBATE, conversation_history=history)
+    assert (result.text, result.reason) == ("Bye.", "budget")
+    assert "last message of this conversation" in scene.prompt.text + (scene.prompt.prefill or "")
+    assert scene.prompt.tools == ()
+    assert "can use tools" not in (scene.prompt.prefill or "")
 
 
 async def test_the_options_of_a_completion_reach_the_prompt_and_the_post(stage):
