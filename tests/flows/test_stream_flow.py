@@ -8,6 +8,7 @@ from thinking_scene import let
 
 from agent_context.options import Options
 from agent_local.model_server import Answer
+from tests.agent_tools.tool_doubles import FakeTool
 
 STREAM = Options(stream=True)
 LONG = " ".join(f"The {number}th word of an answer that takes its time." for number in range(30))
@@ -37,7 +38,18 @@ async def test_an_answer_is_streamed_and_ends_whole(tmp_path, name):
         assert streamed(f) == [True]
 
 
-async def test_without_the_option_and_in_a_round_nothing_is_streamed(tmp_path):
+async def test_an_answer_after_a_call_of_a_tool_is_streamed_too(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: (
+            decision(LONG) if r.results else Answer(text="Let me see.", calls=(("clock", "{}"),))
+        )
+        let(None, FakeTool("clock", lambda _: "noon"), cog=runtime.bots["claude"].cog, options=STREAM)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == [LONG])
+        assert streamed(f) == [True, True]
+
+
+async def test_without_the_option_nothing_is_streamed(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         f.models.answer = lambda r: decision(LONG)
         await ask(f)
