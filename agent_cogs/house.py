@@ -13,6 +13,8 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.transcript import Transcripts
+from agent_discord.webhooks import Webhooks
+from agent_llm.prefill import PrefillMemory
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
@@ -39,3 +41,5 @@ class House:
     clock: Callable[[], float]
     rng: random.Random
     way_out: WayOut = field(default_factory=WayOut)
+    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)

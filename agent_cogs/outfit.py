@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_cogs.agent import Agent, Draw, Think
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -14,7 +14,14 @@ from agent_context.window import WindowMemory
 from agent_llm.model import Model
 
 
-def outfit(settings: AgentSettings, house: House, model: Model, think: Think, draw: Draw) -> Agent:
+def outfit(
+    settings: AgentSettings,
+    house: House,
+    model: Model,
+    think: Think,
+    draw: Draw,
+    show_tools: ShowTools = shown_nowhere,
+) -> Agent:
     """The agent as its turns know it; `think` and `draw` call `model`."""
     spec, shared = settings.spec, house.settings
     others = tuple(name for key, name in house.names.items() if key != spec.name)
@@ -39,4 +46,7 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         clock=house.clock,
         rng=house.rng,
         barge_in=shared.barge_in,
+        model_name=model.name,
+        prefill=house.prefill,
+        show_tools=show_tools,
     )
