@@ -17,7 +17,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +28,7 @@ import aiohttp
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
 from agent_cogs.triggers import Scope
-from agent_config import AgentSettings, Settings, missing_key_message
-from agent_conflicts import doubled_tokens
+from agent_config import AgentSettings, Settings
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
@@ -40,6 +39,7 @@ from agent_discord.redaction import Redactor
 from agent_discord.transcript import Transcripts
 from agent_health import Health, serving_health
 from agent_llm import pricing
+from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_net.fetch import PictureFetcher
@@ -297,18 +297,6 @@ def own_folders(settings: Settings) -> tuple[Path, ...]:
     return (Path(__file__).parent, settings.data_dir, *environment)
 
 
-def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
-    in the log or among the settings' warnings."""
-    doubled = {name for names in doubled_tokens(settings) for name in names}
-    wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
-    chosen = [settings.agents[name] for name in wanted if name not in doubled]
-    for agent in chosen:
-        if agent.token is not None and agent.api_key is None:
-            log.warning("%s", missing_key_message(agent))
-    return tuple(agent.spec.name for agent in chosen if agent.token is not None and agent.api_key is not None)
-
-
 def stop_on_signals(runtime: Runtime) -> None:
     """Ctrl-C, SIGTERM and a terminal that is closed end the process in order."""
     runtime.stopping.on_signals()
@@ -335,8 +323,10 @@ async def settle_down(runtime: Runtime) -> None:
     """After the start: the SDKs that will be needed, then no more garbage collection of what stays."""
     await runtime.wait_online()
     for bot in runtime.bots.values():
-        if isinstance(bot.model, LazyModel):
-            await bot.model.get_ready()
+        models = bot.model.models if isinstance(bot.model, Fallbacks) else (bot.model,)
+        for model in models:
+            if isinstance(model, LazyModel):
+                await model.get_ready()
     if any(not bot.model.free for bot in runtime.bots.values()):
         await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()

@@ -71,7 +71,7 @@ class _Local:
         self.pace = ONCE if once else WATCHING
         self.rng = random.Random()
         self.console = Console(highlight=False)
-        self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.api_key is not None}
+        self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.world = _world(settings)
         self.settings = self._settings(settings)
 
