@@ -70,6 +70,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "openai": ("agent_llm.openai", "agent_llm.grok", "agent_llm.compatible", "benchmarks.bare"),
     "anthropic": ("agent_llm.anthropic", "agent_llm.bedrock", "benchmarks.bare"),
     "google": ("agent_llm.gemini", "benchmarks.bare"),
+    **dict.fromkeys(
+        ("mcp", "mcp_types"), ("agent_tools.mcp_connection", "agent_tools.mcp_process", "agent_tools.mcp_results")
+    ),
     "os.environ": ("agent_config",),
     "os.environb": (),
     "os.getenv": (),
