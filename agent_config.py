@@ -198,6 +198,11 @@ class Settings(Keys):
         return self.daily_budget * USER_SHARE
 
     @property
+    def tools_dir(self) -> Path:
+        """Where the tools' records are kept."""
+        return self.data_dir / "tools"
+
+    @property
     def search_keys(self) -> dict[str, str]:
         """Search engine → key, in the order in which they are asked."""
         engines = ("tavily", "brave", "perplexity", "exa")

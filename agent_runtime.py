@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
+from agent_cogs.tool_house import ToolHouse, open_tools
 from agent_cogs.triggers import Scope
-from agent_config import AgentSettings, Settings
+from agent_config import AgentSettings, Settings, process_environment
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
@@ -37,12 +38,14 @@ from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.redaction import Redactor
 from agent_discord.transcript import Transcripts
+from agent_discord.webhooks import Webhooks
 from agent_health import Health, serving_health
 from agent_llm import pricing
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_net.fetch import PictureFetcher
+from agent_net.public import PublicFetcher
 from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
@@ -51,8 +54,10 @@ from agent_protocol.ignores import Ignores
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
+from agent_protocol.webhook_posts import WebhookPosts
 from agent_shutdown import Stopping, last_turns
 
 DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
@@ -71,6 +76,8 @@ class Setup:
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
     picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
+    tools: bool = True
+    pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 
@@ -226,7 +233,9 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         log.info("Redis: %s", place.description)
         link = await stack.enter_async_context(RedisLink(place.address))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        house = _house(setup, link, session)
+        way_out = WayOut(Redactor(settings.secrets(), own_folders(settings)))
+        tools = await stack.enter_async_context(_tools(setup, session, way_out)) if setup.tools else None
+        house = _house(setup, link, session, way_out, tools)
         stack.push_async_callback(house.fetcher.aclose)
         runtime = Runtime(setup, house, link)
         await _remember(house)
@@ -242,12 +251,26 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> House:
+def _tools(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> AbstractAsyncContextManager[ToolHouse]:
+    return open_tools(
+        setup.settings,
+        session,
+        environment=process_environment(),
+        redact=way_out.redact.secrets,
+        clock=setup.clock,
+        pages=setup.pages,
+    )
+
+
+def _house(
+    setup: Setup, link: RedisLink, session: aiohttp.ClientSession, way_out: WayOut, tools: ToolHouse | None
+) -> House:
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
     transcripts = Transcripts(directory)
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    posts = WebhookPosts(link, setup.clock)
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids)),
@@ -259,11 +282,14 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,
-        fetcher=Fetcher(transcripts),
+        fetcher=Fetcher(transcripts, posts),
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
-        way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
+        way_out=way_out,
+        webhooks=Webhooks(session, directory, posts, way_out.refused),
+        notices=Notices(link),
+        tools=tools,
     )
 
 

@@ -18,15 +18,24 @@ from agent_cogs.money import Tariff
 from agent_cogs.told import Told
 from agent_context.build import Identity
 from agent_context.entries import Entry
+from agent_context.options import Options
 from agent_context.window import WindowMemory
 from agent_discord.outlet import Post, Posted
 from agent_discord.transcript import Transcript
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_protocol.costs import Costs
+from agent_tools.records import ToolRecords
+from agent_tools.toolbox import Toolbox
 
 BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
 Draw = Callable[[str], Awaitable[Drawing]]
+GiveTools = Callable[[Options, bool], Toolbox]  # the second: its model searches by itself
+
+
+def no_tools(options: Options, searches: bool) -> Toolbox:
+    del options, searches
+    return Toolbox()
 
 
 class Outlet(Protocol):
@@ -74,6 +83,9 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
+    model_name: str = ""  # provider/model, the first of its list
+    toolbox: GiveTools = no_tools
+    tool_records: ToolRecords | None = None
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property

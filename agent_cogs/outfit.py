@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_cogs.agent import Agent, Draw, Think
+from functools import partial
+
+from agent_cogs.agent import Agent, Draw, Think, no_tools
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -38,5 +40,8 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         timezone=shared.timezone,
         clock=house.clock,
         rng=house.rng,
+        model_name=model.name,
+        toolbox=partial(house.tools.toolbox, spec.name) if house.tools else no_tools,
+        tool_records=house.tools.records if house.tools else None,
         barge_in=shared.barge_in,
     )

@@ -125,6 +125,7 @@ class _Local:
                 agents=tuple(self.settings.agents),
                 make_model=self._model,
                 use_default_redis=False,
+                tools=bool(self.paid),  # a scripted voice uses none
                 picture_origins=(server.api_base.split("/api")[0],),
                 rng=self.rng,
             )
