@@ -11,16 +11,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import random
-import secrets
-import socket
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -36,7 +31,7 @@ from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
-from agent_discord.redaction import Redactor
+from agent_discord.redaction import Redactor, own_folders
 from agent_discord.transcript import Transcripts
 from agent_discord.webhooks import Webhooks
 from agent_health import Health, serving_health
@@ -51,7 +46,7 @@ from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
 from agent_protocol.ignores import Ignores
-from agent_protocol.leases import Lease
+from agent_protocol.leases import Lease, this_process
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
 from agent_protocol.notices import Notices
@@ -233,7 +228,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         log.info("Redis: %s", place.description)
         link = await stack.enter_async_context(RedisLink(place.address))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        way_out = WayOut(Redactor(settings.secrets(), own_folders(settings)))
+        way_out = WayOut(Redactor(settings.secrets(), own_folders(settings.data_dir)))
         tools = await stack.enter_async_context(_tools(setup, session, way_out)) if setup.tools else None
         house = _house(setup, link, session, way_out, tools)
         stack.push_async_callback(house.fetcher.aclose)
@@ -302,11 +297,6 @@ async def _remember(house: House) -> None:
     house.orders.start()
 
 
-def this_process() -> str:
-    """A name that no other process has, on this machine or another."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-
-
 def _caps(settings: Settings) -> Caps:
     return Caps(
         all=settings.daily_budget,
@@ -315,12 +305,6 @@ def _caps(settings: Settings) -> Caps:
         person=settings.user_budget,
         mentions=settings.mentions_per_minute,
     )
-
-
-def own_folders(settings: Settings) -> tuple[Path, ...]:
-    """Where the program lives on this machine: its code, its data, its virtual environment."""
-    environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
-    return (Path(__file__).parent, settings.data_dir, *environment)
 
 
 def stop_on_signals(runtime: Runtime) -> None:

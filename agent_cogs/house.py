@@ -15,6 +15,7 @@ from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.transcript import Transcripts
 from agent_discord.webhooks import Webhooks
+from agent_llm.prefill import PrefillMemory
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
@@ -45,3 +46,4 @@ class House:
     webhooks: Webhooks | None = None  # None: nothing is shown by webhook
     notices: Notices | None = None
     tools: ToolHouse | None = None  # None: no agent has any
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
