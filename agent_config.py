@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, SecretStr
 
 from agent_assembly import agent_keys, named_in, with_agents
-from agent_conflicts import conflicts, fitted, oddities, typos
+from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos
 from agent_fields import (
     BOOL,
     CATCH_UP,
@@ -47,6 +47,7 @@ from agent_fields import (
     Count,
     Debounce,
     Dollars,
+    Folder,
     Id,
     Ids,
     Keys,
@@ -84,6 +85,7 @@ __all__ = [
     "ModelSettings",
     "Settings",
     "SettingsError",
+    "doubled_tokens",
     "load_settings",
     "machine_timezone",
     "missing_key_message",
@@ -160,7 +162,7 @@ class Settings(Keys):
     standby: bool = setting("STANDBY", BOOL, False)
     timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
-    config_dir: Path = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
+    config_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -201,6 +203,11 @@ class Settings(Keys):
     def tools_dir(self) -> Path:
         """Where the tools' records are kept."""
         return self.data_dir / "tools"
+
+    @property
+    def named_texts(self) -> dict[str, str]:
+        """What config/mcp.yaml may take from the settings, by name."""
+        return {name: value.get_secret_value() for name, value in self.named.items()}
 
     @property
     def search_keys(self) -> dict[str, str]:

@@ -63,6 +63,7 @@ class Place:
             stops=self.stops,
             ignores=self.ignores,
             orders=self.orders,
+            tools=None,
             clock=self.clock,
         )
         self.desk = Desk(self.house)
