@@ -162,7 +162,7 @@ class Settings(Keys):
     standby: bool = setting("STANDBY", BOOL, False)
     timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
-    config_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
+    config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -284,7 +284,7 @@ def load_settings(
     keys, wrong_keys = validated(agent_keys(agents, filter(ENDPOINT_KEY.fullmatch, texts)), texts, problems)
     wrong |= wrong_settings | wrong_keys
     # Without a file of its own nothing of the folder is read either, unless that folder is named.
-    folder = settings.config_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
+    folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
     settings = fitted(settings).with_(
         keys={key.upper(): value for key, value in keys if isinstance(value, SecretStr)},
         named=named_in(folder / "mcp.yaml", both) if folder else {},

@@ -1,4 +1,4 @@
-"""`python run_all.py --check`: is this set-up ready to start? Asks Discord, the providers, MCP servers and Redis, and posts nothing.
+"""`python run_all.py --check`: is this set-up ready to start? Asks Discord, models, tool servers, Redis; posts nothing.
 
     run.py          every check side by side, each within its time, one that breaks stops no other
     bots.py         a bot's token, intents, servers, channels; look.py reads them, permissions.py knows what is needed

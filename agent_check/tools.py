@@ -18,7 +18,7 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
     if "web_search" in built_in and not (settings.web_search or settings.search_keys):
         built_in.remove("web_search")
     found.ok("tools", ", ".join(built_in) or "none that is built in")
-    servers, problems = read_servers(settings.config_dir / "mcp.yaml", settings.named_texts)
+    servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
         found.wrong("MCP servers", problem, "mend that line")
     async with McpServers(servers, environment=environment) as running:
