@@ -69,6 +69,7 @@ from agent_models import (
     KEY_SETTINGS,
     EndpointSettings,
     ModelSettings,
+    unused_models,
 )
 from agent_reading import is_text, machine_timezone, read_env_file, validated
 from agent_roster import AGENTS, BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec
@@ -296,7 +297,8 @@ def load_settings(
     if problems:
         raise SettingsError(problems)
     ours = (*setting_names(agents), *settings.keys, *settings.named)
-    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings)))
+    unused = unused_models(folder) if folder else ()
+    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings), *unused))
 
 
 def _texts(

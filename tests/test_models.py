@@ -203,6 +203,9 @@ def test_a_file_of_options_names_the_models_and_wins_over_the_setting(tmp_path: 
     agents = load(folder, CLAUDE_MODEL="claude-x", GROK_MODEL="grok-x").agents
     assert [model.name for model in agents["claude"].models] == ["anthropic/claude-own", "ollama/x"]
     assert [model.name for model in agents["grok"].models] == ["openai/gpt-shared"]
+    write(tmp_path, "guilds/7.yaml", "max_messages: 3\n")
+    (warning,) = load(write(tmp_path, "bots/claude.7.yaml", "model: openai/gpt-x\n")).warnings
+    assert "claude.7.yaml: model: not used" in warning
     (problem,) = problems_of(write(tmp_path, "bots/claude.yaml", "model: gpt-canary\n"))
     assert "claude.yaml: model: expected provider/model" in problem
     assert "canary" not in problem
