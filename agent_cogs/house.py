@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
@@ -18,6 +19,7 @@ from agent_llm.prefill import PrefillMemory
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
 
@@ -42,4 +44,6 @@ class House:
     rng: random.Random
     way_out: WayOut = field(default_factory=WayOut)
     webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    notices: Notices | None = None
+    tools: ToolHouse | None = None  # None: no agent has any
     prefill: PrefillMemory = field(default_factory=PrefillMemory)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_cogs.agent import Agent, Draw, ShowTools, Think, shown_nowhere
+from functools import partial
+
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -48,5 +50,7 @@ def outfit(
         barge_in=shared.barge_in,
         model_name=model.name,
         prefill=house.prefill,
+        toolbox=partial(house.tools.toolbox, spec.name) if house.tools else no_tools,
+        tool_records=house.tools.records if house.tools else None,
         show_tools=show_tools,
     )

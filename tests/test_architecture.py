@@ -21,10 +21,21 @@ FLOOR_2 = {"agent_discord"}
 
 MAY_IMPORT: dict[str, set[str] | None] = {
     **{package: set() for package in FLOOR_0},
-    "agent_roster": set(),
+    "agent_models": {"agent_fields"},
+    "agent_roster": {"agent_models"},
+    "agent_reading": {"agent_fields"},
+    "agent_assembly": {"agent_config.Settings", "agent_fields", "agent_models", "agent_reading", "agent_roster"},
     "agent_fields": {"agent_themes"},
     "agent_conflicts": {"agent_config.Settings", "agent_roster"},
-    "agent_config": {"agent_conflicts", "agent_fields", "agent_roster", "agent_themes"},
+    "agent_config": {
+        "agent_assembly",
+        "agent_conflicts",
+        "agent_fields",
+        "agent_models",
+        "agent_reading",
+        "agent_roster",
+        "agent_themes",
+    },
     "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
     "agent_context": {"agent_llm", "agent_themes"},
     "agent_store": {"agent_protocol"},
