@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import discord
 
-from agent_discord.convert import replied_author, to_entry
+from agent_discord.convert import mentioned_users, replied_author, to_entry
 from agent_discord.heard import Heard
 from agent_discord.mentions import NOBODY, clean_name
 from agent_discord.transcript import Transcripts
@@ -90,7 +90,7 @@ def heard(message: discord.Message) -> Heard:
         guild_id=message.guild.id if message.guild else None,
         channel_id=message.channel.id,
         parent_id=parent_of(message.channel),
-        mentioned_users=frozenset(user.id for user in message.mentions),
+        mentioned_users=mentioned_users(message),
         mentioned_roles=frozenset(message.raw_role_mentions),
         replied_to=replied_author(message),
     )
