@@ -134,6 +134,7 @@ class Settings(Keys):
     standby: bool = setting("STANDBY", BOOL, False)
     timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
+    config_files_dir: Path = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )

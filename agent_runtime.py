@@ -27,6 +27,8 @@ import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
+from agent_cogs.option_book import OptionBook, base_layer
+from agent_cogs.option_files import OptionFiles
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, missing_key_message
 from agent_conflicts import doubled_tokens
@@ -36,6 +38,7 @@ from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
+from agent_discord.pasts import Pasts
 from agent_discord.redaction import Redactor
 from agent_discord.transcript import Transcripts
 from agent_health import Health, serving_health
@@ -51,6 +54,7 @@ from agent_protocol.ignores import Ignores
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
 from agent_shutdown import Stopping, last_turns
@@ -236,6 +240,8 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
+        if house.book is not None and house.book.files is not None:
+            runtime.start(house.book.files.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -248,6 +254,8 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
     directory = Directory(names)
     transcripts = Transcripts(directory)
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    files = OptionFiles(settings.config_files_dir, tuple(names))
+    files.look()
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids)),
@@ -263,6 +271,9 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
+        notices=Notices(link),
+        book=OptionBook(names, base_layer(settings), files),
+        pasts=Pasts(transcripts),
         way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
     )
 

@@ -6,16 +6,19 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_cogs.option_book import OptionBook
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
+from agent_discord.pasts import Pasts
 from agent_discord.transcript import Transcripts
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
 
@@ -39,3 +42,6 @@ class House:
     clock: Callable[[], float]
     rng: random.Random
     way_out: WayOut = field(default_factory=WayOut)
+    notices: Notices | None = None
+    book: OptionBook | None = None  # None: what .env sets alone
+    pasts: Pasts | None = None

@@ -5,9 +5,9 @@
     config/bots/<bot>.yaml              one bot
     config/bots/<bot>.<guild id>.yaml   one bot in one server
 
-They are looked at every few seconds, away from the turns, and read again when one of them has changed. What is wrong in
-one is told once, with its place, and left out; a file that is no YAML (one that is being written, perhaps) keeps what it
-said before.
+They are looked at every few seconds, away from the turns, and read again when one of them has changed. What is wrong
+in one is told once, with its place, and left out; a file that is no YAML (one that is being written, perhaps) keeps
+what it said before.
 """
 
 from __future__ import annotations

@@ -7,16 +7,22 @@ from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
+from agent_cogs.option_book import OptionBook, base_layer
+from agent_cogs.pin_lines import PinLines
 from agent_cogs.told import Told
+from agent_cogs.window_keeper import WindowKeeper
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_llm.model import Model
+from agent_llm.profiles import profile_of
+from agent_net.scaling import Fit
 
 
 def outfit(settings: AgentSettings, house: House, model: Model, think: Think, draw: Draw) -> Agent:
     """The agent as its turns know it; `think` and `draw` call `model`."""
     spec, shared = settings.spec, house.settings
+    windows = WindowMemory()
     others = tuple(name for key, name in house.names.items() if key != spec.name)
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
@@ -31,12 +37,22 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         tariff=Tariff.of(settings, free=model.free),
         costs=house.ledger.costs,
         told=Told(house.clock),
-        windows=WindowMemory(),
-        context_size=shared.context_window_size,
+        book=house.book or OptionBook(house.names, base_layer(shared)),
+        windows=windows,
+        keeper=WindowKeeper(spec.name, windows, house.ledger.windows),
         show_costs=shared.show_cost_embeds,
         colour=spec.colour,
         timezone=shared.timezone,
         clock=house.clock,
         rng=house.rng,
         barge_in=shared.barge_in,
+        user_id=house.directory.id_of,
+        fit=fit_of(spec.provider, settings.model),
+        pin_lines=PinLines(house.notices) if house.notices is not None else None,
     )
+
+
+def fit_of(provider: str, model: str) -> Fit:
+    """What a picture must be for a model."""
+    profile = profile_of(provider, model)
+    return Fit(profile.picture_pixels, profile.picture_bytes, profile.sees)

@@ -49,7 +49,7 @@ class Mind:
         if self.progress.answer is not None:
             reply = self.progress.answer.reply()
             return self._read(reply, context), reply
-        history = build_history(context, sight.pictures)
+        history = build_history(context, sight.pictures, sight.files)
         prompt = self._prompt(context, build_tail(context))
         try:
             reply = await self._think(prompt, history)

@@ -88,8 +88,8 @@ def _called(context: TurnContext) -> str:
 
 def _continue(_: TurnContext) -> str:
     return (
-        ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do not"
-        " mention that you were asked to. You may not skip."
+        ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do"
+        " not mention that you were asked to. You may not skip."
     )
 
 

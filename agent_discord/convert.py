@@ -11,7 +11,6 @@ from agent_discord.mentions import clean_name, mentioned_in, to_names
 from agent_discord.rights import who_wrote
 from agent_discord.unfinished import unfinished
 
-
 NO_AGENTS = Directory()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from redis.asyncio import Redis
 
@@ -29,21 +29,21 @@ class Instructed:
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
-        self._own: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._own: OrderedDict[tuple[int, int], bool] = OrderedDict()
 
-    async def add(self, channel_id: int, message_ids: Iterable[int]) -> None:
-        """Note posts of a turn by instruction."""
+    async def add(self, channel_id: int, message_ids: Iterable[int], *, joining: bool = False) -> None:
+        """Note posts of a turn by instruction; `joining`: one in reaction to a person, not in a conversation."""
         ids = list(message_ids)
         if not ids:
             return
-        self._own.update(((channel_id, message_id), None) for message_id in ids)
+        self._own.update(((channel_id, message_id), joining) for message_id in ids)
         while len(self._own) > REMEMBERED:
             self._own.popitem(last=False)
         key, now = keys.instructed(channel_id), self._clock()
 
         async def write(redis: Redis) -> None:
             pipe = redis.pipeline(transaction=False)
-            pipe.zadd(key, {str(message_id): now for message_id in ids})
+            pipe.zadd(key, {f"{message_id}{' joining' if joining else ''}": now for message_id in ids})
             pipe.zremrangebyrank(key, 0, -1 - MOST_POSTS)
             pipe.expire(key, KEEP_SECONDS)
             await pipe.execute()
@@ -53,12 +53,13 @@ class Instructed:
         except RedisAway as away:
             log.debug("posts by instruction are known to this process alone: %s", away)
 
-    async def read(self, channel_id: int) -> frozenset[int]:
-        """The newest `MOST_POSTS` of the channel."""
-        own = {message_id for channel, message_id in self._own if channel == channel_id}
+    async def read(self, channel_id: int) -> Mapping[int, bool]:
+        """The newest `MOST_POSTS` of the channel: message id → whether its author joined in."""
+        own = {message: joining for (channel, message), joining in self._own.items() if channel == channel_id}
         try:
             kept = await self._link.call(lambda redis: redis.zrange(keys.instructed(channel_id), 0, -1))
         except RedisAway as away:
             log.debug("only this process's posts by instruction are known: %s", away)
-            return frozenset(own)
-        return frozenset(own | {int(member) for member in map(str, kept) if member.isdecimal()})
+            return own
+        found = (str(member).partition(" ") for member in kept)
+        return {int(message): bool(joining) for message, _, joining in found if message.isdecimal()} | own

@@ -12,11 +12,14 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.house import House
+from agent_cogs.option_book import OptionBook, base_layer
+from agent_cogs.option_files import OptionFiles
 from agent_cogs.triggers import Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
+from agent_discord.pasts import Pasts
 from agent_discord.transcript import Transcripts
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_protocol.messages import HistoryEntry, Instruction, MentionNotice, Result
@@ -29,6 +32,7 @@ from tests.doubles import (
     MemoryBus,
     MemoryLedger,
     MemoryStops,
+    MemoryTold,
     Pictures,
     Snowflakes,
     TextChannel,
@@ -129,7 +133,7 @@ class Scene:
         self.stops = MemoryStops(self.clock)
         self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
-        doubles |= {"ignores": self.ignored, "orders": None}
+        doubles |= {"ignores": self.ignored, "orders": None, "notices": MemoryTold()}
         fetcher: Any = self.pictures
         return House(
             settings=self.settings,
@@ -139,10 +143,17 @@ class Scene:
             transcripts=self.transcripts,
             fetcher=Fetcher(self.transcripts),
             pictures=PictureReader(fetcher),
+            book=self._book(names),
+            pasts=Pasts(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,
         )
+
+    def _book(self, names: Mapping[str, str]) -> OptionBook:
+        self.files = OptionFiles(self.settings.config_files_dir, tuple(names))
+        self.files.look()
+        return OptionBook(names, base_layer(self.settings), self.files)
 
     def _add(self, name: str, user_id: int, cog: type[BaseAgentCog], can_draw: bool) -> None:
         agent = self.settings.agents[name]
