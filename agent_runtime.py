@@ -29,9 +29,11 @@ from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
 from agent_cogs.option_book import OptionBook, base_layer
 from agent_cogs.option_files import OptionFiles
+from agent_cogs.sight import reach_of
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, missing_key_message
 from agent_conflicts import doubled_tokens
+from agent_context.options import options_of
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
@@ -40,7 +42,7 @@ from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.pasts import Pasts
 from agent_discord.redaction import Redactor
-from agent_discord.transcript import Transcripts
+from agent_discord.transcript import MAX_ENTRIES, Transcripts
 from agent_health import Health, serving_health
 from agent_llm import pricing
 from agent_llm.lazy import LazyModel
@@ -252,7 +254,7 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
-    transcripts = Transcripts(directory)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, reach_of(options_of([base_layer(settings)]))))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     files = OptionFiles(settings.config_files_dir, tuple(names))
     files.look()

@@ -89,9 +89,8 @@ class Eyes:
         """The options, when the channel's past is known as far as they want to see it, and its pins."""
         for _ in range(2):  # pins, once they are known, may ask for more
             options = self.options()
-            wanted = options.max_messages + options.step(options.max_messages) + MARGIN
             for outlet in filter(None, (self.outlet, self.outlet.parent)):
-                outlet.transcript.deepen(wanted)
+                outlet.transcript.deepen(reach_of(options))
             await self.outlet.settle()
             if options == self.options():
                 break
@@ -177,6 +176,11 @@ class Eyes:
             heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
         others = (entry for entry in reversed(heard) if entry.speaker.agent != self.agent.key)
         return next(others, None)
+
+
+def reach_of(options: Options) -> int:
+    """How many messages of a channel must be known for a window to roll as it should."""
+    return options.max_messages + options.step(options.max_messages) + MARGIN
 
 
 def history_ids(event: InstructionEvent) -> list[int]:

@@ -89,7 +89,7 @@ class DiscordOutlet:
         may_post: Callable[[], bool] = lambda: True,
         pasts: Pasts | None = None,
     ) -> None:
-        self._channel, self._gate, self._pasts = channel, gate, pasts
+        self._channel, self._gate, self._pasts, self._may_post = channel, gate, pasts, may_post
         self._inner_names: Mapping[str, str] = {}
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
@@ -146,6 +146,7 @@ class DiscordOutlet:
             fetcher=self._fetcher,
             pictures=self._pictures,
             names=self._names,
+            may_post=self._may_post,
         )
 
     @property

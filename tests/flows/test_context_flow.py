@@ -195,7 +195,11 @@ async def test_m_context_shows_the_context_to_who_may_see_it(tmp_path):
         await f.discord.say("Alice", "debate", "m context")
         files = await f.discord.wait_for(lambda: [a for m in f.discord.messages("debate") for a in m["attachments"]])
         assert [file["filename"] for file in files] == ["context-claude.txt"]
-        assert len(f.models.requests) == 1
+        (request,) = f.models.requests
+        content = f.discord.backend.attachments[int(files[0]["id"])].content.decode()
+        assert request.system in content
+        assert request.texts[0] in content
+        assert "m context" not in content
 
 
 async def test_hidden_messages_call_nobody(tmp_path):
