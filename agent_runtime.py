@@ -27,13 +27,10 @@ import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
-from agent_cogs.option_book import OptionBook, base_layer
-from agent_cogs.option_files import OptionFiles
-from agent_cogs.sight import reach_of
+from agent_cogs.option_book import opened_book
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, missing_key_message
 from agent_conflicts import doubled_tokens
-from agent_context.options import options_of
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
@@ -242,8 +239,8 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
-        if house.book is not None and house.book.files is not None:
-            runtime.start(house.book.files.run(), "options")
+        if house.book is not None:
+            runtime.start(house.book.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -254,10 +251,9 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
-    transcripts = Transcripts(directory, max(MAX_ENTRIES, reach_of(options_of([base_layer(settings)]))))
+    book = opened_book(settings, names)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
-    files = OptionFiles(settings.config_files_dir, tuple(names))
-    files.look()
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids)),
@@ -274,7 +270,7 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         clock=setup.clock,
         rng=setup.rng,
         notices=Notices(link),
-        book=OptionBook(names, base_layer(settings), files),
+        book=book,
         pasts=Pasts(transcripts),
         way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
     )

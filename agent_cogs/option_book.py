@@ -20,6 +20,7 @@ from agent_context.options import MAX_MESSAGES, Options, options_of, read_option
 from agent_context.pins import Pin, read_pins
 
 REMEMBERED = 2000  # outcomes: agents times channels
+MARGIN = 200  # messages that are hidden, or parts of others, beside those that a window holds
 
 Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the place itself
 
@@ -60,8 +61,18 @@ class OptionBook:
         extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
     ) -> None:
         self._names, self._base, self._extra = names, base, extra_layer
-        self.files = files
+        self._files = files
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], InForce]] = OrderedDict()
+
+    async def run(self) -> None:
+        """Keeps the files' layers as they are on the disk, until cancelled."""
+        if self._files is not None:
+            await self._files.run()
+
+    @property
+    def usual_reach(self) -> int:
+        """How many messages of a channel must be known where nothing is set but in .env."""
+        return reach_of(options_of([self._base]))
 
     def options(self, agent: str, place: Place) -> Options:
         return self.of(agent, place).options
@@ -69,7 +80,7 @@ class OptionBook:
     def of(self, agent: str, place: Place) -> InForce:
         key = (agent, place.channel_id)
         pins, extra = place.pins, self._extra(agent)
-        made_of = (self.files.version if self.files is not None else 0, place.guild_id, extra, pins)
+        made_of = (self._files.version if self._files is not None else 0, place.guild_id, extra, pins)
         known = self._known.get(key)
         if known is not None and known[0] == made_of:
             return known[1]
@@ -86,7 +97,7 @@ class OptionBook:
 
     def _make(self, agent: str, guild_id: int | None, extra: Mapping[Any, Any], pins: Pins) -> InForce:
         front, _ = read_options(extra)
-        layers = [self._base, front, *(self.files.layers(agent, guild_id) if self.files is not None else ())]
+        layers = [self._base, front, *(self._files.layers(agent, guild_id) if self._files is not None else ())]
         below = options_of(layers)
         names = self._goes_by(agent, below)
         found = tuple(pin for pinned in pins for pin in read_pins(pinned, below.config_roles, names))
@@ -96,6 +107,18 @@ class OptionBook:
     def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
         """Its key always; the inner name stands in the place of the shown one."""
         return frozenset({agent, options.name or self._names.get(agent, agent)})
+
+
+def opened_book(settings: Settings, names: Mapping[str, str]) -> OptionBook:
+    """With the files of these settings, as they are now."""
+    files = OptionFiles(settings.config_files_dir, tuple(names))
+    files.look()
+    return OptionBook(names, base_layer(settings), files)
+
+
+def reach_of(options: Options) -> int:
+    """How many messages of a channel must be known for a window to roll as it should."""
+    return options.max_messages + options.step(options.max_messages) + MARGIN
 
 
 def base_layer(settings: Settings) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from agent_cogs.contract import CONTRACT
 from agent_cogs.ending import trigger_of
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.gathering import question
+from agent_cogs.option_book import reach_of
 from agent_cogs.source import renamed, source_of
 from agent_context.build import Identity, TurnContext, seen
 from agent_context.depth import Depth
@@ -27,7 +28,6 @@ from agent_llm.types import Picture
 from agent_themes import theme_named
 
 HINTS = 2  # openings that a starter is offered
-MARGIN = 200  # messages that are hidden, or parts of others, beside those that a window holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,11 +176,6 @@ class Eyes:
             heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
         others = (entry for entry in reversed(heard) if entry.speaker.agent != self.agent.key)
         return next(others, None)
-
-
-def reach_of(options: Options) -> int:
-    """How many messages of a channel must be known for a window to roll as it should."""
-    return options.max_messages + options.step(options.max_messages) + MARGIN
 
 
 def history_ids(event: InstructionEvent) -> list[int]:

@@ -12,8 +12,7 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.house import House
-from agent_cogs.option_book import OptionBook, base_layer
-from agent_cogs.option_files import OptionFiles
+from agent_cogs.option_book import opened_book
 from agent_cogs.triggers import Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.attachments import PictureReader
@@ -143,17 +142,12 @@ class Scene:
             transcripts=self.transcripts,
             fetcher=Fetcher(self.transcripts),
             pictures=PictureReader(fetcher),
-            book=self._book(names),
+            book=opened_book(self.settings, names),
             pasts=Pasts(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,
         )
-
-    def _book(self, names: Mapping[str, str]) -> OptionBook:
-        self.files = OptionFiles(self.settings.config_files_dir, tuple(names))
-        self.files.look()
-        return OptionBook(names, base_layer(self.settings), self.files)
 
     def _add(self, name: str, user_id: int, cog: type[BaseAgentCog], can_draw: bool) -> None:
         agent = self.settings.agents[name]

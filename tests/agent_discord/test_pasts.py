@@ -90,8 +90,6 @@ async def test_a_live_record_is_taken_where_it_reaches_as_far():
 @pytest.mark.parametrize(
     ("open_to_all", "alike", "shown"), [(True, False, True), (False, True, True), (False, False, False)]
 )
-    ("open_to_all", "alike", "shown"), [(True, False, True), (False, True, True), (False, False, False)]
-)
 def test_a_channel_is_shown_where_everybody_may_read_it_or_it_is_closed_alike(open_to_all, alike, shown):
     guild = Guild(user(1, "me", bot=True))
     here, there = (TextChannel(number, guild, str(number), Snowflakes(Clock())) for number in (1, 2))
