@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from flow import decision, flow
+from redis_server import until
 
+from agent_coordinator.config import from_settings
 from agent_local.discord.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
 from agent_local.discord.world import Overwrite
 
@@ -62,6 +64,24 @@ async def test_a_conversation_in_which_all_name_each_other_has_no_turns_besides(
         await f.discord.wait_for(lambda: f.said("casual", "claude"))
         assert report.messages == len(f.said("debate"))
         assert signs(f, "debate") == []
+
+
+async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent_cogs.presence.RENEW_EVERY", 0.05)
+    async with (
+        flow(tmp_path, COORDINATOR_MAX_ROUNDS="3") as f,
+        f.running(agents=("claude",), coordinator_config=from_settings(f.settings, ("claude", "grok"))) as one,
+        f.running(agents=("grok",), coordinator=False) as two,
+    ):
+        await until(lambda: one.house.directory.id_of("grok") and two.house.directory.id_of("claude"))
+        f.models.answer = lambda r: decision("@Grok?" if r.provider == "anthropic" else "@Claude?", topic="names")
+        report = await one.coordinator.fire(f.channel("casual"))
+        assert report.messages == len(f.said("casual")) > 2
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> talk to Grok")
+        await f.discord.wait_for(lambda: signs(f, "debate"))
+        assert signs(f, "debate") == [(f"<@{f.user_id('grok')}>?", "🔁", 1)]
+        assert len(f.said("debate")) == 4
+        assert (report.messages, signs(f, "casual")) == (len(f.said("casual")), [])
 
 
 async def test_who_may_not_be_called_by_bots_is_not(tmp_path):
