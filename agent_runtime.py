@@ -22,6 +22,7 @@ import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
+from agent_cogs.option_book import opened_book
 from agent_cogs.tool_house import ToolHouse, open_tools
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, process_environment
@@ -31,8 +32,9 @@ from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
+from agent_discord.pasts import Pasts
 from agent_discord.redaction import Redactor, own_folders
-from agent_discord.transcript import Transcripts
+from agent_discord.transcript import MAX_ENTRIES, Transcripts
 from agent_discord.webhooks import Webhooks
 from agent_health import Health, serving_health
 from agent_llm import pricing
@@ -240,6 +242,8 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
+        if house.book is not None:
+            runtime.start(house.book.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -263,7 +267,8 @@ def _house(
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
-    transcripts = Transcripts(directory)
+    book = opened_book(settings, names)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
     return House(
@@ -285,6 +290,8 @@ def _house(
         webhooks=Webhooks(session, directory, posts, way_out.refused),
         notices=Notices(link),
         tools=tools,
+        book=book,
+        pasts=Pasts(transcripts),
     )
 
 

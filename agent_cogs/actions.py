@@ -79,7 +79,7 @@ async def _post(
     if text is None and picture is None:
         progress.note(wanted)
     else:
-        ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
+        ping = event.ping if isinstance(event, MentionEvent) else None
         embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
         post = Post(text=text, picture=picture, embed=embed, ping=ping, after=progress.after, split_at=deed.split_at)
         noted(await outlet.post(post, event.id, noted))

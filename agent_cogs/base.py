@@ -21,9 +21,11 @@ import discord
 from agent_cogs.agent import shown_nowhere
 from agent_cogs.arrears import Arrears
 from agent_cogs.busy import BusyLines
+from agent_cogs.calling import Calling
 from agent_cogs.events import MentionEvent
 from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
+from agent_cogs.m_commands import MCommands
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit
 from agent_cogs.showing import Spot, ToolShow
@@ -31,6 +33,7 @@ from agent_cogs.stopping import Stopping
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call, Ignored, called
 from agent_config import AgentSettings
+from agent_context.commands import parse_m
 from agent_context.entries import Entry
 from agent_discord.gate import Gate
 from agent_discord.heard import Heard
@@ -88,6 +91,10 @@ class BaseAgentCog(ListeningCog):
         self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self._parent)
         self._arrears = Arrears(self, self._taker)
         self._busy = BusyLines(self.agent.told)
+        self._m = MCommands(self.agent, self._taker, self._busy.tell)
+        self._calling = Calling(
+            self.agent, house, self._taker, me=self._me, outlet_of=self._outlet_of, silent=self._silent
+        )
         shared = house.settings
         self._ignored = Ignored(
             frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids), also=house.ignores
@@ -178,7 +185,10 @@ class BaseAgentCog(ListeningCog):
         if theme is None:
             return
         self._listener.message(message)
-        if message.author.bot or self._closing or not self.may_act() or self.bot.user is None:
+        if self._closing or not self.may_act() or self.bot.user is None:
+            return
+        if message.author.bot:
+            await self._calling.heard(message.channel.id, message.id, theme)
             return
         facts = heard(message)
         call = self.call_of(facts)
@@ -193,6 +203,9 @@ class BaseAgentCog(ListeningCog):
         asked = self.house.transcripts.of(message.channel.id).get(message.id)
         if asked is None:  # deleted meanwhile
             return
+        if asked.hidden:
+            await self._commanded(asked, message.channel.id, theme, call)
+            return
         more = None
         if call is not None or belongs(asked, self.house.directory):
             more = gather(self._taker.inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
@@ -200,6 +213,26 @@ class BaseAgentCog(ListeningCog):
             self._taker.book.begin(more.id)
         elif call is not None:
             await self._called(message, asked, theme, call)
+
+    async def _commanded(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
+        """A hidden message calls nobody; it may be a command."""
+        command, outlet = parse_m(asked.text), self._outlet_of(channel_id)
+        if command is not None and outlet is not None:
+            directory = self.house.directory
+            to_one = any(directory.agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
+            await self._m.given(command, asked, outlet, theme, call=call, to_one=to_one)
+
+    @discord.Cog.listener("on_raw_message_edit")
+    async def on_grown(self, event: discord.RawMessageUpdateEvent) -> None:
+        """Another agent's post may have come to its end; the transcript has its own listener."""
+        if "content" in event.data and event.new_message.author.bot and not self._closing and self.may_act():
+            theme = self._theme(event.new_message)
+            if theme is not None and self.bot.user is not None:
+                await self._calling.heard(event.channel_id, event.message_id, theme, edited=True)
+
+    def _me(self) -> int:
+        assert self.bot.user is not None
+        return self.bot.user.id
 
     def call_of(self, heard: Heard) -> Call | None:
         """Whether and how a message calls this agent."""
@@ -256,6 +289,7 @@ class BaseAgentCog(ListeningCog):
             names=house.names,
             may_post=lambda: self.may_act() and not self._silent(channel.id),
             may_remove=self.may_act,
+            pasts=house.pasts,
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_cogs.option_book import OptionBook
 from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
@@ -13,6 +14,7 @@ from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
+from agent_discord.pasts import Pasts
 from agent_discord.transcript import Transcripts
 from agent_discord.webhooks import Webhooks
 from agent_llm.prefill import PrefillMemory
@@ -47,3 +49,5 @@ class House:
     notices: Notices | None = None
     tools: ToolHouse | None = None  # None: no agent has any
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    book: OptionBook | None = None  # None: what .env sets alone
+    pasts: Pasts | None = None

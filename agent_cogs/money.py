@@ -28,7 +28,12 @@ OUTPUT_TOKENS = 1_000  # a quarter of what a model may write: decisions are shor
 MAX_PICTURES = 4
 PICTURE_TOKENS = 1_500
 AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
-KINDS: Mapping[Trigger, Kind] = {"mention": "mention", "starter": "opening", "reactive": "joining", "round": "round"}
+KINDS: Mapping[Trigger, Kind] = {
+    **dict.fromkeys(("mention", "continue"), "mention"),
+    "starter": "opening",
+    **dict.fromkeys(("reactive", "call"), "joining"),
+    "round": "round",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +91,12 @@ def wish_of(event: TurnEvent, trigger: Trigger, tariff: Tariff, transcript: Tran
     if not tariff.free:
         tokens = prompt_tokens(transcript.entries(), said, window=window, whole=transcript.whole)
         estimate = tariff.call(tokens, searches=searches)
-    asked = event.asked if isinstance(event, MentionEvent) else None
+    mention = event if isinstance(event, MentionEvent) else None
     return Wish(
         turn_id=event.id,
         estimate=estimate,
         until=event.deadline + AFTER_DEADLINE,
         kind=KINDS[trigger],
-        person_id=asked.speaker.id if asked else None,
-        message_id=asked.id if asked else None,
+        person_id=mention.person_id if mention else None,
+        message_id=mention.asked.id if mention and mention.by_person else None,
     )

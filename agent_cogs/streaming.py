@@ -86,6 +86,6 @@ async def listening(
     if not (options.stream and event.forced):
         yield None
         return
-    ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
+    ping = event.ping if isinstance(event, MentionEvent) else None
     async with outlet.growing(event.id, ping=ping, after=after, split_at=options.split_at) as post:
         yield Ear(post.grow, names)

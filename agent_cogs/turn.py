@@ -86,7 +86,7 @@ async def take_turn(
     if done.message_id is None:
         await _taken_back(turn)
     said = None
-    if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
+    if done.nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
         said = await _excused(agent, outlet, event, done.reason)
     seconds = agent.clock() - began
     progress.facts = turn.facts(seconds, said.message_ids if said else done.message_ids)
@@ -167,7 +167,7 @@ class _Turn:
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.read = 0  # messages
-        self.asked_by = event.asked.speaker.id if isinstance(event, MentionEvent) else None
+        self.asked_by = event.person_id if isinstance(event, MentionEvent) else None
         self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
 
     def facts(self, seconds: float, posted: tuple[int, ...]) -> Facts:

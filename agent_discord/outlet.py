@@ -14,6 +14,7 @@ from typing import ClassVar
 import discord
 
 from agent_context.entries import Entry
+from agent_context.history import Interval
 from agent_discord.attachments import AS_USUAL, Look, PictureReader
 from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
 from agent_discord.chores import Chores
@@ -27,6 +28,7 @@ from agent_discord.mentions import clean_name
 from agent_discord.naming import Naming
 from agent_discord.parts import CannotPost as CannotPost
 from agent_discord.parts import Extras, Parts, put_all
+from agent_discord.pasts import Pasts, may_be_shown
 from agent_discord.rights import with_members
 from agent_discord.splitting import LIMIT, length, split_text
 from agent_discord.text_files import MAX_FILES, TextFile
@@ -86,8 +88,10 @@ class DiscordOutlet:
         names: Mapping[str, str],
         may_post: Callable[[], bool] = lambda: True,
         may_remove: Callable[[], bool] | None = None,
+        pasts: Pasts | None = None,
     ) -> None:
-        self._channel, self._gate = channel, gate
+        self._channel, self._gate, self._pasts, self._may_post = channel, gate, pasts, may_post
+        self._inner_names: Mapping[str, str] = {}
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
         self._hand = ChannelHand(
@@ -145,7 +149,14 @@ class DiscordOutlet:
             fetcher=self._fetcher,
             pictures=self._pictures,
             names=self._names,
+            may_post=self._may_post,
         )
+
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]:
+        """What is pinned, oldest first: of a thread's channel, then here."""
+        above = self.parent
+        return (*(above.pins if above else ()), tuple(self.transcript.pinned()))
 
     def pinned(self) -> tuple[Entry, ...]:
         """What is pinned, oldest first; for a thread what is pinned in its parent comes before its own."""
@@ -157,6 +168,25 @@ class DiscordOutlet:
         above = self.parent
         own = self._fetcher.whole(self._channel.id, self.read_page, self.read_pins)
         await asyncio.gather(own, *([above.settle()] if above else []))
+
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server; None
+        where the bot cannot read them, or not everybody here may (pasts.py)."""
+        source = self._channel.guild.get_channel_or_thread(interval.channel_id)
+        if self._pasts is None or not isinstance(source, Channel) or not may_be_shown(source, self._channel):
+            return None
+        rights = source.permissions_for(source.guild.me)
+        if not (rights.view_channel and rights.read_message_history):
+            return None
+
+        async def read(limit: int, before: int | None) -> Sequence[discord.Message]:
+            return await with_members(await self._gate.history(source, limit, before), self._member)
+
+        return await self._pasts.upto(interval, messages, read)
+
+    def know_as(self, inner_names: Mapping[str, str]) -> None:
+        """By which names agents go here besides their own: `@name` in what the bot writes is then a mention."""
+        self._inner_names = inner_names
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
         if not self._permissions().read_message_history:
@@ -300,6 +330,7 @@ class DiscordOutlet:
 
     def _naming(self) -> Naming:
         ids = {name: self._transcripts.directory.id_of(agent) for agent, name in self._names.items()}
+        ids |= {name: self._transcripts.directory.id_of(agent) for agent, name in self._inner_names.items()}
         agents = {name: user_id for name, user_id in ids.items() if user_id is not None}
         return Naming(self._channel, self.transcript, agents)
 
