@@ -119,7 +119,8 @@ def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
 
 def _is_code(raw: list[str]) -> bool:
     """Whether these lines are one code block and nothing else."""
-    fence = scan(raw[0])[0].fence if raw else ""
+    first = scan(raw[0]) if raw else ()
+    fence = first[0].fence if first else ""
     return bool(fence) and [n for n, line in enumerate(raw) if n and closes(line, fence)][:1] == [len(raw) - 1]
 
 

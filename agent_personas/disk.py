@@ -73,10 +73,13 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)  # a pipe would wait for ever
     with told():
         descriptor = os.open(name, flags, dir_fd=folder)
-        with open(descriptor, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OutOfBounds("this is no plain file")
-            data = file.read(limit + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                data = file.read(limit + 1)
+        finally:
+            os.close(descriptor)
     if len(data) > limit:
         raise TooLarge(f"it has more than {limit:,} bytes")
     return data

@@ -43,6 +43,8 @@ def _file_or_address(text: str) -> str:
 
 
 def _rgb(text: Any) -> int:
+    if isinstance(text, int) and 0 <= text <= 0xFFFFFF:
+        return text
     match = _COLOUR.fullmatch(str(text))
     if match is None:
         raise ValueError("a colour such as #D97757 is wanted")

@@ -39,10 +39,10 @@ MIN_FORGET = 3
 MaySee = Callable[[int], bool]
 
 _MARK = re.compile(r"[ \t]*<!--(?:(?!-->).)*?\bchannels?\s*[:=](?:(?!-->).)*(?:-->|$)", re.DOTALL | re.IGNORECASE)
-_CHANNELS = re.compile(r"<!--\s*channel:([0-9]{1,20}(?:,[0-9]{1,20})*)(?:\s[^>]*)?-->", re.ASCII)
+_CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*)(?:\s[^>]*)?-->", re.ASCII)
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"([ \t]*)[-*+][ \t]+")
-_STRUCTURE = re.compile(r"(?:(?:[-*+]|#{1,6})(?: |$))+")
+_STRUCTURE = re.compile(r"\A(?:(?:[-*+]|#{1,6})(?: |$))+")
 _COMMENT_ENDS = re.compile(r"<(?=!)|(?<=--)(?=>)")
 _CODE_BLOCK = re.compile(r"`{3,}|~{3,}")
 
