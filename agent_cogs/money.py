@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, looks_things_up
 from agent_config import AgentSettings
 from agent_context.build import Trigger
 from agent_context.entries import Entry
@@ -27,7 +27,13 @@ OUTPUT_TOKENS = 1_000  # a quarter of what a model may write: decisions are shor
 MAX_PICTURES = 4
 PICTURE_TOKENS = 1_500
 AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
-KINDS: Mapping[Trigger, Kind] = {"mention": "mention", "starter": "opening", "reactive": "joining", "round": "round"}
+KINDS: Mapping[Trigger, Kind] = {
+    "mention": "mention",
+    "starter": "opening",
+    "reactive": "joining",
+    "round": "round",
+    "errand": "joining",  # scheduled work: the last of the day's money is not for it
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ def wish_of(event: TurnEvent, trigger: Trigger, tariff: Tariff, transcript: Tran
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
-    searches = int(trigger == "starter" or theme_named(event.theme).search)
+    searches = int(trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search)
     estimate = 0.0
     if not tariff.free:
         tokens = prompt_tokens(transcript.entries(), said, window=window, whole=transcript.whole)

@@ -9,12 +9,13 @@ from agent_themes import theme_named
 LUNA = Tariff("openai", "gpt-6-luna", "gpt-image-2.6-flare")
 HAIKU = Tariff("anthropic", "claude-haiku-5-5", None)
 CASUAL, DEBATE, MEMES = (theme_named(name) for name in ("casual", "debate", "memes"))
+NOW = 1_800_000_000.0
 ALIVE = {"BOT_TOKEN_CHATGPT": "t", "OPENAI_API_KEY": "k", "CHANNEL_THEME_MAP": "1:casual"}
 
 
 def found(**environ):
     findings = Findings()
-    check_costs(load_settings({**ALIVE, **environ}, None), findings)
+    check_costs(load_settings({**ALIVE, **environ}, None), findings, NOW)
     (finding,) = findings
     return finding
 

@@ -1,5 +1,5 @@
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_cogs.inbox import Inbox
 
@@ -8,6 +8,11 @@ from agent_cogs.inbox import Inbox
 class Event:
     channel_id: int
     name: str
+    seq: int = 0
+    at: float = 0.0
+
+    def stamped(self, seq, at):
+        return replace(self, seq=seq, at=at)
 
 
 class Turns:
@@ -77,7 +82,7 @@ async def test_what_does_not_fit_is_refused_and_what_waits_is_counted():
     box = inbox(turns, max_running=1, max_depth=2)
     box.put(Event(1, "running"))
     await settle()
-    assert [box.put(Event(1, str(n))) for n in range(3)] == [True, True, False]
+    assert [box.put(Event(1, str(n))) is not None for n in range(3)] == [True, True, False]
     assert box.size() == 2
     await box.aclose()
 
@@ -105,7 +110,7 @@ async def test_draining_takes_nothing_new_and_returns_when_all_is_done():
     draining = asyncio.create_task(box.drain())
     await settle()
     assert not draining.done()
-    assert box.put(Event(1, "late")) is False
+    assert box.put(Event(1, "late")) is None
     await turns.end("a")
     await draining
     assert turns.begun == ["a"]
@@ -128,7 +133,7 @@ async def test_a_closed_inbox_drops_what_waits_and_lets_what_runs_end():
         box.put(Event(channel, name))
     await settle()
     box.close()
-    assert (box.size(), box.put(Event(4, "e"))) == (0, False)
+    assert (box.size(), box.put(Event(4, "e"))) == (0, None)
     ending = asyncio.create_task(box.drain())
     await settle()
     assert not ending.done()
