@@ -95,7 +95,8 @@ class BotProcess:
         self.client.add_cog(self.cog)
         desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)))
         self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
-        count_refusals(self.client, house.way_out.refused)
+        self._unauthorized = asyncio.Event()
+        count_refusals(self.client, house.way_out.refused, self._unauthorized.set)
         self.failure: str | None = None
         self.delayed = asyncio.Event()  # Discord was not there for its login: nobody waits for it
         self._house = house
@@ -120,9 +121,7 @@ class BotProcess:
         side = [asyncio.create_task(each) for each in work]
         try:
             await self.lease.taken.wait()  # a stand-by logs in when it takes over
-            token, rng = self.agent.token.get_secret_value(), self._house.rng
-            await log_in(self.client, token, self.agent.spec.name, rng, self.delayed)
-            await self.client.connect()
+            await self._stay_online(self.agent.token.get_secret_value())
         except discord.LoginFailure:
             self.failure = self._refused_token
         except discord.ConnectionClosed as closed:
@@ -138,6 +137,23 @@ class BotProcess:
             log.error("%s is offline: %s", self.agent.spec.name, self.failure)
             await self.cog.aclose()  # who subscribes is waited for
             await self.lease.release()
+
+    async def _log_in_and_connect(self, token: str) -> None:
+        await log_in(self.client, token, self.agent.spec.name, self._house.rng, self.delayed)
+        await self.client.connect()
+
+    async def _stay_online(self, token: str) -> None:
+        """Until it is cancelled; LoginFailure also when a later request is answered that the token is none any more."""
+        online = asyncio.create_task(self._log_in_and_connect(token))
+        unauthorized = asyncio.create_task(self._unauthorized.wait())
+        try:
+            await asyncio.wait((online, unauthorized), return_when=asyncio.FIRST_COMPLETED)
+            if self._unauthorized.is_set():
+                await self.client.close()
+                raise discord.LoginFailure("a request was answered 401")
+            await online
+        finally:
+            await cancel((online, unauthorized))
 
     @property
     def _refused_token(self) -> str:

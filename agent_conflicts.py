@@ -43,16 +43,22 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
     if settings.commands_bot and settings.commands_bot not in settings.agents:
         yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
+
+
+def doubled_tokens(settings: Settings) -> list[tuple[str, ...]]:
+    """The names of agents that have one token between them: nobody knows whose it is, so it is none's."""
     owners: dict[str, list[str]] = {}
-    for agent in settings.agents.values():
+    for name, agent in settings.agents.items():
         if agent.token:
-            owners.setdefault(agent.token.get_secret_value(), []).append(agent.spec.token_setting)
-    for doubled in (keys for keys in owners.values() if len(keys) > 1):
-        yield tuple(doubled), f"{', '.join(doubled)}: expected a token of its own for each bot, these are the same"
+            owners.setdefault(agent.token.get_secret_value(), []).append(name)
+    return [tuple(names) for names in owners.values() if len(names) > 1]
 
 
 def oddities(settings: Settings) -> Iterator[str]:
     """A line for each thing that is set to no effect."""
+    for names in doubled_tokens(settings):
+        keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
+        yield f"{keys}: expected a token of its own for each bot, these are the same, so none of these bots is started"
     channels = settings.channels
     if strays := [str(channel) for channel in settings.channel_theme_map if channel not in channels]:
         yield f"CHANNEL_THEME_MAP: not in AGENT_CHANNEL_IDS and therefore not used: {', '.join(strays)}"

@@ -29,6 +29,7 @@ from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, missing_key_message
+from agent_conflicts import doubled_tokens
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
@@ -297,8 +298,11 @@ def own_folders(settings: Settings) -> tuple[Path, ...]:
 
 
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The agents to run here: those with a token and a key among the chosen ones; the others are named in the log."""
-    chosen = [agent for name, agent in settings.agents.items() if (not only or name in only) and name not in without]
+    """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
+    in the log or among the settings' warnings."""
+    doubled = {name for names in doubled_tokens(settings) for name in names}
+    wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
+    chosen = [settings.agents[name] for name in wanted if name not in doubled]
     for agent in chosen:
         if agent.token is not None and agent.api_key is None:
             log.warning("%s", missing_key_message(agent))

@@ -34,6 +34,7 @@ from agent_discord.gate import Gate
 from agent_discord.heard import Heard
 from agent_discord.listening import heard, parent_of
 from agent_discord.listening_cog import ListeningCog
+from agent_discord.lookout import troubles
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.rights import signed, who_wrote
 from agent_discord.threads import threads_to_read
@@ -111,12 +112,15 @@ class BaseAgentCog(ListeningCog):
         self.house.directory.learn(self.name, self.bot.user.id)
         self._guild_came.set()
         for channel in self.channels():
-            self.house.fetcher.catch_up(channel.id, channel.last_message_id, self._outlet(channel).read_page)
+            outlet = self._outlet(channel)
+            self.house.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
         self._arrears.came_back()
         if not self.ready.is_set():
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
             log.info("%s is online as %s", self.name, self.bot.user)
+            for trouble in troubles(self.bot, self.house.scope.channels, self._outlet):
+                log.warning("%s %s", self.name, trouble)
 
     @discord.Cog.listener()
     async def on_guild_available(self, guild: discord.Guild) -> None:

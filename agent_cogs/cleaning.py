@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Collection
 
+from agent_cogs.machinery import MOST_ROUNDS, without_echoes, without_machinery
+
 _MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
 _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
 _MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", re.MULTILINE)
@@ -62,12 +64,21 @@ SHORTCODES = {
 }  # fmt: skip
 
 
-def clean_text(text: str | None, names: Collection[str] = ()) -> str | None:
-    """The words that may be posted, or None when none are left. `names` are those the speaker itself goes by."""
-    if text is None:
-        return None
+def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
+    """The words that may be posted, or None when none are left.
+
+    `names` are those the speaker itself goes by, `prompt` the lines of the prompt (machinery.lines_of_prompt).
+    """
+    for _ in range(MOST_ROUNDS):  # what is taken out may have stood between the halves of another mark
+        before, text = text, _cleaned_once(text, names, prompt) if text is not None else None
+        if text == before:
+            break
+    return text
+
+
+def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) -> str | None:
     text = _CONTROL.sub("", text.replace("\r\n", "\n"))
-    text = _without_thoughts(text)
+    text = without_echoes(without_machinery(_without_thoughts(text)), prompt)
     for pattern in (_MARK_AND_NAME, _NOTES, _MARK_INSIDE):
         text = pattern.sub("", text)
     text = _without_name(text.strip(), names).strip()

@@ -7,12 +7,12 @@ One JSON object and nothing around it:
  "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false,
  "topic": "topic or null"}
 
-- skip: true to stay silent; then nothing else counts, not even a reaction.
-- text: what you post, in Discord's markdown, the way people write in a chat: short, no headings, no sign-off. To
-  address somebody write @Name. null to post no text.
-- generate_image, image_prompt: true and a full description of the picture, when a picture says it better.
-- react_emoji, react_to_message_id: one emoji on one of the messages above, by its id; seldom.
-- end_conversation: true when the topic is exhausted.
+- skip: stay silent; nothing else counts then, not even a reaction.
+- text: what you post, in Discord's markdown, as people write in a chat: short, no headings, no sign-off; @Name
+  addresses somebody.
+- generate_image, image_prompt: true and a full description, when a picture says it better.
+- react_emoji, react_to_message_id: one emoji on a message above; seldom.
+- end_conversation: the topic is exhausted.
 - topic: only when you open a conversation.
 """
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from agent_cogs.cleaning import clean_emoji, clean_text
 from agent_cogs.loose_json import MAX_CHARS, CutString, objects, unescape
+from agent_cogs.machinery import unfenced
 
 CUT_TEXT_MIN = 40  # characters
 MAX_TOPIC = 200  # characters
@@ -107,7 +108,7 @@ def parse_decision(raw: str) -> Decision:
 
 def _unwrapped(decision: Decision) -> Decision:
     """Of a decision whose text is a decision again, the inner one: the form itself is nothing to post."""
-    text = (decision.text or "").lstrip()
+    text = unfenced(decision.text or "")
     inner = next(objects(text), None) if text.startswith("{") else None
     fields = _known(inner.fields) if inner is not None else {}
     return Decision(**fields) if {"skip", "text"} <= fields.keys() else decision
@@ -228,17 +229,24 @@ _NAMES = {_letters(name): name for name in _READERS}
 
 
 def decided(
-    decision: Decision, *, forced: bool, always_draw: bool, can_draw: bool, names: Collection[str] = ()
+    decision: Decision,
+    *,
+    forced: bool,
+    always_draw: bool,
+    can_draw: bool,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
 ) -> Decision:
     """The decision under the rules of the turn, ready to be acted on.
 
     `forced`: somebody waits for an answer, so silence is not honoured and a reaction alone is none. `always_draw`: the
-    theme lives from pictures. `names`: what the agent itself goes by, taken away where it begins the text. Raises
-    UnreadableDecision("empty") when a forced turn has neither words nor a picture; any other may come back empty.
+    theme lives from pictures. `names`: what the agent itself goes by, taken away where it begins the text. `prompt`:
+    lines of the prompt, which nobody is to read. Raises UnreadableDecision("empty") when a forced turn has neither
+    words nor a picture; any other may come back empty.
     """
     if decision.skip and not forced:
         return Decision(skip=True)
-    final = _cleaned(decision, names)
+    final = _cleaned(decision, names, prompt)
     final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
     if decision.skip:
         final = replace(final, skip=False, react_emoji=None, react_to_message_id=None, end_conversation=False)
@@ -247,11 +255,11 @@ def decided(
     return final
 
 
-def _cleaned(decision: Decision, names: Collection[str]) -> Decision:
+def _cleaned(decision: Decision, names: Collection[str], prompt: Collection[str]) -> Decision:
     emoji = clean_emoji(decision.react_emoji)
     return replace(
         decision,
-        text=clean_text(decision.text, names),
+        text=clean_text(decision.text, names, prompt),
         image_prompt=clean_text(decision.image_prompt),
         react_emoji=emoji,
         react_to_message_id=decision.react_to_message_id if emoji else None,

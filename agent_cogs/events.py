@@ -8,6 +8,7 @@ from agent_context.entries import Entry
 from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
 MENTION_SECONDS = 90.0  # how long a person waits at most
+LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +43,12 @@ class InstructionEvent(TurnEvent):
 
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
-        """An instruction without a deadline has the 90 seconds of the protocol."""
+        """An instruction without a deadline has the 90 seconds of the protocol, one with a far one ten minutes."""
         return cls(
             id=instruction.instruction_id,
             channel_id=instruction.channel_id,
             theme=instruction.channel_theme,
-            deadline=instruction.deadline or now + DEFAULT_DEADLINE_SECONDS,
+            deadline=min(instruction.deadline or now + DEFAULT_DEADLINE_SECONDS, now + LONGEST_TURN),
             instruction=instruction,
         )
 

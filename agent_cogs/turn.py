@@ -10,35 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
-from agent_cogs.actions import POST_SECONDS, Deed, act
+from agent_cogs.actions import Deed, act
 from agent_cogs.agent import Agent, Outlet
-from agent_cogs.contract import CONTRACT, REPAIR
-from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.decision import UnreadableDecision
 from agent_cogs.ending import asked_id, log_turn, result_of, trigger_of
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent
 from agent_cogs.excuses import excuse
-from agent_cogs.gathering import question, taken_back
-from agent_cogs.labels import labels
+from agent_cogs.gathering import taken_back
 from agent_cogs.money import wish_of
+from agent_cogs.over import TurnOver
 from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
+from agent_cogs.sight import Eyes, Sight
 from agent_cogs.spending import Spending
-from agent_context.build import TurnContext, build_history, build_system, build_tail
-from agent_context.entries import Entry
-from agent_context.merge import merge_history
-from agent_context.window import Window, conversation_entries, recent_entries
+from agent_cogs.thinking import Mind
+from agent_context.depth import Depth
 from agent_discord.outlet import CannotPost, Posted
-from agent_llm.errors import BadAnswer, ModelError, Refused
-from agent_llm.types import Message, Prompt, Reply, Usage
+from agent_llm.errors import ModelError, Refused
 from agent_protocol.messages import Result
-from agent_themes import theme_named
-
-MIN_MODEL_SECONDS = 1.0
-HINTS = 2  # openings that a starter is offered
 
 REASONS: Mapping[str, str] = {
     "skipped": "the model chose to stay silent",
@@ -73,14 +66,6 @@ REASONS: Mapping[str, str] = {
 log = logging.getLogger(__name__)
 
 
-class TurnOver(Exception):
-    """The turn ends early, for one of REASONS."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
 async def take_turn(
     agent: Agent, outlet: Outlet, event: TurnEvent, progress: Progress, brake: Brake | None = None
 ) -> Result:
@@ -92,7 +77,7 @@ async def take_turn(
     spending = _spent(agent, progress)
     turn = _Turn(agent, outlet, event, spending, progress)
     brake = brake or Brake()
-    done = await _ended(turn, event.deadline - began, brake)
+    done = await _ended(turn, min(event.deadline - began, LONGEST_TURN), brake)
     if brake.reason is not None and done.nothing:
         done = Done(reason=brake.reason)
     said = None
@@ -162,6 +147,7 @@ class _Turn:
     def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending, progress: Progress) -> None:
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
         self.can_draw = agent.can_draw and outlet.may_attach
+        self.eyes = Eyes(agent, outlet, event, can_draw=self.can_draw)
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.read = 0  # messages
@@ -184,8 +170,8 @@ class _Turn:
         self._check_question()
         await self._admit()
         with self.outlet.typing() if self.event.forced else nullcontext():
-            context = await self._look()
-            decision, reply = await self._decide(context)
+            sight = await self._look()
+            decision, reply = await self._mind().decide(sight)
             if decision.is_empty:
                 await self._give_back()
                 raise TurnOver("budget" if self.closing else "skipped")
@@ -193,7 +179,8 @@ class _Turn:
             if self.progress.answer is None:
                 await self.progress.keep_answer(reply, self.spending.total)
             self._check_overtaken()
-            deed = Deed(decision=decision, sources=reply.sources, target=context.target)
+            self._check_clock()
+            deed = Deed(decision=decision, sources=reply.sources, target=sight.context.target)
             done = await act(self.agent, self.outlet, self.event, deed, self.spending, self.progress)
             return replace(done, reason="budget") if self.closing else done
 
@@ -202,6 +189,11 @@ class _Turn:
         event, deleted = self.event, self.outlet.transcript.deleted
         if taken_back(event, deleted) if isinstance(event, MentionEvent) else asked_id(event) in deleted:
             raise TurnOver("withdrawn")
+
+    def _check_clock(self) -> None:
+        """A machine that slept, or a clock that was set, ends no timer: the deadline is looked at once more."""
+        if self.agent.clock() >= self.event.deadline:
+            raise TurnOver("deadline")
 
     def _check_overtaken(self) -> None:
         """Words that pass by what a person has just said are not posted; the next turn hears the person."""
@@ -218,7 +210,9 @@ class _Turn:
         agent, event = self.agent, self.event
         if agent.bench.seconds_left:
             raise TurnOver("benched")
-        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, agent.context_size)
+        depth = Depth.of(self.eyes.options())
+        longest = depth.messages + depth.step
+        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, longest)
         verdict = await agent.limits.take(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
         if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
@@ -230,126 +224,24 @@ class _Turn:
         if self.event.cools_down:
             await self.agent.limits.give_back_cooldown(self.event.channel_id)
 
-    async def _look(self) -> TurnContext:
+    async def _look(self) -> Sight:
         """What the agent knows when it begins to think."""
-        await self.outlet.settle()
-        agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
-        trigger, window = trigger_of(event), self._window(theme.window_share)
-        topic, round_number, started_with = None, 1, None
-        if isinstance(event, InstructionEvent):
-            topic, round_number = event.instruction.topic, event.instruction.round_number
-            started_with = min(history_ids(event), default=None) if agent.barge_in != "ignore" else None
-        context = TurnContext(
-            me=agent.identity,
-            theme=theme,
-            channel_name=self.outlet.name,
-            window=window,
-            trigger=trigger,
-            now=agent.clock(),
-            timezone=agent.timezone,
-            contract=CONTRACT,
-            target=self._target(window),
-            topic=topic,
-            started_with=started_with,
-            round_number=round_number,
-            can_draw=self.can_draw,
-            searches=(theme.search or trigger == "starter") and not self.closing,
-            closing=self.closing,
-            hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
-        )
-        self.read = len(window.entries)
-        if trigger == "reactive" and context.target is not None and context.target.speaker.kind == "person":
+        sight = await self.eyes.look(closing=self.closing)
+        context = sight.context
+        self.read = len(context.window.entries)
+        if context.trigger == "reactive" and context.target is not None and context.target.speaker.kind == "person":
             self.asked_by = context.target.speaker.id
         # What turns to a person is not given up for another one, or a lively channel would silence the bots.
-        if agent.barge_in == "yield" and trigger == "round" and not context.unheard:
-            self.seen = self.outlet.transcript.newest
-        return context
+        if self.agent.barge_in == "yield" and context.trigger == "round" and not context.unheard:
+            self.seen = sight.newest
+        return sight
 
-    def _window(self, share: float) -> Window:
-        """A conversation is seen from before its start to now, anything else by its last messages."""
-        agent, event, transcript = self.agent, self.event, self.outlet.transcript
-        entries: Sequence[Entry] = transcript.entries()
-        kind = "recent"
-        if isinstance(event, InstructionEvent) and not event.cools_down:
-            history = event.instruction.conversation_history
-            entries = merge_history(entries, history, agent.names, transcript.deleted)
-            seen = conversation_entries(entries, history_ids(event))
-            kind = "conversation"
-        else:
-            first = agent.windows.first(event.channel_id, kind)
-            seen = recent_entries(entries, agent.context_size, share, first)
-        return agent.windows.lay(event.channel_id, kind, seen, agent.clock())
-
-    def _target(self, window: Window) -> Entry | None:
-        """The message that the turn is about, as it reads now."""
-        event, transcript = self.event, self.outlet.transcript
-        if isinstance(event, MentionEvent):
-            return question(event, transcript) or event.asked
-        if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
-            return transcript.get(event.instruction.trigger_message_id)
-        heard = window.entries
-        if isinstance(event, InstructionEvent) and self.agent.barge_in == "ignore":
-            heard = tuple(entry for entry in heard if entry.speaker.kind != "person")
-        others = (entry for entry in reversed(heard) if entry.speaker.agent != self.agent.key)
-        return next(others, None)
-
-    async def _decide(self, context: TurnContext) -> tuple[Decision, Reply]:
-        """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read."""
-        if self.progress.answer is not None:
-            reply = self.progress.answer.reply()
-            return self._read(reply, context), reply
-        history = build_history(context, await self.outlet.pictures(context.window.entries))
-        prompt = self._prompt(context, build_tail(context))
-        try:
-            reply = await self._think(prompt, history)
-            return self._read(reply, context), reply
-        except UnreadableDecision as error:
-            if not self.event.forced:
-                raise
-            if not await self.agent.limits.afford(self.event.id, self.spending.total.cost_usd + self.estimate):
-                raise
-            log.info("%s: asking once more, the answer could not be read: %s", self.agent.key, error.reason)
-            repair = REPAIR.format(reason=error.reason)
-        reply = await self._think(self._prompt(context, f"{prompt.text}\n\n{repair}"), history)
-        return self._read(reply, context), reply
-
-    async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
-        try:
-            reply = await self.agent.think(prompt, history)
-        except ModelError as error:
-            self.spending.add(error.usage or Usage())
-            self.agent.bench.failed(error)
-            if isinstance(error, BadAnswer):
-                raise UnreadableDecision(error.detail or error.kind) from error
-            raise
-        self.spending.add(reply.usage)
-        self.agent.bench.worked()
-        return reply
-
-    def _read(self, reply: Reply, context: TurnContext) -> Decision:
-        return decided(
-            parse_decision(reply.text),
-            forced=self.event.forced,
-            always_draw=context.theme.always_draw,
+    def _mind(self) -> Mind:
+        return Mind(
+            agent=self.agent,
+            event=self.event,
+            spending=self.spending,
+            progress=self.progress,
             can_draw=self.can_draw,
-            names=(self.agent.identity.display_name, self.agent.key),
+            estimate=self.estimate,
         )
-
-    def _prompt(self, context: TurnContext, text: str) -> Prompt:
-        left = self.event.deadline - self.agent.clock() - POST_SECONDS
-        if left < MIN_MODEL_SECONDS:
-            raise TurnOver("deadline")
-        return Prompt(
-            text=text,
-            system=build_system(context),
-            schema=DECISION_SCHEMA,
-            search=context.searches,
-            timeout=left,
-            cache_key=f"{self.agent.key}:{self.event.channel_id}",
-            labels=labels(context),
-        )
-
-
-def history_ids(event: InstructionEvent) -> list[int]:
-    """The messages of the conversation so far that have an id."""
-    return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]

@@ -47,6 +47,10 @@ class Entry:
     """One message. `created_at` in unix seconds; `text` has mentions, channels and roles already as names.
 
     `mentions` are the ids of users and roles that it mentions, `replied_to` is the author of the message `reply_to`.
+    `hidden` by its own text: a command, or words that are not meant for bots; a reaction may show it again, or hide
+    another (visibility.py). `author_roles` and `may_manage` (Manage Messages, where it was written) say what the author
+    may command; nothing where that is not known. `parts` are the messages that were joined into this one, itself the
+    first (joining.py); empty for a message that stands alone.
     """
 
     id: int
@@ -59,3 +63,18 @@ class Entry:
     edited: bool = False
     mentions: frozenset[int] = frozenset()
     replied_to: int | None = None
+    hidden: bool = False
+    pinned: bool = False
+    webhook: bool = False
+    author_roles: frozenset[int] = frozenset()
+    may_manage: bool = False
+    parts: tuple[Entry, ...] = ()
+
+    @property
+    def units(self) -> tuple[Entry, ...]:
+        """The messages of Discord that this is: its parts, or itself."""
+        return self.parts or (self,)
+
+    @property
+    def has_pictures(self) -> bool:
+        return any(attachment.is_picture for attachment in self.attachments)

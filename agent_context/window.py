@@ -1,37 +1,80 @@
-"""Which part of a channel a turn sees, and the moment from which its times are told.
+"""Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent once is sent again unchanged.
 
 A window has a first entry and a cut: the instant at which it was laid. Times before the cut are told as seen from it
-("3h ago"), times after it as distance from it ("+4m"). While a window keeps its first entry it keeps its cut, so what
-was sent to the model once is sent again byte for byte and the provider's cache holds. So a full window does not slide
-with every message: it grows by a quarter and is then cut back in one step.
+("3h ago"), times after it as distance from it ("+4m"). It grows until its depth says that it is too much, and is then
+cut back in one step; in between it only gets longer:
+
+- a new entry comes at the end, also one that is older than what was shown (it came late);
+- an entry that changed stays as it was shown, and a note of the change comes at the end (many notes bring on a cut);
+- what was deleted or hidden goes at once: that alone rewrites what was sent;
+- a prefix (what `.history` brought) stands before the entries and does not roll.
+
+Entries go in blocks (blocks.py): a full block never changes while the window stays. The marker is the entry after which
+the provider's cache mark is set at the cut; it stays until the next one. First entry, cut and marker outlive the
+process (`state`, `restore`); notes do not: after a restart changes are told where they belong.
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from agent_context.blocks import BLOCK, Block, Line, Note, ToolLine, in_blocks, in_order, left_of, without
+from agent_context.depth import Depth
 from agent_context.entries import Entry
-from agent_llm.types import Message
+from agent_context.joining import holder_of, join
+from agent_context.options import Options
+from agent_context.selection import NOTHING_CHOSEN, Chosen, choose
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see
-GROWTH = 4  # a window is cut back when it has grown by this part of it
-Shown = dict[int, tuple[tuple[Entry, ...], Message]]
-
 MAX_REMEMBERED = 1000  # windows; one channel has two at most
 
 
 @dataclass(frozen=True, slots=True)
+class WindowState:
+    """What of a window outlives the process. `cut_at` in unix seconds."""
+
+    first: int
+    cut_at: float
+    marker: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"first": self.first, "cut_at": self.cut_at, "marker": self.marker}
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> WindowState:
+        """Raises KeyError, TypeError or ValueError for what `to_json` has not written."""
+        marker = raw["marker"]
+        return cls(int(raw["first"]), float(raw["cut_at"]), None if marker is None else int(marker))
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
-    """Entries oldest first, and the cut in unix seconds."""
+    """What a turn sees. `entries` are the prefix and the channel's own as they read now, oldest first; `blocks` are
+    what is sent. `cut_at` in unix seconds; `fresh` right after a cut."""
 
     entries: tuple[Entry, ...]
     cut_at: float
-    shown: Shown = field(default_factory=dict, compare=False, repr=False)
-    """How blocks of entries of this cut were rendered, by their first message's id."""
+    blocks: tuple[Block, ...] = field(default=(), compare=False, repr=False)
+    marker: int | None = None
+    fresh: bool = True
+
+    @property
+    def laid(self) -> tuple[Block, ...]:
+        """The blocks; made here for a window that no memory has laid."""
+        return self.blocks or tuple(in_blocks((), self.entries, self.marker))
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    state: WindowState
+    prefix: tuple[int, ...]
+    blocks: tuple[Block, ...] = ()
+    told: Mapping[int, Entry] = field(default_factory=dict)  # shown entries by id, as they were told last
+    tools: frozenset[ToolLine] = frozenset()
+    chosen: Chosen = NOTHING_CHOSEN
 
 
 def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
@@ -46,49 +89,174 @@ def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -
     return tuple(entries[max(0, before - BACKDROP) :])
 
 
-def recent_entries(entries: Sequence[Entry], size: int, share: float, first: int | None = None) -> tuple[Entry, ...]:
-    """The last `size` messages, or the share of them that the theme needs; always at least one.
-
-    A window that began with the message `first` is kept while it has not grown too far.
-    """
-    wanted = max(1, math.ceil(size * share))
-    if first is not None:
-        kept = len(entries) - bisect_left(entries, first, key=lambda entry: entry.id)
-        wanted = kept if wanted <= kept <= wanted + wanted // GROWTH else wanted
-    return tuple(entries[-wanted:])
-
-
 class WindowMemory:
-    """Remembers the cut of each window, and what was rendered for it, while its first entry stays."""
+    """The windows of one agent, by channel and kind ("recent", "conversation")."""
 
     def __init__(self) -> None:
-        self._windows: OrderedDict[tuple[int, str], Window] = OrderedDict()
+        self._windows: OrderedDict[tuple[int, str], _Laid] = OrderedDict()
 
-    def first(self, channel_id: int, kind: str) -> int | None:
-        """The message that the window last began with, None for a new one."""
-        before = self._windows.get((channel_id, kind))
-        return None if before is None else _first_id(before.entries)
+    def state(self, channel_id: int, kind: str) -> WindowState | None:
+        laid = self._windows.get((channel_id, kind))
+        return None if laid is None else laid.state
 
-    def lay(self, channel_id: int, kind: str, entries: tuple[Entry, ...], now: float) -> Window:
-        """The window over `entries`; `kind` tells a channel's windows apart ("recent", a conversation's id)."""
+    def restore(self, channel_id: int, kind: str, state: WindowState) -> None:
+        """Takes up a window of an earlier run; one that is known already stays."""
+        self._windows.setdefault((channel_id, kind), _Laid(state, ()))
+
+    def lay(
+        self,
+        channel_id: int,
+        kind: str,
+        entries: Sequence[Entry],
+        now: float,
+        depth: Depth,
+        *,
+        prefix: Sequence[Entry] = (),
+        tools: Sequence[ToolLine] = (),
+        marker_depth: int = 0,
+        whole: bool = False,
+    ) -> Window:
+        """The window over `entries`. `whole`: a new one takes all of them as long as the depth allows so many, instead
+        of those that a cut leaves. `marker_depth`: how many entries below the newest the marker is set at a cut."""
         key = (channel_id, kind)
         before = self._windows.pop(key, None)
-        if before is None or _first_id(before.entries) != _first_id(entries):
-            window = Window(entries, now)
-        else:
-            window = Window(entries, before.cut_at, _still_shown(before.shown, entries))
-        self._windows[key] = window
+        laid = None if before is None else _continued(before, prefix, entries, tools, depth)
+        fresh = laid is None
+        if laid is None:
+            start = 0 if whole and depth.allows(entries) else depth.start(entries)
+            laid = _cut(prefix, entries[start:], tools, now, marker_depth)
+        self._windows[key] = laid
         if len(self._windows) > MAX_REMEMBERED:
             self._windows.popitem(last=False)
-        return window
+        shown = (*prefix, *(entry for entry in entries if entry.id >= laid.state.first))
+        return Window(shown, laid.state.cut_at, laid.blocks, laid.state.marker, fresh)
+
+    def choose(self, channel_id: int, kind: str, window: Window, options: Options) -> Chosen:
+        """Stage 7 for the window that was laid last: what was shown stays while the limits allow it."""
+        laid = self._windows[channel_id, kind]
+        chosen = choose(window.entries, options, laid.chosen)
+        self._windows[channel_id, kind] = replace(laid, chosen=chosen)
+        return chosen
 
 
-def _first_id(entries: Sequence[Entry]) -> int:
-    return entries[0].id if entries else 0
+def _cut(
+    prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], now: float, marker_depth: int
+) -> _Laid:
+    first = entries[0].id if entries else 0
+    marker = entries[max(0, len(entries) - 1 - marker_depth)].id if entries else None
+    return _filled(_Laid(WindowState(first, now, marker), _ids(prefix)), prefix, entries, tools)
 
 
-def _still_shown(shown: Shown, entries: Sequence[Entry]) -> Shown:
-    """Without what has left the window, once that is more than what is in it."""
-    if len(shown) <= 2 * len(entries):
-        return shown
-    return {entry.id: shown[entry.id] for entry in entries if entry.id in shown}
+def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
+    """A window with nothing shown yet."""
+    first = prefix[0].id if prefix else laid.state.first
+    seen = [tool for tool in tools if tool.after_id >= first]
+    head = tuple(in_blocks((), prefix, prefix[-1].id if prefix else None))
+    blocks = (*head, *in_blocks((), in_order(entries, seen), laid.state.marker))
+    told = {entry.id: entry for entry in (*prefix, *entries)}
+    return replace(laid, prefix=_ids(prefix), blocks=blocks, told=told, tools=frozenset(seen))
+
+
+def _continued(
+    laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
+) -> _Laid | None:
+    """The window with what has come since; None where it must be cut."""
+    index = next((index for index, entry in enumerate(entries) if entry.id >= laid.state.first), None)
+    if index is None or entries[index].id != laid.state.first:
+        return None
+    kept = entries[index:]
+    if not depth.allows(kept) or _much_was_lost(len(entries) - depth.start(entries), len(kept)):
+        return None
+    if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
+        return None
+    if not laid.told:  # of an earlier run
+        return _filled(laid, prefix, kept, tools)
+    return None if _ids(prefix) != laid.prefix else _grown(laid, (*prefix, *kept), tools)
+
+
+def _much_was_lost(fresh: int, kept: int) -> bool:
+    """After deletions a new window may show much more than the one that stands."""
+    return fresh > kept + kept // 4
+
+
+def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
+    units = {unit.id: unit for entry in entries for unit in entry.units}
+    known = {unit.id for entry in laid.told.values() for unit in entry.units}
+    if not known <= units.keys():
+        laid = _pruned(laid, units)
+    blocks, told = list(laid.blocks), dict(laid.told)
+    lasting = _last_entry(blocks)
+    if lasting is not None and (grown := _grows(lasting, entries, known)) is not None:
+        blocks[-1] = Block((*blocks[-1].lines[:-1], grown))
+        told[lasting.id] = grown
+        known.update(unit.id for unit in grown.units)
+    notes = _notes(told, units)
+    added = _new(entries, known)
+    told.update((entry.id, entry) for entry in added)
+    late = [tool for tool in tools if tool not in laid.tools and tool.after_id >= laid.state.first]
+    lines = (*in_order(added, late), *notes)
+    if lines:
+        open_lines = () if not blocks or blocks[-1].closed else blocks.pop().lines
+        blocks += in_blocks(open_lines, lines, laid.state.marker)
+    return replace(laid, blocks=tuple(blocks), told=told, tools=laid.tools | frozenset(late))
+
+
+def _pruned(laid: _Laid, units: Mapping[int, Entry]) -> _Laid:
+    """The window without what is gone."""
+    left = [now for entry in laid.told.values() if (now := left_of(entry, units)) is not None]
+    return replace(laid, blocks=tuple(without(laid.blocks, units)), told={entry.id: entry for entry in left})
+
+
+def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
+    """What was not shown yet; of a joined message the parts that were not."""
+    added: list[Entry] = []
+    for entry in entries:
+        group = tuple(unit for unit in entry.units if unit.id not in known)
+        if group:
+            added.append(entry if len(group) == len(entry.units) else join(group))
+    return added
+
+
+def _notes(told: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
+    """What changed since it was told; `told` is brought up to date."""
+    notes: list[Line] = []
+    for entry in list(told.values()):
+        now = join([units[unit.id] for unit in entry.units])
+        if changes := _changes(entry, now):
+            notes += changes
+            told[entry.id] = replace(now, reply_to=entry.reply_to)
+    return notes
+
+
+def _last_entry(blocks: Sequence[Block]) -> Entry | None:
+    """The last line, where it is an entry and may still get longer."""
+    if not blocks or blocks[-1].closed or not blocks[-1].lines:
+        return None
+    last = blocks[-1].lines[-1]
+    return last if isinstance(last, Entry) else None
+
+
+def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
+    """The last entry as it is now, where what was shown of it is the beginning of that; `known` is shown already."""
+    holder = holder_of(reversed(entries), last.id)
+    if holder is None or last.reactions or last.attachments or not last.text.strip():
+        return None
+    units = holder.units[_ids(holder.units).index(last.id) :]
+    if any(unit.id in known for unit in units[len(last.units) :]):
+        return None
+    now = replace(join(units), reply_to=last.reply_to)
+    same = now.text == last.text or now.text.startswith(f"{last.text.strip()} ")
+    return now if same and now != last else None
+
+
+def _changes(before: Entry, now: Entry) -> list[Line]:
+    notes: list[Line] = []
+    if (before.text, before.attachments) != (now.text, now.attachments):
+        notes.append(Note(now, "edited"))
+    if before.reactions != now.reactions:
+        notes.append(Note(now, "reactions"))
+    return notes
+
+
+def _ids(entries: Iterable[Entry]) -> tuple[int, ...]:
+    return tuple(entry.id for entry in entries)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import discord
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
+from agent_context.visibility import hidden_by_text
 from agent_discord.directory import Directory
 from agent_discord.mentions import clean_name, to_names
+from agent_discord.rights import who_wrote
+from agent_discord.unfinished import unfinished
 
 
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
-    """Agents are known by their user id, webhooks and other bots are strangers, everybody else is a person."""
+    """Agents are known by their user id, our own webhook posts by theirs; other webhooks and bots are strangers, and
+    everybody else is a person."""
     author = message.author
     name = clean_name(author.display_name)
-    agent = None if message.webhook_id else directory.agent_of(author.id)
+    agent = directory.agent_of_post(message.id) if message.webhook_id else directory.agent_of(author.id)
     if agent is not None:
         return Speaker(author.id, name, "agent", agent)
     return Speaker(author.id, name, "stranger" if author.bot or message.webhook_id else "person")
@@ -39,9 +43,10 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     """None for system messages: joins, boosts, pins are nobody's words."""
     if message.is_system():
         return None
+    who, speaker = who_wrote(message), speaker_of(message, directory)
     return Entry(
         id=message.id,
-        speaker=speaker_of(message, directory),
+        speaker=speaker,
         text=shown_text(message),
         created_at=message.created_at.timestamp(),
         reply_to=message.reference.message_id if message.reference else None,
@@ -53,4 +58,9 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         edited=message.edited_at is not None,
         mentions=frozenset((*(user.id for user in message.mentions), *message.raw_role_mentions)),
         replied_to=replied_author(message),
+        hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
+        pinned=message.pinned,
+        webhook=message.webhook_id is not None,
+        author_roles=who.roles,
+        may_manage=who.manages_messages,
     )

@@ -1,25 +1,31 @@
-"""Which Discord user is which of our agents: learned at login and from the presence of agents that run elsewhere.
+"""Which Discord user is which of our agents, and which posts of webhooks are theirs.
 
+Users are learned at login and from the presence of agents that run elsewhere, posts from our own record of their ids.
 Never by name, which anybody can take.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from agent_context.untrusted import folded, poses
 
+MAX_POSTS = 20_000
+
 
 class Directory:
-    """Two-way table of agents' keys and Discord user ids, shared by all bots of a process. `names`: what each agent is
-    called in Discord."""
+    """Two-way table of agents' keys and Discord user ids, shared by all bots of a process; and whose the webhook posts
+    are, the newest `MAX_POSTS`. `names`: what each agent is called in Discord."""
 
     def __init__(self, names: Mapping[str, str] = MappingProxyType({})) -> None:
         self._names = frozenset(map(folded, names.values()))
         self._agents: dict[int, str] = {}
         self._ids: dict[str, int] = {}
+        self._posts: OrderedDict[int, str] = OrderedDict()
         self._listeners: list[Callable[[int, str], None]] = []
+        self._post_listeners: list[Callable[[int, str], None]] = []
 
     def learn(self, agent: str, user_id: int) -> None:
         """Notes that `user_id` is `agent`; listeners hear of it when it is news."""
@@ -39,8 +45,25 @@ class Directory:
             return name
         return f"{name}, another bot" if bot else f"{name}, a person"
 
+    def learn_post(self, message_id: int, agent: str) -> None:
+        """Notes that a webhook's message is `agent`'s; listeners hear of it when it is news."""
+        if message_id in self._posts:
+            return
+        self._posts[message_id] = agent
+        if len(self._posts) > MAX_POSTS:
+            self._posts.popitem(last=False)
+        for listener in self._post_listeners:
+            listener(message_id, agent)
+
+    def on_post(self, listener: Callable[[int, str], None]) -> None:
+        self._post_listeners.append(listener)
+
     def agent_of(self, user_id: int) -> str | None:
         return self._agents.get(user_id)
+
+    def agent_of_post(self, message_id: int) -> str | None:
+        """Whose webhook post it is; None where it is none of ours."""
+        return self._posts.get(message_id)
 
     def id_of(self, agent: str) -> int | None:
         return self._ids.get(agent)

@@ -1,4 +1,4 @@
-"""Reads a channel's past once, so that turns need not.
+"""Reads a channel's past and its pins once, so that turns need not.
 
 One shared fetch a channel; those that somebody waits for at once, the others one after another at a gentle pace. Every
 read is bounded: py-cord lets a history read and a post in one channel wait for each other, and cancelling the read
@@ -10,59 +10,72 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import discord
 
 from agent_discord.convert import to_entry
 from agent_discord.gate import REQUEST_ERRORS
+from agent_discord.own_posts import OwnPosts
 from agent_discord.transcript import Transcript, Transcripts
 
-HISTORY_LIMIT = 400  # messages read of each channel
+HISTORY_LIMIT = 400  # messages read of each channel, unless somebody wants to see more (Transcript.deepen)
 PAGE = 100  # Discord's largest page
 PAGE_TIMEOUT = 5.0  # seconds
 TURN_WAIT = 1.5  # seconds that a turn waits for the past before it goes on without
 READ_PACE = 0.25  # seconds between two reads nobody waits for
 RETRY_AFTER = 30.0  # seconds before a channel whose past could not be read is tried again
 
+MOST_READS = 3  # of a channel's pins in a row, when they change while they are read
+
 Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
+PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not know
 
 log = logging.getLogger(__name__)
 
 
 class Fetcher:
-    """Makes transcripts whole. `aclose` ends what still runs."""
+    """Makes transcripts whole. `aclose` ends what still runs.
 
-    def __init__(self, transcripts: Transcripts) -> None:
-        self._transcripts = transcripts
+    `posts` says which posts of webhooks are ours. Who gives no reader of pins does not need them.
+    """
+
+    def __init__(self, transcripts: Transcripts, posts: OwnPosts | None = None) -> None:
+        self._transcripts, self._posts = transcripts, posts
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._waiting: dict[int, Reader] = {}  # channels in no hurry, in order
+        self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels in no hurry, in order
         self._not_before: dict[int, float] = {}
         self._idle: asyncio.Task[None] | None = None
 
-    def catch_up(self, channel_id: int, last: int | None, reader: Reader) -> None:
+    def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
         """The record is whole where nothing is missing, else its past is read. `last` is the newest message's id."""
         transcript = self._transcripts.of(channel_id)
         if last is None:
-            transcript.whole = True
+            transcript.whole = transcript.begins = transcript.pins.known = True
         elif last > transcript.newest and last not in transcript.deleted:
             transcript.note_gap()
-        self.want(channel_id, reader)
+            transcript.pins.doubt()
+        self.want(channel_id, reader, pins)
 
-    def want(self, channel_id: int, reader: Reader) -> None:
+    def want(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
         """Reads the channel's past when its turn comes; nobody waits."""
-        if self._transcripts.of(channel_id).whole or channel_id in self._tasks:
+        if not self._lacks(channel_id, pins) or channel_id in self._tasks:
             return
-        self._waiting[channel_id] = reader
+        self._waiting[channel_id] = (reader, pins)
         if self._idle is None or self._idle.done():
             self._idle = asyncio.create_task(self._read_waiting(), name="history")
 
-    async def whole(self, channel_id: int, reader: Reader) -> None:
-        """Returns when the channel's record is whole, or after `TURN_WAIT` seconds at most."""
-        if self._transcripts.of(channel_id).whole:
+    async def whole(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
+        """Returns when the channel's record is whole and its pins are known, or after `TURN_WAIT` seconds at most."""
+        if not self._lacks(channel_id, pins):
             return
-        task = self._tasks.get(channel_id) or self._start(channel_id, reader)
+        task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
         if task is not None:
             await asyncio.wait((task,), timeout=TURN_WAIT)
+
+    def _lacks(self, channel_id: int, pins: PinReader | None) -> bool:
+        transcript = self._transcripts.of(channel_id)
+        return not transcript.whole or (pins is not None and not transcript.pins.known)
 
     async def known(self, channel_id: int) -> bool:
         """Waits for a read of the channel's past that is wanted or under way; whether the record is whole then."""
@@ -82,43 +95,66 @@ class Fetcher:
     async def _read_waiting(self) -> None:
         while self._waiting:
             channel_id = next(iter(self._waiting))
-            reader = self._waiting.pop(channel_id)
-            if self._transcripts.of(channel_id).whole:  # a turn could not wait
+            reader, pins = self._waiting.pop(channel_id)
+            if not self._lacks(channel_id, pins):  # a turn could not wait
                 continue
-            task = self._tasks.get(channel_id) or self._start(channel_id, reader)
+            task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
             if task is not None:
                 await asyncio.wait((task,))
                 await asyncio.sleep(READ_PACE)
 
-    def _start(self, channel_id: int, reader: Reader) -> asyncio.Task[None] | None:
+    def _start(self, channel_id: int, reader: Reader, pins: PinReader | None) -> asyncio.Task[None] | None:
         now = asyncio.get_running_loop().time()
         if self._not_before.get(channel_id, 0.0) > now:
             return None
-        task = asyncio.create_task(self._read(channel_id, reader), name=f"history {channel_id}")
+        task = asyncio.create_task(self._read(channel_id, reader, pins), name=f"history {channel_id}")
         self._tasks[channel_id] = task
         task.add_done_callback(lambda _: self._tasks.pop(channel_id, None))
         return task
 
-    async def _read(self, channel_id: int, reader: Reader) -> None:
+    async def _read(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
         transcript = self._transcripts.of(channel_id)
         try:
-            await self._read_pages(transcript, reader)
+            if not transcript.whole:
+                await self._read_past(transcript, reader)
+            if pins is not None and not transcript.pins.known:
+                await self._read_pins(transcript, pins)
         except REQUEST_ERRORS as error:
             self._not_before[channel_id] = asyncio.get_running_loop().time() + RETRY_AFTER
             kind = f"HTTP {error.status}" if isinstance(error, discord.HTTPException) else type(error).__name__
-            log.warning("history of channel %d could not be read (%s); going on with what is known", channel_id, kind)
-        else:
-            transcript.whole = True
+            what = "pins" if transcript.whole else "history"
+            log.warning("%s of channel %d could not be read (%s); going on with what is known", what, channel_id, kind)
+
+    async def _read_past(self, transcript: Transcript, reader: Reader) -> None:
+        directory, depth = self._transcripts.directory, transcript.depth
+        if self._posts is not None:
+            for message_id, agent in (await self._posts.read(transcript.channel_id)).items():
+                directory.learn_post(message_id, agent)
+        await self._read_pages(transcript, reader)
+        transcript.whole = transcript.depth == depth  # somebody may want more by now
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> None:
         before: int | None = None
-        for _ in range(HISTORY_LIMIT // PAGE):
+        for _ in range(-(-transcript.depth // PAGE)):
             page = await asyncio.wait_for(reader(PAGE, before), PAGE_TIMEOUT)
             joined = any(message.id in transcript and message.id <= transcript.gap_after for message in page)
             for message in page:
                 entry = to_entry(message, self._transcripts.directory)
                 if entry is not None:
                     transcript.add(entry)
-            if len(page) < PAGE or (joined and transcript.was_whole):
+            transcript.begins = len(page) < PAGE
+            if transcript.begins or (joined and transcript.was_whole):
                 return
             before = page[-1].id
+
+    async def _read_pins(self, transcript: Transcript, reader: PinReader) -> None:
+        for _ in range(MOST_READS):
+            changes = transcript.pins.changes
+            pinned = await asyncio.wait_for(reader(), PAGE_TIMEOUT)
+            if pinned is None:
+                return
+            entries = [to_entry(message, self._transcripts.directory) for message in pinned]
+            transcript.keep_pins([replace(entry, pinned=True) for entry in entries if entry is not None])
+            if transcript.pins.changes == changes:
+                break
+        transcript.pins.known = True

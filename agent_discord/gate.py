@@ -14,11 +14,13 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 
 import aiohttp
 import discord
 
+from agent_discord.pins import MAX_PINS
 from agent_discord.redaction import Redactor
 from agent_discord.refusals import RefusedRequests
 
@@ -38,6 +40,10 @@ MAX_TEXT = 2000  # characters, Discord's own limit
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
 TYPING_SHARE = 0.5  # of the window; when it is fuller, typing is dropped
 REMEMBERED_TYPING = 1000  # channels
+PIN_PAGE = 50  # Discord's largest
+
+Attach = Callable[[], discord.File]
+WebhookChannel = discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.ForumChannel
 
 T = TypeVar("T")
 
@@ -83,14 +89,17 @@ class RequestWindow:
                 self._forget_old(loop.time())
             self._passed.append(loop.time())
 
+    def is_quiet(self, share: float) -> bool:
+        """Whether less than `share` of the window is used and nobody waits."""
+        self._forget_old(asyncio.get_running_loop().time())
+        return not self._turnstile.locked() and len(self._passed) < self.limit * share
+
     def enter_if_quiet(self, share: float) -> bool:
-        """Passes at once if less than `share` of the window is used and nobody waits; never waits."""
-        now = asyncio.get_running_loop().time()
-        self._forget_old(now)
-        if self._turnstile.locked() or len(self._passed) >= self.limit * share:
-            return False
-        self._passed.append(now)
-        return True
+        """Passes at once if it is quiet; never waits."""
+        quiet = self.is_quiet(share)
+        if quiet:
+            self._passed.append(asyncio.get_running_loop().time())
+        return quiet
 
 
 @dataclass(frozen=True)
@@ -130,8 +139,9 @@ class Gate:
         *,
         nonce: str,
         ping: int | None = None,
-        attach: Callable[[], discord.File] | None = None,
+        attach: Attach | None = None,
         embed: discord.Embed | None = None,
+        reply_to: discord.MessageReference | None = None,
     ) -> discord.Message:
         """Posts one message; `attach` makes its file, anew for each try. Raises one of REQUEST_ERRORS.
 
@@ -141,6 +151,8 @@ class Gate:
         extras: dict[str, Any] = {"nonce": nonce, "enforce_nonce": True, "allowed_mentions": pings(ping)}
         if embed is not None:
             extras["embed"] = self._clean_embed(embed)
+        if reply_to is not None:
+            extras["reference"] = reply_to
         text = self.clean(text) if text is not None else None
         try:
             return await self._send(channel, text, attach, extras)
@@ -153,12 +165,49 @@ class Gate:
         self,
         channel: discord.abc.Messageable,
         text: str | None,
-        attach: Callable[[], discord.File] | None,
+        attach: Attach | None,
         extras: dict[str, Any],
     ) -> discord.Message:
         await self._enter(answers=bool(extras["allowed_mentions"].users))
-        files: dict[str, Any] = {"files": [self._file(attach())]} if attach is not None else {}
-        return await channel.send(text, **extras, **files)
+        return await channel.send(text, **extras, **self._files(attach))
+
+    async def edit(
+        self,
+        message: discord.Message,
+        text: str | None,
+        *,
+        attach: Attach | None = None,
+        embed: discord.Embed | None = None,
+        answers: bool = False,
+    ) -> discord.Message:
+        """Makes a message of the bot's read so; `attach` adds a file. Raises one of REQUEST_ERRORS.
+
+        The same edit twice does no harm, so one whose connection broke is made once more.
+        """
+        extras: dict[str, Any] = {"embed": self._clean_embed(embed)} if embed is not None else {}
+        text = self.clean(text) if text is not None else None
+        for last in (False, True):
+            await self._enter(answers=answers)
+            try:
+                return await message.edit(content=text, allowed_mentions=pings(None), **extras, **self._files(attach))
+            except CONNECTION_ERRORS as error:
+                if last:
+                    raise
+                log.info("an edit is made once more, its connection broke: %s", type(error).__name__)
+            await asyncio.sleep(CUT_PAUSE)
+        raise AssertionError("the second try ends it")
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is room for what may as well come later, or never."""
+        return self._shared.refused.may_pass(answers=False) and self._window.is_quiet(TYPING_SHARE)
+
+    async def delete(self, message: discord.Message | discord.PartialMessage) -> None:
+        await self._enter()
+        await message.delete()  # type: ignore[misc]  # py-cord declares it for Message alone
+
+    def _files(self, attach: Attach | None) -> dict[str, Any]:
+        return {"files": [self._file(attach())]} if attach is not None else {}
 
     def _clean_embed(self, embed: discord.Embed) -> discord.Embed:
         shown = embed.to_dict()
@@ -201,6 +250,59 @@ class Gate:
         await self._enter()
         until = discord.Object(before) if before is not None else None
         return await channel.history(limit=limit, before=until).flatten()
+
+    async def pins(self, channel: discord.abc.Messageable) -> Sequence[discord.Message]:
+        """All that is pinned there, in no order. A page at a time: each one is a request."""
+        found: list[discord.MessagePin] = []
+        before: datetime | None = None
+        while True:
+            await self._enter()
+            page = await channel.pins(limit=PIN_PAGE, before=before).flatten()
+            found += page
+            if len(page) < PIN_PAGE or len(found) >= MAX_PINS:
+                return [pin.message for pin in found]
+            before = page[-1].pinned_at
+
+    async def member(self, guild: discord.Guild, user_id: int) -> discord.Member | None:
+        """None for one who has left."""
+        await self._enter()
+        try:
+            return await guild.fetch_member(user_id)
+        except discord.NotFound:
+            return None
+
+    async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
+        await self._enter()
+        return await channel.webhooks()
+
+    async def make_webhook(self, channel: WebhookChannel, name: str) -> discord.Webhook:
+        await self._enter()
+        return await channel.create_webhook(name=name)
+
+    async def send_by_webhook(
+        self,
+        webhook: discord.Webhook,
+        text: str,
+        *,
+        name: str,
+        avatar: str | None,
+        thread: discord.abc.Snowflake | None,
+    ) -> discord.WebhookMessage:
+        """Posts under that name. Never twice: webhooks know no nonce."""
+        extras: dict[str, Any] = {"avatar_url": avatar} if avatar else {}
+        if thread is not None:
+            extras["thread"] = thread
+        await self._enter()
+        return await webhook.send(
+            self.clean(text), username=self.clean(name), wait=True, allowed_mentions=pings(None), **extras
+        )
+
+    async def edit_by_webhook(
+        self, webhook: discord.Webhook, message_id: int, text: str, *, thread: discord.abc.Snowflake | None
+    ) -> None:
+        extras: dict[str, Any] = {"thread": thread} if thread is not None else {}
+        await self._enter()
+        await webhook.edit_message(message_id, content=self.clean(text), allowed_mentions=pings(None), **extras)
 
     async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
         """Shows typing, unless it was shown eight seconds ago or less, or the window is half full."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import discord
 
-from agent_discord.convert import replied_author, shown_text, to_entry
+from agent_discord.convert import replied_author, to_entry
 from agent_discord.heard import Heard
 from agent_discord.mentions import NOBODY, clean_name
 from agent_discord.transcript import Transcripts
@@ -28,9 +28,18 @@ class Listener:
             transcript.add(entry)
 
     def edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        """Also a message that is pinned, however old, or that is not any more."""
         transcript = self._transcripts.known(event.channel_id)
-        if transcript is not None and event.message_id in transcript and "content" in event.data:
-            transcript.edit(event.message_id, shown_text(event.new_message))
+        if transcript is None or "content" not in event.data:
+            return
+        entry = to_entry(event.new_message, self._transcripts.directory)
+        if entry is not None:
+            transcript.revise(entry)
+
+    def pins_changed(self, channel_id: int) -> None:
+        transcript = self._transcripts.known(channel_id)
+        if transcript is not None:
+            transcript.pins.doubt()
 
     def delete(self, channel_id: int, message_ids: set[int]) -> None:
         transcript = self._transcripts.known(channel_id)

@@ -6,6 +6,8 @@ for the same event needs a method name of its own, or it replaces the one here.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import discord
 
 from agent_discord.listening import Listener
@@ -13,7 +15,7 @@ from agent_discord.transcript import Transcripts
 
 
 class ListeningCog(discord.Cog):
-    """Edits, deletions and reactions. New messages are for the subclass: which channels matter, it knows."""
+    """Edits, deletions, pins and reactions. New messages are for the subclass: which channels matter, it knows."""
 
     def __init__(self, bot: discord.Client, transcripts: Transcripts) -> None:
         self._listener = Listener(bot, transcripts)
@@ -45,6 +47,13 @@ class ListeningCog(discord.Cog):
     @discord.Cog.listener()
     async def on_raw_reaction_clear_emoji(self, event: discord.RawReactionClearEmojiEvent) -> None:
         self._listener.clear(event.channel_id, event.message_id, str(event.emoji))
+
+    @discord.Cog.listener()
+    async def on_guild_channel_pins_update(
+        self, channel: discord.abc.GuildChannel | discord.Thread, _: datetime | None
+    ) -> None:
+        """Threads' pins too."""
+        self._listener.pins_changed(channel.id)
 
     @discord.Cog.listener()
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ _MARKUP = re.compile(
     r"<(?:@!?(?P<user>\d{1,20})|#(?P<channel>\d{1,20})|@&(?P<role>\d{1,20})"
     r"|a?:(?P<emoji>\w{2,32}):\d{1,20}|/(?P<command>[\w -]{1,100}):\d{1,20})>"
 )
+_EMOJI_NAME = re.compile(r"(?<![\w<:/]):(\w{2,32}):(?!\d)")
 _CODE = re.compile(r"(```.*?(?:```|\Z)|``.+?``|`[^`\n]+`)", re.DOTALL)
 _STRUCTURE = frozenset(
     ":：꞉˸∶︓﹕\u0589\u05c3\u0703\u1803\ua4fd\u205a\u2982@`\\<>[]{}()＜＞［］｛｝（）【】「」〔〕⟦⟧⟨⟩⁅⁆〈〉《》"
@@ -54,25 +55,40 @@ def to_names(
     return _MARKUP.sub(shown, text)
 
 
-def from_names(text: str, names: Iterable[tuple[str, int]]) -> str:
+def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", markup: str = "<@{}>") -> str:
     """`@Name` → `<@id>` for the (name, id) in `names`, in any case of letters, the longest first, not inside of code.
 
-    A name that several have is a mention only where its letters' case tells who is meant.
+    A name that several have is a mention only where its letters' case tells who is meant. `sign` and `markup` are for
+    what else has names: `#` and `<#{}>`, `@` and `<@&{}>`.
     """
-    cleaned = [(clean_name(name), user_id) for name, user_id in names]
-    if not cleaned or "@" not in text:
+    if sign not in text:
+        return text
+    cleaned = [(clean_name(name), thing_id) for name, thing_id in names]
+    if not cleaned:
         return text
     exact = _unique(cleaned)
-    in_any_case = _unique((name.lower(), user_id) for name, user_id in cleaned)
+    in_any_case = _unique((name.lower(), thing_id) for name, thing_id in cleaned)
     known = "|".join(re.escape(name) for name in sorted(exact, key=len, reverse=True))
-    pattern = re.compile(rf"(?<![\w@<./:-])@({known})(?!\w)", re.IGNORECASE)
+    ends = r"(?!\w)" if sign == "@" else r"(?!-?\w)"  # a channel's name goes on behind a hyphen
+    pattern = re.compile(rf"(?<![\w@<./:#&-]){sign}({known}){ends}", re.IGNORECASE)
 
     def mention(match: re.Match[str]) -> str:
-        user_id = exact.get(match[1]) or in_any_case.get(match[1].lower())
-        return f"<@{user_id}>" if user_id else match[0]
+        thing_id = exact.get(match[1]) or in_any_case.get(match[1].lower())
+        return markup.format(thing_id) if thing_id else match[0]
 
+    return _outside_code(text, pattern, mention)
+
+
+def emoji_from_names(text: str, emoji: Mapping[str, str]) -> str:
+    """`:smile:` → `<:smile:4>` for the custom emoji in `emoji`, name → markup; not inside of code."""
+    if not emoji or ":" not in text:
+        return text
+    return _outside_code(text, _EMOJI_NAME, lambda match: emoji.get(match[1], match[0]))
+
+
+def _outside_code(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> str:
     parts = _CODE.split(text)  # odd ones are code
-    parts[::2] = [pattern.sub(mention, part) for part in parts[::2]]
+    parts[::2] = [pattern.sub(replacement, part) for part in parts[::2]]
     return "".join(parts)
 
 

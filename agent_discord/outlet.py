@@ -5,38 +5,40 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import discord
 
 from agent_context.entries import Entry
-from agent_discord.attachments import PictureReader
-from agent_discord.convert import to_entry
+from agent_discord.attachments import AS_USUAL, Look, PictureReader
+from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
+from agent_discord.chores import Chores
 from agent_discord.earlier_posts import EarlierPosts
+from agent_discord.errands import Errands
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
-from agent_discord.gate import REQUEST_ERRORS, TYPING_SECONDS, Gate, nonce
-from agent_discord.mentions import clean_name, from_names
-from agent_discord.splitting import split_text
+from agent_discord.gate import REQUEST_ERRORS, Gate
+from agent_discord.growing import GrowingPost
+from agent_discord.hand import ChannelHand, kind
+from agent_discord.mentions import clean_name
+from agent_discord.naming import Naming
+from agent_discord.parts import CannotPost as CannotPost
+from agent_discord.parts import Extras, Parts, put_all
+from agent_discord.rights import with_members
+from agent_discord.splitting import LIMIT, length, split_text
+from agent_discord.text_files import MAX_FILES, TextFile
 from agent_discord.transcript import Transcript, Transcripts
+from agent_discord.typing_sign import TypingSign
+from agent_discord.unfinished import UNFINISHED, without_mark
 from agent_llm.types import Picture
 
-TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
-
-Channel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+SPLIT_AT = 1800  # UTF-16 units; what is longer becomes several messages
+GROWN_LIMIT = LIMIT - length(UNFINISHED)
 
 log = logging.getLogger(__name__)
-
-
-class CannotPost(Exception):
-    """It cannot be posted. `reason` is for the result: not_permitted, unknown_channel, discord_failed or not_ours."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Post:
     """What is to be posted. `ping` is the user id of the person who is answered.
 
     `after` is set where an earlier run of the program may have posted it, or some of it, behind that message.
+    `split_at` is the length of a message, in UTF-16 units, at which another one begins; 2,000 at most.
     """
 
     text: str | None
@@ -60,6 +63,7 @@ class Post:
     embed: discord.Embed | None = None
     ping: int | None = None
     after: int | None = None
+    split_at: int = SPLIT_AT
 
 
 def ignored(_: Posted) -> None:
@@ -68,6 +72,8 @@ def ignored(_: Posted) -> None:
 
 class DiscordOutlet:
     """A channel or thread, spoken into by one bot."""
+
+    _errands: ClassVar[Errands] = Errands()
 
     def __init__(
         self,
@@ -83,7 +89,10 @@ class DiscordOutlet:
         self._channel, self._gate = channel, gate
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
-        self._may_post = may_post  # asked before each post: does this process still hold the agent?
+        self._hand = ChannelHand(channel, gate, transcripts, may_post=may_post, refusal=self.refusal)
+        self._growing: GrowingPost | None = None
+        self._typing: set[TypingSign] = set()
+        self.chores = Chores(channel, gate, self._hand, self._errands)
 
     @property
     def channel_id(self) -> int:
@@ -120,49 +129,123 @@ class DiscordOutlet:
         closed = isinstance(self._channel, discord.Thread) and self._channel.locked
         return None if permissions.view_channel and may_send and not closed else "not_permitted"
 
+    @property
+    def parent(self) -> DiscordOutlet | None:
+        """The channel that a thread hangs on; None for a channel, and where the parent is not known."""
+        above = self._channel.parent if isinstance(self._channel, discord.Thread) else None
+        if not isinstance(above, Channel):
+            return None
+        return DiscordOutlet(
+            above,
+            gate=self._gate,
+            transcripts=self._transcripts,
+            fetcher=self._fetcher,
+            pictures=self._pictures,
+            names=self._names,
+        )
+
+    def pinned(self) -> tuple[Entry, ...]:
+        """What is pinned, oldest first; for a thread what is pinned in its parent comes before its own."""
+        above = self.parent
+        return (*(above.pinned() if above else ()), *self.transcript.pinned())
+
     async def settle(self) -> None:
-        """Waits, a short while at most, for the channel's past to be known."""
-        await self._fetcher.whole(self._channel.id, self.read_page)
+        """Waits, a short while at most, for the channel's past and pins to be known, and a thread's parent's."""
+        above = self.parent
+        own = self._fetcher.whole(self._channel.id, self.read_page, self.read_pins)
+        await asyncio.gather(own, *([above.settle()] if above else []))
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
         if not self._permissions().read_message_history:
             return ()
-        return await self._gate.history(self._channel, limit, before)
+        page = await self._gate.history(self._channel, limit, before)
+        return await with_members(page, self._member)
 
-    async def pictures(self, entries: Sequence[Entry]) -> Mapping[int, tuple[Picture, ...]]:
+    async def read_pins(self) -> Sequence[discord.Message] | None:
+        """None where the bot may not know."""
+        if not self._permissions().read_message_history:
+            return None
+        return await with_members(await self._gate.pins(self._channel), self._member)
+
+    async def _member(self, user_id: int) -> discord.Member | None:
+        try:
+            return await self._gate.member(self._channel.guild, user_id)
+        except REQUEST_ERRORS as error:
+            log.info("the roles of %d are not known: %s", user_id, kind(error))
+            return None
+
+    async def pictures(self, entries: Sequence[Entry], look: Look = AS_USUAL) -> Mapping[int, tuple[Picture, ...]]:
         """The newest pictures of these entries, by message id."""
-        return await self._pictures.read(entries)
+        return await self._pictures.read(entries, look)
+
+    async def text_files(
+        self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
+    ) -> Mapping[int, TextFile]:
+        """The newest text files of these entries, by attachment id."""
+        return await self._pictures.texts.read(entries, max_characters=max_characters, most=most)
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
-        """Posts text and picture as one message, as several where the text is too long.
+        """Posts text and picture as one message, as several where the text is too long; a post of the turn that grows
+        (`growing`) is ended by it.
 
         `noted` hears of what stands in the channel as soon as it does, also when a later part takes too long. Raises
         CannotPost when nothing could be posted; what is posted when a later part fails counts.
         """
-        chunks: list[str | None] = [*split_text(self._gate.clean(self._with_mentions(post.text or "")))] or [None]
-        posted: Posted | None = None
-        standing = EarlierPosts(await self._own_since(post.after))
-        for number, chunk in enumerate(chunks):
-            last = number == len(chunks) - 1
-            try:
-                message = standing.take(chunk, nonce(turn_id, number)) or await self._send(
-                    chunk,
-                    nonce=nonce(turn_id, number),
-                    ping=post.ping,
-                    attach=partial(_file, post.picture) if last and post.picture else None,
-                    embed=post.embed if last and post.embed and self._permissions().embed_links else None,
-                )
-            except CannotPost as error:
-                if posted is None:
-                    raise
-                log.warning("channel %d: only the first %d parts are posted (%s)", self.channel_id, number, error)
-                return posted
-            url = message.attachments[0].url if message.attachments else None
-            ids = (*posted.message_ids, message.id) if posted else (message.id,)
-            posted = Posted(ids[0], url, ids)
-            noted(posted)
-        assert posted is not None
-        return posted
+        posted: list[Posted] = []
+
+        def stands(first: discord.Message, newest: discord.Message) -> None:
+            url = newest.attachments[0].url if newest.attachments else None
+            ids = dict.fromkeys((*(posted[0].message_ids if posted else ()), first.id, newest.id))
+            posted[:] = [Posted(first.id, url, tuple(ids))]
+            noted(posted[0])
+
+        growing = self._growing if self._growing is not None and self._growing.turn_id == turn_id else None
+        if growing is not None:
+            await growing.stop()
+            self._growing = None
+        parts = growing.parts if growing is not None else None
+        parts = parts or await self._open_parts(turn_id, post.ping, post.after)
+        limit = min(post.split_at, GROWN_LIMIT if growing is not None else LIMIT)
+        texts: list[str | None] = [*self._split(without_mark(post.text or ""), limit)] or [None]
+        last = Extras(
+            attach=partial(_file, post.picture) if post.picture else None,
+            embed=post.embed if post.embed and self._permissions().embed_links else None,
+        )
+        await put_all(parts, texts, last, stands)
+        if not posted and parts.first is not None:  # somebody deleted it while it grew
+            stands(parts.first, parts.first)
+        return posted[0]
+
+    def growing(
+        self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
+    ) -> GrowingPost:
+        """A post that is read while it is written, as `async with outlet.growing(...) as growing`; the first two as in
+        Post. `post` with the same turn ends it, `withdraw` takes it back; typing ends when it begins to stand."""
+        limit = min(split_at, GROWN_LIMIT)
+        self._growing = GrowingPost(
+            turn_id,
+            open_parts=lambda: self._open_parts(turn_id, ping, after),
+            split=lambda text: self._split(text, limit),
+            quiet=lambda: self._gate.quiet,
+            began=self._end_typing,
+        )
+        return self._growing
+
+    async def withdraw(self, turn_id: str) -> None:
+        """Deletes what has grown of a turn that came to nothing."""
+        growing, self._growing = self._growing, None
+        if growing is None or growing.turn_id != turn_id:
+            return
+        await growing.stop()
+        if growing.parts is not None:
+            await growing.parts.trim(0)
+
+    async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> Parts:
+        return Parts(self._hand, turn_id, EarlierPosts(await self._own_since(after)), ping)
+
+    def _split(self, text: str, limit: int) -> list[str]:
+        """Cleaned as a whole, before it is split: half a secret is not found."""
+        return split_text(self._naming().to_markup(self._gate.clean(text)), limit)
 
     async def _own_since(self, after: int | None) -> Sequence[discord.Message]:
         """This bot's posts behind a message, as Discord has them now; none where they need not or cannot be read."""
@@ -171,20 +254,10 @@ class DiscordOutlet:
         try:
             page = await asyncio.wait_for(self.read_page(PAGE, None), PAGE_TIMEOUT)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("channel %d: own posts could not be looked for: %s", self.channel_id, _kind(error))
+            log.warning("channel %d: own posts could not be looked for: %s", self.channel_id, kind(error))
             return ()
         me = self._channel.guild.me.id
         return [message for message in page if message.author.id == me and message.id > after]
-
-    async def _send(self, text: str | None, **details: Any) -> discord.Message:
-        if not self._may_post():
-            raise CannotPost("not_ours")
-        try:
-            message = await self._gate.send(self._channel, text, **details)
-        except REQUEST_ERRORS as error:
-            raise self._cannot(error) from error
-        self._record(message)
-        return message
 
     async def react(self, message_id: int, emoji: str) -> bool:
         """False when the message is not one of this channel's, or Discord does not take the emoji.
@@ -206,68 +279,24 @@ class DiscordOutlet:
     @contextmanager
     def typing(self) -> Iterator[None]:
         """Typing is shown beside the work within; nothing waits for it."""
-        indicator = _Typing(lambda: self._gate.typing(self._channel, self._channel.id))
+        sign = TypingSign(lambda: self._gate.typing(self._channel, self._channel.id), self._errands)
+        self._typing.add(sign)
         try:
             yield
         finally:
-            indicator.stop()
+            sign.stop()
+            self._typing.discard(sign)
 
-    def _with_mentions(self, text: str) -> str:
-        """Everybody is known by each name that the channel has seen: a nickname live, another one in its past.
+    def _end_typing(self) -> None:
+        for sign in self._typing:
+            sign.stop()
 
-        An agent's name is the agent's, whoever else may have taken it.
-        """
-        if "@" not in text:
-            return text
-        ids = {agent: self._transcripts.directory.id_of(agent) for agent in self._names}
-        agents = {(name, user_id) for agent, name in self._names.items() if (user_id := ids[agent]) is not None}
-        taken = {name.lower() for name, _ in agents}
-        speakers = {entry.speaker for entry in self.transcript.entries() if entry.speaker.id}
-        others = {(who.name, who.id) for who in speakers if who.agent or who.name.lower() not in taken}
-        return from_names(text, agents | others)
-
-    def _record(self, message: discord.Message) -> None:
-        """Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event."""
-        entry = to_entry(message, self._transcripts.directory)
-        if entry is not None:
-            self.transcript.add(entry)
-
-    def _cannot(self, error: Exception) -> CannotPost:
-        log.warning("post to channel %d failed: %s", self._channel.id, _kind(error))
-        if isinstance(error, discord.Forbidden):
-            return CannotPost("not_permitted")
-        if isinstance(error, discord.NotFound):
-            return CannotPost("unknown_channel")
-        return CannotPost("discord_failed")
-
-
-class _Typing:
-    """Asks for typing after a moment and again while it lasts; requests on their way are left to end by themselves."""
-
-    _requests: ClassVar[set[asyncio.Task[None]]] = set()  # owned here, so that none is lost in mid-flight
-
-    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._show = show
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
-
-    def _tick(self) -> None:
-        task = self._loop.create_task(self._show(), name="typing")
-        self._requests.add(task)
-        task.add_done_callback(self._requests.discard)
-        # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
-        self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
-
-    def stop(self) -> None:
-        self._timer.cancel()
+    def _naming(self) -> Naming:
+        ids = {name: self._transcripts.directory.id_of(agent) for agent, name in self._names.items()}
+        agents = {name: user_id for name, user_id in ids.items() if user_id is not None}
+        return Naming(self._channel, self.transcript, agents)
 
 
 def _file(picture: Picture) -> discord.File:
     suffix = picture.media_type.removeprefix("image/").replace("jpeg", "jpg")
     return discord.File(io.BytesIO(picture.data), filename=f"picture.{suffix}")
-
-
-def _kind(error: Exception) -> str:
-    if isinstance(error, discord.HTTPException):
-        return f"HTTP {error.status}, code {error.code}"
-    return type(error).__name__

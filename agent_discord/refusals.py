@@ -17,8 +17,10 @@ from typing import Any, Literal
 
 import aiohttp
 import discord
+from yarl import URL
 
-INVALID = frozenset({401, 403, 429})
+UNAUTHORIZED = 401
+INVALID = frozenset({UNAUTHORIZED, 403, 429})
 WINDOW = 600.0  # seconds
 NARROW_AT = 1_000  # from here on only what answers a person passes
 CLOSE_AT = 3_000  # from here on nothing passes
@@ -76,25 +78,44 @@ class RefusedRequests:
             log.error(text + " this machine. Look for a wrong token or a missing permission", refused, passing[state])
 
 
-def count_refusals(client: discord.Client, refused: RefusedRequests) -> None:
+def count_refusals(
+    client: discord.Client, refused: RefusedRequests, on_unauthorized: Callable[[], None] = lambda: None
+) -> None:
     """Counts every answer to this client, also those that py-cord waits out and tries again by itself.
 
+    `on_unauthorized` is called when a request under the bot's own token is answered 401: no other one will do better.
     py-cord has no hook for them and makes its HTTP session at login, so each request first sees to it that the session
     is watched.
     """
-    trace = aiohttp.TraceConfig()
-
-    async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
-        refused.count(params.response.status, params.response.headers.get("X-RateLimit-Scope"))
-
-    trace.on_request_end.append(ended)
-    trace.freeze()
+    trace = _counting(refused, lambda _: True)
     http, send = client.http, client.http.request
 
     async def request(*arguments: Any, **options: Any) -> Any:
         session = getattr(http, "_HTTPClient__session", None)
         if isinstance(session, aiohttp.ClientSession) and trace not in session.trace_configs:
             session.trace_configs.append(trace)
-        return await send(*arguments, **options)
+        try:
+            return await send(*arguments, **options)
+        except discord.HTTPException as error:
+            if error.status == UNAUTHORIZED:
+                on_unauthorized()
+            raise
 
     http.request = request  # type: ignore[method-assign]
+
+
+def count_webhooks(session: aiohttp.ClientSession, refused: RefusedRequests) -> None:
+    """Counts what webhooks are answered over a session of ours, which others use as well."""
+    session.trace_configs.append(_counting(refused, lambda url: "/webhooks/" in url.path))
+
+
+def _counting(refused: RefusedRequests, concerns: Callable[[URL], bool]) -> aiohttp.TraceConfig:
+    trace = aiohttp.TraceConfig()
+
+    async def ended(_: aiohttp.ClientSession, __: SimpleNamespace, params: aiohttp.TraceRequestEndParams) -> None:
+        if concerns(params.url):
+            refused.count(params.response.status, params.response.headers.get("X-RateLimit-Scope"))
+
+    trace.on_request_end.append(ended)
+    trace.freeze()
+    return trace

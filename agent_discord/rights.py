@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import discord
 
-from agent_discord.outlet import Channel
+from agent_discord.channels import Channel
 from agent_discord.transcript import Transcripts
+
+_COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,23 @@ def signed(event: discord.RawReactionActionEvent, channel: object, transcripts: 
         return None
     who = _who(event.member, channel)
     return Signed(who, event.channel_id, event.message_id, author, str(event.emoji))
+
+
+async def with_members(
+    messages: Sequence[discord.Message], member: Callable[[int], Awaitable[discord.Member | None]]
+) -> Sequence[discord.Message]:
+    """The messages, with the roles of those who wrote commands: REST says only of a member's own record which they
+    have, the gateway with each message. One request for each such person."""
+    commands = [one for one in messages if _COMMAND.match(one.content) and isinstance(one.author, discord.User)]
+    members: dict[int, discord.Member | None] = {}
+    for message in commands:
+        author = message.author
+        if author.bot or message.webhook_id is not None:
+            continue
+        if author.id not in members:
+            members[author.id] = await member(author.id)
+        message.author = members[author.id] or author
+    return messages
 
 
 def _who(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Who:

@@ -3,20 +3,22 @@
 A channel's record is whole or not. Whole: nothing is fetched and nothing awaited. Not: one shared fetch is made and a
 turn waits for it a short while (fetching.py). Every bot of the process delivers the same gateway events, so each
 operation here may be repeated without harm, and in any order: a deletion leaves a mark, since another bot's event may
-bring the message later.
+bring the message later. What is pinned is kept apart from it (pins.py), since a pin may be older than all of it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_discord.directory import Directory
+from agent_discord.pins import Pins
 
-MAX_ENTRIES = 400  # messages kept a channel
+MAX_ENTRIES = 400  # messages kept a channel, unless more are asked for
+MAX_DEPTH = 5000  # and never more than these
 MAX_MARKS = 500  # deleted ids remembered a channel
 MAX_CHANNELS = 2000
 
@@ -45,17 +47,20 @@ class _Tally:
 
 
 class Transcript:
-    """One channel's messages, oldest first, at most `MAX_ENTRIES`."""
+    """One channel's messages, oldest first, at most `depth`; and those that are pinned there, however old."""
 
-    def __init__(self, channel_id: int) -> None:
+    def __init__(self, channel_id: int, depth: int = MAX_ENTRIES) -> None:
         self.channel_id = channel_id
+        self.depth = depth
         self.whole = False
+        self.begins = False  # nothing was said before the oldest entry
         self.was_whole = False  # a gap at the end is all that is missing
         self.gap_after = 0  # the newest message before that gap
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
         self._tallies: dict[int, dict[str, _Tally]] = {}
         self._deleted: OrderedDict[int, None] = OrderedDict()
+        self.pins = Pins()
 
     def __contains__(self, message_id: int) -> bool:
         return message_id in self._entries
@@ -77,6 +82,15 @@ class Transcript:
         """Whether a person has written since that message."""
         newer = (self._entries[i] for i in self._ids[bisect_right(self._ids, message_id) :])
         return any(entry.speaker.kind == "person" for entry in newer)
+
+    def deepen(self, depth: int) -> None:
+        """Somebody wants to see this many messages: what is lacking is to be read."""
+        depth = min(depth, MAX_DEPTH)
+        if depth <= self.depth:
+            return
+        self.depth = depth
+        if not self.begins:
+            self.whole = self.was_whole = False
 
     def note_gap(self) -> None:
         """Messages may have come that nobody here heard of."""
@@ -106,24 +120,56 @@ class Transcript:
             return
         if entry.id in self._entries or entry.id in self._deleted:
             return
-        if self._ids and entry.id < self._ids[0] and len(self._ids) >= MAX_ENTRIES:
+        if self._ids and entry.id < self._ids[0] and len(self._ids) >= self.depth:
+            self.begins = False
             return
         self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
         if entry.reactions:
             self._tallies[entry.id] = {r.emoji: _Tally(base=r.count) for r in entry.reactions}
+        if entry.pinned:
+            self.pins.put(entry)
         insort(self._ids, entry.id)
-        if len(self._ids) > MAX_ENTRIES:
+        if len(self._ids) > self.depth:
             self._forget(self._ids[0])
+            self.begins = False
 
     def edit(self, message_id: int, text: str) -> None:
         entry = self._entries.get(message_id)
         if entry is not None and entry.text != text:
             self._entries[message_id] = replace(entry, text=text, edited=True)
 
+    def revise(self, entry: Entry) -> None:
+        """A message as it reads after an edit, a pin or the end of one. Who wrote it and when stays as it is known."""
+        known = self._entries.get(entry.id) or self.pins.get(entry.id)
+        if known is not None:
+            entry = revised(known, entry)
+            if entry.id in self._entries:
+                self._entries[entry.id] = entry
+        if entry.id not in self._deleted:
+            self.pins.put(entry)
+
+    def keep_pins(self, entries: Sequence[Entry]) -> None:
+        """These are all that is pinned in the channel now."""
+        there = {entry.id for entry in entries}
+        for message_id, entry in self._entries.items():
+            if entry.pinned != (message_id in there):
+                self._entries[message_id] = replace(entry, pinned=message_id in there)
+        self.pins.keep([self._with_rights(entry) for entry in entries if entry.id not in self._deleted])
+
+    def pinned(self) -> list[Entry]:
+        """What is pinned, oldest first."""
+        return self.pins.entries()
+
+    def _with_rights(self, entry: Entry) -> Entry:
+        """REST says of an author less than the gateway did."""
+        known = self._entries.get(entry.id)
+        return entry if known is None else replace(revised(known, entry), pinned=True)
+
     def delete(self, message_id: int) -> None:
         self._deleted[message_id] = None
         if len(self._deleted) > MAX_MARKS:
             self._deleted.popitem(last=False)
+        self.pins.drop(message_id)
         if message_id in self._entries:
             self._forget(message_id)
 
@@ -147,8 +193,13 @@ class Transcript:
         """A user turned out to be one of our agents."""
         for message_id, entry in self._entries.items():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
-                speaker = Speaker(user_id, entry.speaker.name, "agent", agent)
-                self._entries[message_id] = replace(entry, speaker=speaker)
+                self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
+
+    def relabel_post(self, message_id: int, agent: str) -> None:
+        """A webhook's message turned out to be ours."""
+        entry = self._entries.get(message_id)
+        if entry is not None and entry.webhook:
+            self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
 
     def _forget(self, message_id: int) -> None:
         self._ids.remove(message_id)
@@ -167,18 +218,42 @@ class Transcript:
         return replace(entry, reactions=shown)
 
 
-class Transcripts:
-    """The transcripts of all channels; the least recently used are dropped beyond `MAX_CHANNELS`."""
+def revised(known: Entry, entry: Entry) -> Entry:
+    """The known entry with what an edit can change. What comes with less rights than were known knows less."""
+    emptied = not entry.text and not entry.attachments  # as a bot without the message content intent hears it
+    said = known if emptied else entry
+    rights = entry if entry.author_roles or entry.may_manage else known
+    return replace(
+        known,
+        text=said.text,
+        attachments=said.attachments,
+        hidden=said.hidden,
+        mentions=said.mentions,
+        edited=known.edited or said.text != known.text,
+        pinned=entry.pinned,
+        author_roles=rights.author_roles,
+        may_manage=rights.may_manage,
+    )
 
-    def __init__(self, directory: Directory) -> None:
-        self.directory = directory
+
+def _as_agent(speaker: Speaker, agent: str) -> Speaker:
+    return Speaker(speaker.id, speaker.name, "agent", agent)
+
+
+class Transcripts:
+    """The transcripts of all channels, each `depth` messages deep at first; the least recently used are dropped beyond
+    `MAX_CHANNELS`."""
+
+    def __init__(self, directory: Directory, depth: int = MAX_ENTRIES) -> None:
+        self.directory, self.depth = directory, depth
         self._channels: OrderedDict[int, Transcript] = OrderedDict()
         directory.on_news(self._relabel)
+        directory.on_post(self._relabel_post)
 
     def of(self, channel_id: int) -> Transcript:
         transcript = self._channels.get(channel_id)
         if transcript is None:
-            transcript = self._channels[channel_id] = Transcript(channel_id)
+            transcript = self._channels[channel_id] = Transcript(channel_id, self.depth)
             if len(self._channels) > MAX_CHANNELS:
                 self._channels.popitem(last=False)
         else:
@@ -198,3 +273,6 @@ class Transcripts:
 
     def _relabel(self, user_id: int, agent: str) -> None:
         self.each(lambda transcript: transcript.relabel(user_id, agent))
+
+    def _relabel_post(self, message_id: int, agent: str) -> None:
+        self.each(lambda transcript: transcript.relabel_post(message_id, agent))

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agent_llm import pricing
+from agent_llm import pricing, stops
 from agent_llm.counting import filled_in
-from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, Refused
+from agent_llm.endpoints import Aws, Endpoint
+from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
+from agent_llm.hearing import Hearing
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
-from agent_llm.shaping import without_pictures
+from agent_llm.shaping import has_pictures, wants_schema, without_pictures
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
@@ -28,14 +30,15 @@ T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 # Turns of a bot are tens of seconds apart: a kept connection saves them the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
-NO_SUCH_MODEL = 404
+REFUSED_SHAPES = (400, 422)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
     """Where and with what a model is reached. `image_model` "" draws nothing; `base_url` None is the provider's own.
 
-    `free`: calls cost nothing there; `rates`: the owner's prices instead of the table's.
+    `free`: calls cost nothing there; `rates`: the owner's prices instead of the table's. `endpoint` and `aws` are what
+    an OpenAI-compatible address and Bedrock need besides.
     """
 
     model: str
@@ -44,12 +47,20 @@ class Access:
     base_url: str | None = None
     free: bool = False
     rates: pricing.Rates | None = None
+    endpoint: Endpoint | None = None
+    aws: Aws | None = None
 
 
 class ProviderModel:
-    """Base of the four. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`."""
+    """Base of them all. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`.
 
-    provider: ClassVar[str]
+    `doubts_schema`: not every server behind this provider takes structured output; one that refuses is asked in words
+    from then on. `no_such_model`: statuses that say so, and that leaving out the pictures would not change.
+    """
+
+    provider: str
+    doubts_schema: ClassVar[bool] = False
+    no_such_model: ClassVar[frozenset[int]] = frozenset({404})
     _sdk_errors: tuple[type[Exception], ...] = ()  # what the SDK, its HTTP client and odd answers raise
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
@@ -83,19 +94,49 @@ class ProviderModel:
         Where the provider does not accept a request with pictures it is asked in words alone: one broken file, which
         anybody may post, would fail every turn as long as it is among the messages shown.
         """
-        began = time.monotonic()
+        ends = time.monotonic() + prompt.timeout
+        prompt = self._fitted(prompt)
         try:
-            reply = await self._complete(prompt, history, prompt.timeout)
+            reply = await self._shaped(prompt, history, ends)
         except BadRequest as error:
-            if error.status == NO_SUCH_MODEL or not (prompt.pictures or any(message.pictures for message in history)):
+            hopeless = error.status in self.no_such_model or isinstance(error, PrefillRefused)
+            if hopeless or not has_pictures(prompt, history):
                 raise
-            reply = await self._complete(*without_pictures(prompt, history), prompt.timeout + began - time.monotonic())
-        usage = filled_in(reply.usage, prompt, history, reply.text)
-        return replace(reply, model=self.name, usage=self._priced(usage, self.access.model))
+            reply = await self._shaped(*without_pictures(prompt, history), ends)
+        usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
+        return replace(reply, text=stops.cut(reply.text, prompt.stop), model=self.name, usage=usage)
+
+    def _fitted(self, prompt: Prompt) -> Prompt:
+        """The prompt without what this model lacks. Raises PrefillRefused before a call that would be for nothing."""
+        if prompt.prefill is not None and not self.profile.prefill:
+            raise PrefillRefused(provider=self.provider, model=self.access.model)
+        tools = prompt.tools if self.profile.tools else ()
+        search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
+        temperature = prompt.temperature if self.profile.temperature else None
+        hear = stops.heeding(prompt.on_text, prompt.stop)
+        return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=hear)
+
+    async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
+        """Structured output where the server takes it; a server that does not is remembered."""
+        try:
+            return await self._complete(prompt, history, ends - time.monotonic())
+        except BadRequest as error:
+            doubtful = self.doubts_schema and wants_schema(prompt, self.profile)
+            if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused):
+                raise
+        with_schema, self.profile = self.profile, replace(self.profile, schema=False)
+        try:
+            return await self._complete(prompt, history, ends - time.monotonic())
+        except ModelError:
+            self.profile = with_schema  # it was something else
+            raise
 
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)
-        return await self._run(self.access.model, seconds, partial(self._checked, request))
+        may_be_empty = prompt.prefill is not None  # the model had nothing to add
+        hearing = Hearing(prompt.on_text) if prompt.on_text else None
+        attempt = partial(self._checked, request, may_be_empty, hearing)
+        return await self._run(self.access.model, seconds, attempt, hearing)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""
@@ -115,8 +156,8 @@ class ProviderModel:
         """The provider's request, made once for all attempts."""
         raise NotImplementedError
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        """One call, its usage not yet priced. Raises the SDK's errors, or ours."""
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+        """One call, streamed where somebody hears; its usage not yet priced. Raises the SDK's errors, or ours."""
         raise NotImplementedError
 
     async def _look(self, seconds: float) -> None:
@@ -130,24 +171,39 @@ class ProviderModel:
         """Our error for one of `_sdk_errors`."""
         raise NotImplementedError
 
-    async def _checked(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        reply = await self._ask(request, seconds)
+    async def _checked(
+        self, request: Mapping[str, Any], may_be_empty: bool, hearing: Hearing | None, seconds: float
+    ) -> Reply:
+        if hearing is not None:
+            hearing.begin()
+        reply = await self._ask(request, seconds, hearing)
         if reply.stop == "refusal":
             raise _paid(Refused(request_id=reply.request_id), reply.usage)
-        if not reply.text.strip() and not reply.tool_calls:
+        if not reply.text.strip() and not reply.tool_calls and not (may_be_empty and reply.stop == "stop"):
             why = "cut off before the answer began" if reply.stop == "length" else "empty"
             raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
+        if hearing is not None:
+            hearing(reply.text)
         return reply
 
-    async def _run(self, model: str, seconds: float, attempt: Callable[[float], Awaitable[T]]) -> T:
+    async def _run(
+        self,
+        model: str,
+        seconds: float,
+        attempt: Callable[[float], Awaitable[T]],
+        hearing: Hearing | None = None,
+    ) -> T:
+        """The answer, or the last attempt's error, with what the attempts before it cost."""
+        paid: list[Usage] = []
+        failed = partial(self._failed, model, paid, hearing)
         try:
-            return await self._retrier.run(
-                partial(self._translated, attempt), seconds=seconds, failed=partial(self._failed, model)
-            )
+            answer = await self._retrier.run(partial(self._translated, attempt), seconds=seconds, failed=failed)
         except ModelError as error:
-            if error.usage is not None:
-                error.usage = self._priced(error.usage, model)
+            error.usage = self._priced(sum(paid, Usage()), model) if paid else None
             raise
+        if paid and isinstance(answer, (Reply, Drawing)):
+            return replace(answer, usage=answer.usage + sum(paid, Usage()))
+        return answer
 
     async def _translated(self, attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
         try:
@@ -156,8 +212,11 @@ class ProviderModel:
             # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
             raise self._explain(error) from None
 
-    def _failed(self, model: str, error: ModelError, number: int) -> None:
+    def _failed(self, model: str, paid: list[Usage], hearing: Hearing | None, error: ModelError, number: int) -> None:
         error.provider, error.model = self.provider, model
+        cost = error.usage or (hearing.told if hearing else None)
+        if cost is not None:
+            paid.append(cost)
         log.warning("model call failed, attempt %d: %s", number, error)
 
     def _priced(self, usage: Usage, model: str) -> Usage:

@@ -25,6 +25,10 @@ def filled_in(usage: Usage, prompt: Prompt, history: Sequence[Message], answer: 
 
 
 def _read(prompt: Prompt, history: Sequence[Message]) -> int:
-    texts = [prompt.system, prompt.text, *(message.text for message in history)]
-    pictures = len(prompt.pictures) + sum(len(message.pictures) for message in history)
+    texts = [prompt.system, prompt.text, prompt.prefill or "", *(message.text for message in history)]
+    texts += [f"{tool.description}{tool.parameters}" for tool in prompt.tools]
+    texts += [part for one in prompt.rounds for part in (f"{one.calls}", *(result.text for result in one.results))]
+    results = [result for one in prompt.rounds for result in one.results]
+    shown = [prompt.pictures, *(message.pictures for message in history), *(result.pictures for result in results)]
+    pictures = sum(len(group) for group in shown)
     return sum(map(len, texts)) // CHARACTERS_A_TOKEN + 1 + pictures * PICTURE_TOKENS

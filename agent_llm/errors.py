@@ -10,9 +10,11 @@
         BadKey                  401, 403
         QuotaUsedUp             the account has no money or quota left
         BadRequest              400, 404, 413, 422: our request or the model's name is wrong
+          PrefillRefused        400: it does not go on with an answer that was begun for it
         Refused                 the model or its filter declined to answer
         BadAnswer               an answer that cannot be read: empty, cut off, wrong shape
         CannotDraw              no picture model here
+        NotInstalled            a package that this provider needs is not there
 
 The text of a ModelError names the kind in one line and never holds a key or a prompt.
 """
@@ -105,6 +107,12 @@ class BadRequest(Final):
     kind = "the provider did not accept the request"
 
 
+class PrefillRefused(BadRequest):
+    """The model does not go on with an answer that was begun for it (400)."""
+
+    kind = "the model does not take a prefilled answer"
+
+
 class Refused(Final):
     """The model or its filter declined to answer."""
 
@@ -121,3 +129,9 @@ class CannotDraw(Final):
     """No picture model here."""
 
     kind = "this model does not draw"
+
+
+class NotInstalled(Final):
+    """A package that this provider needs is not installed."""
+
+    kind = "a package that this provider needs is not installed"

@@ -15,6 +15,7 @@ from agent_llm.errors import (
     BadKey,
     BadRequest,
     ModelError,
+    PrefillRefused,
     QuotaUsedUp,
     RateLimited,
     Refused,
@@ -39,6 +40,14 @@ _REFUSED = (
     "usage guidelines",
     "content_filter",
     "safety_violations",
+)
+# Anthropic's and Bedrock's words, Mistral's, vLLM's, and DeepSeek's where its beta address is not used.
+_NO_PREFILL = (
+    "prefill",
+    "must end with a user message",
+    "expected last role",
+    "continue_final_message",
+    "chat prefix completion",
 )
 _CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
 
@@ -72,6 +81,8 @@ def _kind(status: int, words: str) -> type[ModelError]:
         return RateLimited
     if status >= 500 or status in (408, 409, 425, 499):
         return ServerFailed
+    if status in (400, 422) and any(sign in words for sign in _NO_PREFILL):
+        return PrefillRefused
     return BadRequest
 
 

@@ -3,49 +3,30 @@
 Requests and answers are plain JSON: the request goes as the SDK's `extra_body`, the answer comes as its raw response.
 Its own way through its models costs 0.2 ms for each part of a history, and it stumbles over odd answers.
 
-The SDK uses aiohttp where it is installed, so its connection errors are aiohttp's (or httpx2's where it is not). Parts
-marked `thought` are reasoning. A prompt that is blocked has no candidates. The provider counts thinking beside the
-candidates' tokens; our output tokens include it.
+The SDK uses aiohttp where it is installed, so its connection errors are aiohttp's (or httpx2's where it is not).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_llm import stainless
+from agent_llm import gemini_stream, stainless
 from agent_llm.base import Access, ProviderModel
 from agent_llm.bounded import TooLong, bound_middleware, bound_response
-from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, QuotaUsedUp, Refused, TimedOut
+from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, QuotaUsedUp, TimedOut
 from agent_llm.failures import error_of_status
-from agent_llm.profiles import Profile
-from agent_llm.reading import json_object, number, part, parts, picture_of, text
+from agent_llm.gemini_wire import drawing_of, reply_of, request_of, usage_of
+from agent_llm.hearing import Hearing
+from agent_llm.reading import json_object
 from agent_llm.retry import Retrier
-from agent_llm.shaping import Part, Turn, base64_of, schema_of, turns_of, unique_sources, wants_schema
-from agent_llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Usage
+from agent_llm.types import Drawing, Message, Prompt, Reply
 
 if TYPE_CHECKING:
     from google.genai import errors, types
 
-# What a model or its filter declined; the names are those of FinishReason and BlockedReason.
-_REFUSALS = frozenset(
-    {
-        "SAFETY",
-        "RECITATION",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "MODEL_ARMOR",
-        "JAILBREAK",
-        "ESCALATION",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-    }
-)
-_STOPS: Mapping[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length", "CONTINUATION": "length"}
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,6}(?:\.\d{1,9})?)s"')
 
 
@@ -85,10 +66,32 @@ class GeminiModel(ProviderModel):
         self._client.close()
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
-        return request_of(prompt, history, self.profile)
+        return request_of(prompt, history, self.profile, asked_by=self.name)
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        return reply_of(await self._generate(self.access.model, request, seconds))
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+        if hearing is None:
+            return reply_of(await self._generate(self.access.model, request, seconds), self.name)
+
+        def told(answer: Mapping[str, Any]) -> None:
+            hearing.told = usage_of(answer, {})
+
+        response = await self._begin(request, seconds)
+        try:
+            answer = await gemini_stream.gathered(_chunks(response), told, hearing)
+        finally:
+            await _close(response)
+        return reply_of(answer, self.name)
+
+    async def _begin(self, request: Mapping[str, Any], seconds: float) -> Any:
+        """The aiohttp or httpx2 response to a request for a stream, still to be read. Raises the SDK's errors.
+
+        The SDK's own stream stumbles over comments and has no bound, so only its transport is used: the same two steps
+        that its `generate_content_stream` takes.
+        """
+        api, options = self._client.aio.models._api_client, _config(request, seconds).http_options
+        path = f"models/{self.access.model}:streamGenerateContent?alt=sse"
+        asked = api._build_request("post", path, {}, options)
+        return (await api._async_request(asked, options, stream=True)).response_stream
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         request = {
@@ -127,99 +130,21 @@ def _config(request: Mapping[str, Any], seconds: float) -> types.GenerateContent
     )
 
 
-def request_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> dict[str, Any]:
-    """The body of POST /v1beta/models/{model}:generateContent."""
-    config: dict[str, Any] = {"maxOutputTokens": prompt.max_output_tokens}
-    if profile.effort:
-        config["thinkingConfig"] = {"thinkingLevel": profile.effort}
-    if prompt.schema is not None and wants_schema(prompt, profile):
-        config["responseMimeType"] = "application/json"
-        config["responseJsonSchema"] = schema_of(prompt.schema, profile)
-    request: dict[str, Any] = {
-        "contents": [_content(turn) for turn in turns_of(prompt, history, profile)],
-        "generationConfig": config,
-    }
-    if prompt.system:
-        request["systemInstruction"] = {"parts": [{"text": prompt.system}]}
-    if prompt.search:
-        request["tools"] = [dict(profile.search)]
-    return request
+def _chunks(response: Any) -> AsyncIterator[bytes]:
+    chunks: AsyncIterator[bytes] = response.content.iter_any() if _is_of_aiohttp(response) else response.aiter_bytes()
+    return chunks
 
 
-def _content(turn: Turn) -> dict[str, Any]:
-    return {"role": "model" if turn.role == "assistant" else "user", "parts": [_part(piece) for piece in turn.parts]}
+async def _close(response: Any) -> None:
+    """aiohttp has given the connection back where all has been read."""
+    if _is_of_aiohttp(response):
+        response.close()
+    else:
+        await response.aclose()
 
 
-def _part(piece: Part) -> dict[str, Any]:
-    if piece.picture is None:
-        return {"text": piece.text}
-    return {"inlineData": {"mimeType": piece.picture.media_type, "data": base64_of(piece.picture)}}
-
-
-def reply_of(answer: Mapping[str, Any]) -> Reply:
-    """The Reply in an answer; Refused where the prompt was blocked."""
-    candidate = _candidate(answer)
-    said = [piece for piece in parts(part(candidate, "content"), "parts") if not piece.get("thought")]
-    return Reply(
-        text="".join(text(piece, "text") for piece in said),
-        usage=_usage(answer, candidate),
-        request_id=_request_id(answer),
-        stop=_stop(candidate),
-        sources=unique_sources(_sources(candidate)),
-    )
-
-
-def drawing_of(answer: Mapping[str, Any]) -> Drawing:
-    """The picture in an answer; Refused where there is none because of a filter."""
-    candidate = _candidate(answer)
-    usage = _usage(answer, candidate)
-    for piece in parts(part(candidate, "content"), "parts"):
-        data = text(part(piece, "inlineData"), "data")
-        if data and not piece.get("thought"):
-            counted = Usage(calls=1, pictures=1, input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
-            return Drawing(picture=picture_of(data), usage=counted)
-    error = Refused() if _stop(candidate) == "refusal" else BadAnswer("no picture")
-    error.usage, error.request_id = usage, _request_id(answer)
-    raise error
-
-
-def _candidate(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    candidates = parts(answer, "candidates")
-    if candidates:
-        return candidates[0]
-    reason = text(part(answer, "promptFeedback"), "blockReason")
-    if reason:
-        raise Refused(reason, request_id=_request_id(answer))
-    raise BadAnswer("empty", request_id=_request_id(answer))
-
-
-def _stop(candidate: Mapping[str, Any]) -> StopReason:
-    reason = text(candidate, "finishReason")
-    return "refusal" if reason in _REFUSALS else _STOPS.get(reason, "other")
-
-
-def _sources(candidate: Mapping[str, Any]) -> Iterator[Source]:
-    for chunk in parts(part(candidate, "groundingMetadata"), "groundingChunks"):
-        web = part(chunk, "web")
-        yield Source(text(web, "title"), text(web, "uri"))
-
-
-def _usage(answer: Mapping[str, Any], candidate: Mapping[str, Any]) -> Usage:
-    queries = part(candidate, "groundingMetadata").get("webSearchQueries")
-    counted = part(answer, "usageMetadata")
-    thoughts = number(counted, "thoughtsTokenCount")
-    return Usage(
-        calls=1,
-        input_tokens=number(counted, "promptTokenCount") + number(counted, "toolUsePromptTokenCount"),
-        cached_tokens=number(counted, "cachedContentTokenCount"),
-        output_tokens=number(counted, "candidatesTokenCount") + thoughts,
-        reasoning_tokens=thoughts,
-        searches=len(queries) if isinstance(queries, list) else 0,
-    )
-
-
-def _request_id(answer: Mapping[str, Any]) -> str | None:
-    return text(answer, "responseId") or None
+def _is_of_aiohttp(response: Any) -> bool:
+    return type(response).__module__.startswith("aiohttp")
 
 
 def _sdk_errors() -> tuple[type[Exception], ...]:
@@ -228,6 +153,7 @@ def _sdk_errors() -> tuple[type[Exception], ...]:
 
     found: tuple[type[Exception], ...] = (
         errors.APIError,
+        gemini_stream.ErrorWithin,
         *stainless.transport_errors(),
         AttributeError,
         KeyError,
@@ -243,6 +169,8 @@ def _sdk_errors() -> tuple[type[Exception], ...]:
 def _explained(error: Exception) -> ModelError:
     from google.genai import errors
 
+    if isinstance(error, gemini_stream.ErrorWithin):
+        return _of_status(errors.APIError(0, {"error": error.told}))
     if isinstance(error, errors.APIError):
         return _of_status(error)
     if isinstance(error, TimeoutError):

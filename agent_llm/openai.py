@@ -9,14 +9,25 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_llm import stainless
+from agent_llm import responses_stream, stainless
 from agent_llm.base import Access, ProviderModel
-from agent_llm.errors import BadAnswer, BadRequest, ModelError, RateLimited, Refused, ServerFailed
+from agent_llm.errors import BadAnswer, BadRequest, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed
+from agent_llm.hearing import Hearing
 from agent_llm.profiles import Profile
 from agent_llm.reading import json_object, number, part, parts, picture_of, text
 from agent_llm.retry import Retrier
 from agent_llm.shaping import Part, Turn, cache_marks, data_url, schema_of, turns_of, unique_sources, wants_schema
-from agent_llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Usage
+from agent_llm.tooling import (
+    arguments_of,
+    calls_with_results,
+    echo_of,
+    is_strict,
+    own_echo,
+    parameters_of,
+    shown,
+    written,
+)
+from agent_llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Tool, ToolCall, ToolRound, Usage
 
 if TYPE_CHECKING:
     import openai
@@ -58,11 +69,19 @@ class OpenAIModel(ProviderModel):
         return {}
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
-        return request_of(prompt, history, self.access.model, self.profile)
+        return request_of(prompt, history, self.access.model, self.profile, asked_by=self.name)
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float) -> Reply:
-        response = await stainless.post(self._client, "/responses", request, seconds)
-        return reply_of(json_object(response.content), response.headers.get("x-request-id"))
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+        if hearing is None:
+            response = await stainless.post(self._client, "/responses", request, seconds)
+            answer = json_object(response.content)
+        else:
+            response = await stainless.begin(self._client, "/responses", request, seconds)
+            try:
+                answer = await responses_stream.gathered(response.aiter_bytes(), hearing)
+            finally:
+                await response.aclose()
+        return reply_of(answer, response.headers.get("x-request-id"), self.name)
 
     async def _look(self, seconds: float) -> None:
         await stainless.get(self._client, f"/models/{self.access.model}", seconds)
@@ -76,11 +95,14 @@ class OpenAIModel(ProviderModel):
         return stainless.explain(error, "x-request-id")
 
 
-def request_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:
-    """The fields of POST /v1/responses."""
+def request_of(
+    prompt: Prompt, history: Sequence[Message], model: str, profile: Profile, *, asked_by: str = ""
+) -> dict[str, Any]:
+    """The fields of POST /v1/responses. `asked_by` is the model's `provider/model`, whose echoes are its own."""
     turns = turns_of(prompt, history, profile)
     marks = cache_marks(turns, profile.cache_marks, roles=("user",))
     items = [_item(turn, marks) for turn in turns]
+    items += [item for place, step in enumerate(prompt.rounds) for item in _round(step, place, profile, asked_by)]
     request: dict[str, Any] = {
         "model": model,
         "input": items,
@@ -93,16 +115,73 @@ def request_of(prompt: Prompt, history: Sequence[Message], model: str, profile: 
         request["instructions"] = prompt.system
     if profile.effort:
         request["reasoning"] = {"effort": profile.effort}
+    if prompt.temperature is not None:
+        request["temperature"] = prompt.temperature
     if prompt.cache_key:
         request["prompt_cache_key"] = prompt.cache_key
     if marks:
         request["prompt_cache_options"] = _EXPLICIT
-    if prompt.search:
-        request |= {"tools": [dict(profile.search)], **profile.search_extra}
+    request |= _tools(prompt, profile)
     if prompt.schema is not None and wants_schema(prompt, profile):
         wanted = {"name": prompt.schema_name, "schema": schema_of(prompt.schema, profile), "strict": True}
         request["text"] = {"format": {"type": "json_schema", **wanted}}
     return request
+
+
+def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
+    """Search and functions, with what goes with either; what both want included is included."""
+    fields: dict[str, Any] = {}
+    included: list[str] = []
+    for wanted, extra in ((prompt.search, profile.search_extra), (bool(prompt.tools), profile.tool_extra)):
+        if wanted:
+            fields |= extra
+            included += extra.get("include", ())
+    tools = ([dict(profile.search)] if prompt.search else []) + [_tool(tool, profile) for tool in prompt.tools]
+    return fields | ({"tools": tools} if tools else {}) | ({"include": included} if included else {})
+
+
+def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
+    """Strict only where that changes no meaning: it is the API's default, and closes and requires everything."""
+    parameters = parameters_of(tool.parameters, profile)
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+        "strict": is_strict(parameters),
+    }
+
+
+def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
+    """What the model said and called, each call's output, and the pictures that no output carries."""
+    own = own_echo(step, asked_by)
+    pairs = calls_with_results(step, place, own=bool(own))
+    said: list[dict[str, Any]] = [dict(item) for item in own]
+    if not own:
+        said += [{"role": "assistant", "content": step.text}] if step.text.strip() else []
+        said += [_call(call) for call, _ in pairs]
+    outputs: list[dict[str, Any]] = []
+    follow: list[dict[str, Any]] = []
+    for call, result in pairs:
+        told, pictures = shown(result, profile)
+        told = f"Error: {told}" if result.is_error else told
+        contents = [_input(Part(picture=picture), False) for picture in pictures]
+        output: Any = told
+        if contents and profile.pictures_in_results:
+            output = [{"type": "input_text", "text": told}, *contents]
+        elif contents:
+            follow += [{"type": "input_text", "text": f"[pictures of {call.name}]"}, *contents]
+        outputs.append({"type": "function_call_output", "call_id": call.id, "output": output})
+    return said + outputs + ([{"role": "user", "content": follow}] if follow else [])
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "call_id": call.id,
+        "name": call.name,
+        "arguments": written(call.arguments),
+    }
 
 
 def _item(turn: Turn, marks: Container[int]) -> dict[str, Any]:
@@ -120,7 +199,7 @@ def _input(piece: Part, marked: bool) -> dict[str, Any]:
     return content | {"prompt_cache_breakpoint": _EXPLICIT} if marked else content
 
 
-def reply_of(answer: Mapping[str, Any], request_id: str | None) -> Reply:
+def reply_of(answer: Mapping[str, Any], request_id: str | None, asked_by: str = "") -> Reply:
     """The Reply in a response object; raises what a response that failed says."""
     _raise_if_failed(answer, request_id)
     output = parts(answer, "output")
@@ -129,13 +208,29 @@ def reply_of(answer: Mapping[str, Any], request_id: str | None) -> Reply:
     texts = [content for content in contents if content.get("type") == "output_text"]
     refused = not texts and any(content.get("type") == "refusal" for content in contents)
     cited = (note for content in texts for note in parts(content, "annotations") if note.get("type") == "url_citation")
+    calls = _calls(output)
     return Reply(
         text="\n\n".join(text(content, "text") for content in texts),
         usage=_usage(answer, output),
         request_id=request_id,
         stop="refusal" if refused else _stop(answer),
         sources=unique_sources(Source(text(note, "title"), text(note, "url")) for note in cited),
+        tool_calls=calls,
+        echo=echo_of(asked_by, [item for item in output if not _is_cut(item)]) if calls else None,
     )
+
+
+def _calls(output: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    """The calls that are whole: one that the length limit cut is left out."""
+    return tuple(
+        ToolCall(text(item, "call_id"), text(item, "name"), arguments_of(item.get("arguments")))
+        for item in output
+        if item.get("type") == "function_call" and not _is_cut(item)
+    )
+
+
+def _is_cut(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "function_call" and item.get("status") == "incomplete"
 
 
 def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
@@ -143,6 +238,8 @@ def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
     if not error and answer.get("status") != "failed":
         return
     code = text(error, "code")
+    if code == "insufficient_quota":
+        raise QuotaUsedUp(code, request_id=request_id)
     if code == "rate_limit_exceeded":
         raise RateLimited(code, request_id=request_id)
     if "policy" in code:

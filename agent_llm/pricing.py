@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai"}
+_IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai", "bedrock": "aws"}
+# The price table knows five-minute cache writes, 1.25 times the input; an hour's cost twice the input.
+_HOUR_WRITE_SURCHARGE = 0.75
 
 # USD for one search: provider, prefix of the model, price. The first that fits counts.
 _SEARCHES = (
@@ -139,7 +141,9 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
     if not (usage.input_tokens or usage.output_tokens):
         return 0.0
     seller, info = _row(provider, model)
-    return _cost(seller, info, _priced_usage(usage), now)
+    surcharged = Usage(input_tokens=round(usage.hour_write_tokens * _HOUR_WRITE_SURCHARGE))
+    counts = (usage, surcharged) if surcharged.input_tokens else (usage,)
+    return sum(_cost(seller, info, _priced_usage(count), now) for count in counts)
 
 
 @functools.cache

@@ -3,6 +3,9 @@
 A profile says how a request must be shaped, so that the provider modules translate and never ask which model it is.
 Rules apply from top to bottom; each names a provider, a prefix of the model's id ("" for all) and what it changes.
 
+A model on AWS Bedrock is the same Claude under a longer name, so Anthropic's rules hold for it before Bedrock's own. A
+model behind an OpenAI-compatible address (provider "compatible") is known by its maker's prefix, if it has one.
+
 Structured output next to web search: OpenAI, xAI and Gemini from 3 on take both. Anthropic refuses structured output
 together with citations, which its web search always gives, and Gemini 2 refuses it together with any tool: there the
 format is asked for in words.
@@ -14,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-PROVIDERS = ("openai", "anthropic", "google", "xai")
+PROVIDERS = ("openai", "anthropic", "google", "xai", "bedrock", "compatible")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,15 @@ class Profile:
     request may carry. `effort`: reasoning effort or thinking level, None to leave it out. `search`: its search tool.
     `search_extra` and `image`: further fields of a request with search, and of one for a picture. `sees`: the media
     types that it looks at, up to `picture_bytes` each; one picture of another kind fails the whole request.
+    `prefill`: it goes on with an answer that was begun for it. `tools`: it calls functions; `schema_with_tools`: with
+    structured output at once, `tools_with_search`: with its web search, where it must choose our functions win.
+    `tool_extra` and `tool_and_search_extra`: further fields of a request with functions, and of one with both.
+    `unknown_in_parameters`: keywords that it refuses in a function's parameters. `pictures_in_results`: a function's
+    result may carry pictures; elsewhere they follow the results as the user's. `foreign_signature`: stands for the
+    thought signature of a call that another model made.
+    `max_stops`: stop sequences in a request, 0 for none. `temperature`: it takes one.
+    `picture_pixels`: the longest edge of a picture beyond which the provider scales it down itself, so that more is
+    only paid for in bytes and waiting; `max_pictures`: how many a request may carry.
     """
 
     schema: bool = True
@@ -59,6 +71,19 @@ class Profile:
     image: Mapping[str, Any] = field(default_factory=dict)
     sees: frozenset[str] = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
     picture_bytes: int = 8_000_000
+    prefill: bool = False
+    tools: bool = True
+    schema_with_tools: bool = True
+    tools_with_search: bool = True
+    tool_extra: Mapping[str, Any] = field(default_factory=dict)
+    tool_and_search_extra: Mapping[str, Any] = field(default_factory=dict)
+    unknown_in_parameters: frozenset[str] = frozenset({"$schema", "$id"})
+    pictures_in_results: bool = True
+    foreign_signature: str = ""
+    max_stops: int = 0
+    temperature: bool = True
+    picture_pixels: int = 2048
+    max_pictures: int = 100
 
 
 _COUNTED = frozenset(
@@ -66,6 +91,18 @@ _COUNTED = frozenset(
 )
 _NO_KEYWORDS = frozenset({"$schema", "default", "title"})
 _OLD_CLAUDE = ("claude-3", "claude-2", "claude-opus-4-0", "claude-sonnet-4-0", "claude-opus-4-2", "claude-sonnet-4-2")
+# The last generation that goes on with a begun answer; 4.6 and all that came after answer 400:
+# https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal
+_CLAUDE_4_5 = ("claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-1", "claude-opus-4-5")
+# The same on OpenRouter, which writes versions with a dot.
+_ROUTED_CLAUDE = ("anthropic/claude-3", *(f"anthropic/{name[:-2]}.{name[-1]}" for name in _CLAUDE_4_5))
+# Stop sequences that Bedrock takes; Anthropic itself names no limit:
+# https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
+_CLAUDE_STOPS = 8191
+
+# What is not stored over there comes sealed, to be sent back: https://platform.openai.com/docs/guides/reasoning
+_SEALED_REASONING: Mapping[str, Any] = {"tool_extra": {"include": ["reasoning.encrypted_content"]}}
+_NO_PREFILL: Mapping[str, Any] = {"prefill": False}
 
 _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
     (
@@ -78,7 +115,10 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "image": {"size": "1024x1024", "quality": "medium", "output_format": "jpeg"},
         },
     ),
-    ("openai", ("gpt-5", "gpt-6", "o1", "o3", "o4"), {"effort": "low"}),
+    # A model that reasons takes no temperature. Up to 500 pictures, fitted into a square of 2,048 pixels:
+    # https://platform.openai.com/docs/guides/images-vision. The Responses API has no stop sequences.
+    ("openai", ("gpt-5", "gpt-6", "o1", "o3", "o4"), {"effort": "low", "temperature": False, **_SEALED_REASONING}),
+    ("openai", ("",), {"max_pictures": 500}),
     # Explicit breakpoints exist from gpt-5.6 on; a request writes up to four of them.
     ("openai", ("gpt-5.6", "gpt-5.7", "gpt-5.8", "gpt-5.9", "gpt-6"), {"cache_marks": 4}),
     (
@@ -90,6 +130,8 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "search": {"type": "web_search"},
             # Links such as [[1]](url) inside the strings of a JSON answer would be posted as they are.
             "search_extra": {"include": ["no_inline_citations"]},
+            **_SEALED_REASONING,
+            "pictures_in_results": False,
             "image": {"response_format": "b64_json"},  # size and quality are refused
             "sees": frozenset({"image/png", "image/jpeg"}),
         },
@@ -102,7 +144,12 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "unknown_keywords": _NO_KEYWORDS | _COUNTED,
             "alternate": True,
             "cache_marks": 4,
+            "max_stops": _CLAUDE_STOPS,
+            "temperature": False,  # gone with API version 2026-10-21
             "picture_bytes": 3_900_000,  # 5 MiB when it is base64
+            # https://platform.claude.com/docs/en/build-with-claude/vision; more than 2,000 pixels are refused where a
+            # request has more than 20 pictures.
+            "picture_pixels": 1568,
             "search": {
                 "type": "web_search_20260318",
                 "name": "web_search",
@@ -117,6 +164,11 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
         {"search": {"type": "web_search_20250305", "name": "web_search", "max_uses": 3}},
     ),
     ("anthropic", _OLD_CLAUDE, {"schema": False}),
+    ("anthropic", (*_OLD_CLAUDE, *_CLAUDE_4_5), {"prefill": True}),
+    # No web search there, a request is at most 20 MB. Older models are asked in the older API version, which has a
+    # temperature.
+    ("bedrock", ("",), {"search": {}, "max_pictures": 20}),
+    ("bedrock", (*_OLD_CLAUDE, *_CLAUDE_4_5, "claude-opus-4-6", "claude-sonnet-4-6"), {"temperature": True}),
     (
         "google",
         ("",),
@@ -125,17 +177,67 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
             "search": {"googleSearch": {}},
             "unknown_keywords": _NO_KEYWORDS,
             "sees": frozenset({"image/png", "image/jpeg", "image/webp"}),
+            "max_stops": 5,  # https://ai.google.dev/api/generate-content#generationconfig
+            "picture_pixels": 3072,  # https://ai.google.dev/gemini-api/docs/image-understanding
+            "max_pictures": 3000,
         },
     ),
-    ("google", ("gemini-1", "gemini-2"), {"schema_with_search": False}),
-    ("google", ("gemini-3", "gemini-4"), {"effort": "LOW"}),
+    (
+        "google",
+        ("gemini-1", "gemini-2"),
+        {
+            "schema_with_search": False,
+            "schema_with_tools": False,
+            "tools_with_search": False,
+            "pictures_in_results": False,
+        },
+    ),
+    # Both kinds of tools at once: https://ai.google.dev/gemini-api/docs/tool-combination
+    # A call without its signature is refused: https://ai.google.dev/gemini-api/docs/thought-signatures
+    (
+        "google",
+        ("gemini-3", "gemini-4"),
+        {
+            "effort": "LOW",
+            "tool_and_search_extra": {"toolConfig": {"includeServerSideToolInvocations": True}},
+            "foreign_signature": "skip_thought_signature_validator",
+        },
+    ),
+    (
+        "compatible",
+        ("",),
+        {
+            "all_required": True,
+            "unknown_keywords": _NO_KEYWORDS,
+            "alternate": True,  # many chat templates raise where roles do not
+            "system_as_message": True,
+            "schema_with_tools": False,  # llama.cpp has one grammar for a completion
+            "prefill": True,
+            "max_stops": 4,  # OpenAI's limit, which gateways pass on
+            "sees": frozenset({"image/png", "image/jpeg"}),  # what llama.cpp reads
+            "picture_pixels": 1568,
+            "max_pictures": 10,
+        },
+    ),
+    ("compatible", ("openai/gpt-4", "openai/gpt-5", "openai/gpt-6", "openai/o", "x-ai/", "google/gemini"), _NO_PREFILL),
+    ("compatible", ("gpt-4", "gpt-5", "gpt-6", "grok-", "gemini-", "claude-"), _NO_PREFILL),
+    ("compatible", ("anthropic/",), {**_NO_PREFILL, "cache_marks": 4}),
+    ("compatible", _ROUTED_CLAUDE, {"prefill": True}),
 )
+# Whose rules a provider's models follow before its own.
+_KIN = {"bedrock": "anthropic"}
 
 
 def profile_of(provider: str, model: str) -> Profile:
     """The profile of a model; one that no rule knows gets its provider's."""
-    profile = Profile()
+    bare, profile = bare_name(provider, model), Profile()
     for name, prefixes, changes in _RULES:
-        if name == provider and model.startswith(prefixes):
+        if name in (provider, _KIN.get(provider)) and bare.startswith(prefixes):
             profile = replace(profile, **changes)
     return profile
+
+
+def bare_name(provider: str, model: str) -> str:
+    """Bedrock's `us.anthropic.claude-…`, and ARNs that end so, from `claude` on; others as they are."""
+    at = model.rfind("claude-")
+    return model[at:] if provider == "bedrock" and at >= 0 else model

@@ -20,9 +20,14 @@ _MAGIC = (
 
 
 def json_object(body: bytes | str) -> Mapping[str, Any]:
-    """The JSON object in a response's body; BadAnswer when it is none."""
+    """The JSON object in a response's body; BadAnswer when it is none.
+
+    Halves of surrogate pairs, which JSON can write but nobody can send on, become question marks.
+    """
     try:
         answer = json.loads(body)
+        if (b"\\ud" if isinstance(body, bytes) else "\\ud") in body.lower():  # type: ignore[operator]
+            answer = json.loads(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise BadAnswer("not JSON") from None
     if not isinstance(answer, dict):

@@ -1,4 +1,7 @@
-"""From a provider's key ("openai", "anthropic", "google", "xai") to a model, and SDKs imported off the event loop.
+"""From `provider/model` to a model, and SDKs imported off the event loop.
+
+A provider has a module of its own (PROVIDERS) or is the name of an OpenAI-compatible endpoint, the table's or the
+owner's. The first slash parts the two: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's "meta-llama/…".
 
 Importing this module imports no SDK. `build_model` does, where `preload` has not yet: a second of a blocked loop.
 """
@@ -11,9 +14,12 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from agent_llm import anthropic, gemini, grok, openai, pricing
+from agent_llm import anthropic, bedrock, compatible, gemini, grok, openai, pricing
 from agent_llm.base import Access, ProviderModel
-from agent_llm.profiles import DEFAULTS
+from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint
+from agent_llm.fallback import Fallbacks
+from agent_llm.model import Model
+from agent_llm.profiles import DEFAULTS, Defaults
 from agent_llm.retry import Retrier, RetryPolicy
 
 
@@ -25,15 +31,39 @@ class Provider:
     load: Callable[[], None]
 
 
+_COMPATIBLE = Provider(compatible.CompatibleModel, compatible.load)
 PROVIDERS = {
     "openai": Provider(openai.OpenAIModel, openai.load),
     "anthropic": Provider(anthropic.AnthropicModel, anthropic.load),
     "google": Provider(gemini.GeminiModel, gemini.load),
     "xai": Provider(grok.GrokModel, grok.load),
+    "bedrock": Provider(bedrock.BedrockModel, bedrock.load),
+    **dict.fromkeys(ENDPOINTS, _COMPATIBLE),
 }
 
 # Two threads that import packages which share modules may see half of one.
 _importing = threading.Lock()
+
+
+def parted(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
+    """Provider and model of `provider/model`; `own` are the names of the owner's endpoints.
+
+    Raises ValueError, which names what is known, for a name without a model or with an unknown provider.
+    """
+    provider, _, model = name.partition("/")
+    known = {*PROVIDERS, *own}
+    if provider not in known or not model:
+        raise ValueError(f"{name!r} is no provider/model; providers: {', '.join(sorted(known))}")
+    return provider, model
+
+
+def in_order(names: Iterable[str], make: Callable[[str, str], Model], *, own: Iterable[str] = ()) -> Model:
+    """One model for a list of `provider/model`, tried in that order; `make` builds each from its two parts.
+
+    Raises ValueError for an empty list and for a name that is none.
+    """
+    models = [make(*parts) for parts in [parted(name, own) for name in names]]
+    return models[0] if len(models) == 1 else Fallbacks(models)
 
 
 def build_model(
@@ -48,21 +78,31 @@ def build_model(
     price_out: float | None = None,
     retry: RetryPolicy | None = None,
     rng: random.Random | None = None,
+    endpoint: Endpoint | None = None,
+    aws: Aws | None = None,
 ) -> ProviderModel:
     """A model with its client, to be closed by `aclose`.
 
     `model` and `image_model` None are the provider's defaults; `image_model` "" draws nothing. `base_url` is what the
     provider's SDK calls so: with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`: its calls
     cost nothing. `price_in` and `price_out` (USD per million tokens) stand in for the table's prices where one is set.
-    Raises KeyError for an unknown provider.
+    `endpoint` is an OpenAI-compatible address of the owner's, or one of the table's changed; `provider` is its name
+    then. `aws` is for Bedrock, whose `api_key` may be "". An endpoint's own address on this machine is free by itself.
+    Raises KeyError for an unknown provider, ValueError where no model, region or address is known.
     """
-    entry, defaults = PROVIDERS[provider], DEFAULTS[provider]
+    endpoint = endpoint or ENDPOINTS.get(provider)
+    entry = _COMPATIBLE if endpoint else PROVIDERS[provider]
+    defaults = DEFAULTS.get(provider, Defaults(""))
+    if not (model or defaults.model):
+        raise ValueError(f"{provider}: no model is named")
     access = Access(
         model=model or defaults.model,
         api_key=api_key,
         image_model=defaults.image_model if image_model is None else image_model,
         base_url=base_url or None,
-        free=free,
+        free=free or (endpoint is not None and not base_url and pricing.at_home(endpoint.base_url)),
+        endpoint=endpoint,
+        aws=aws,
         rates=None if price_in is None and price_out is None else pricing.Rates(price_in or 0.0, price_out or 0.0),
     )
     retrier = Retrier(policy=retry or RetryPolicy(), rng=rng or random.Random())
@@ -71,12 +111,15 @@ def build_model(
 
 
 async def preload(providers: Iterable[str]) -> None:
-    """Import these providers' SDKs and the price table in a thread; again or at the same time is harmless."""
+    """Import these providers' SDKs and the price table in a thread; again or at the same time is harmless.
+
+    A name that is not of the table is an endpoint of the owner's.
+    """
     await asyncio.to_thread(_load_all, tuple(providers))
 
 
 def _load_all(providers: Iterable[str]) -> None:
     with _importing:
         for provider in providers:
-            PROVIDERS[provider].load()
+            PROVIDERS.get(provider, _COMPATIBLE).load()
         pricing.load()

@@ -41,9 +41,12 @@ class Turn:
 
 
 def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[Turn]:
-    """History, then the tail as the last user turn; merged and opened by the user where roles must alternate."""
+    """History, then the tail as the last user turn; merged and opened by the user where roles must alternate.
+
+    An answer that was begun stands last instead, without whitespace at its end, which providers refuse.
+    """
     turns: list[Turn] = []
-    for message in (*history, Message("user", tail_of(prompt, profile), prompt.pictures)):
+    for message in (*history, *_last(prompt, profile)):
         for turn in _turns_of_message(message, profile):
             if profile.alternate and turns and turns[-1].role == turn.role:
                 turns[-1].parts.extend(turn.parts)
@@ -51,12 +54,23 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
                 turns.append(turn)
     if profile.alternate and turns and turns[0].role == "assistant":
         turns.insert(0, Turn("user", [Part(OPENING)]))
+    if prompt.prefill is not None and turns and turns[-1].role == "assistant":
+        last = turns[-1].parts[-1]
+        turns[-1].parts[-1] = replace(last, text=last.text.rstrip())
     return turns
+
+
+def _last(prompt: Prompt, profile: Profile) -> list[Message]:
+    """What follows the history: the tail, or pictures and the begun answer."""
+    if prompt.prefill is None:
+        return [Message("user", tail_of(prompt, profile), prompt.pictures)]
+    seen = [Message("user", tail_of(prompt, profile), prompt.pictures)] if prompt.text or prompt.pictures else []
+    return [*seen, Message("assistant", prompt.prefill)]
 
 
 def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
     """One turn, or two: no provider takes pictures from the assistant, so its pictures follow as the user's."""
-    seen = [picture for picture in message.pictures if _is_seen(picture, profile)]
+    seen = [picture for picture in message.pictures if is_seen(picture, profile)]
     text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []
     last = len(seen) - 1
     pictures = [Part(picture=picture, cache=message.cache and number == last) for number, picture in enumerate(seen)]
@@ -66,13 +80,22 @@ def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
     return turns + ([Turn("user", pictures)] if pictures else [])
 
 
-def _is_seen(picture: Picture, profile: Profile) -> bool:
+def is_seen(picture: Picture, profile: Profile) -> bool:
+    """Whether the model can look at a picture; one that it cannot fails the whole request."""
     return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
+
+
+def has_pictures(prompt: Prompt, history: Sequence[Message]) -> bool:
+    in_results = any(result.pictures for step in prompt.rounds for result in step.results)
+    return bool(prompt.pictures) or in_results or any(message.pictures for message in history)
 
 
 def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
     """The same in words alone."""
-    return replace(prompt, pictures=()), [replace(message, pictures=()) for message in history]
+    rounds = tuple(
+        replace(step, results=tuple(replace(result, pictures=()) for result in step.results)) for step in prompt.rounds
+    )
+    return replace(prompt, pictures=(), rounds=rounds), [replace(message, pictures=()) for message in history]
 
 
 def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = ("user", "assistant")) -> frozenset[int]:
@@ -92,7 +115,9 @@ def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = (
 
 def wants_schema(prompt: Prompt, profile: Profile) -> bool:
     """True where the request carries the schema, False where there is none or words must do."""
-    return prompt.schema is not None and profile.schema and (profile.schema_with_search or not prompt.search)
+    if prompt.schema is None or (prompt.tools and not profile.schema_with_tools):
+        return False
+    return profile.schema and (profile.schema_with_search or not prompt.search)
 
 
 def tail_of(prompt: Prompt, profile: Profile) -> str:

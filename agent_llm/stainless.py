@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_llm.base import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
@@ -35,9 +35,10 @@ def limits() -> httpx2.Limits:
     return httpx2.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=KEEP_ALIVE_SECONDS)
 
 
-def http_options() -> dict[str, Any]:
-    """What each of the SDKs' HTTP clients is made with."""
-    return {"verify": ssl_context(), "limits": limits(), "event_hooks": {"response": [bound_response]}}
+def http_options(*on_request: Callable[[httpx2.Request], Awaitable[None]]) -> dict[str, Any]:
+    """What each of the SDKs' HTTP clients is made with; `on_request` see each request before it is sent."""
+    hooks = {"request": [*on_request], "response": [bound_response]}
+    return {"verify": ssl_context(), "limits": limits(), "event_hooks": hooks}
 
 
 def timeout(seconds: float) -> httpx2.Timeout:
@@ -65,6 +66,19 @@ async def post(client: Client, path: str, request: Mapping[str, Any], seconds: f
     response = await client.post(path, cast_to=httpx2.Response, body=request, options={"timeout": timeout(seconds)})
     if not isinstance(response, httpx2.Response):
         raise BadAnswer("no response")
+    return response
+
+
+async def begin(client: Any, path: str, request: Mapping[str, Any], seconds: float) -> httpx2.Response:
+    """The response to a POST whose body is still to be read, and to be closed: a stream of events."""
+    import httpx2
+
+    asked = {**request, "stream": True}
+    response = await client.post(
+        path, cast_to=httpx2.Response, body=asked, options={"timeout": timeout(seconds)}, stream=True
+    )
+    if not isinstance(response, httpx2.Response):
+        raise BadAnswer("no stream")
     return response
 
 

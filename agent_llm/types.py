@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
 Role = Literal["user", "assistant"]
 StopReason = Literal["stop", "length", "refusal", "other"]
+CacheTtl = Literal["5m", "1h"]
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -30,13 +31,61 @@ class Message:
     cache: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call. `parameters` is the JSON schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call that the model asks for."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call: data, never orders."""
+
+    call_id: str
+    name: str
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRound:
+    """One step of the tool loop: what the model asked for and what came back, results in the order of the calls.
+
+    `text` is what it said beside its calls. `echo` is the answer in its provider's own shape (thinking, signatures),
+    which goes back unchanged to the same provider and means nothing to another.
+    """
+
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+    text: str = ""
+    echo: object = field(default=None, repr=False, compare=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """What frames a history: `system` before it (stable to the byte), `text` after it (what changes).
 
-    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search. `timeout` is
-    in seconds, for all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and
-    stand-ins; they are never sent.
+    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search, `tools` are
+    functions of ours, and `rounds` what has come of them in this turn; they follow `text`. `timeout` is in seconds, for
+    all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and stand-ins; they are
+    never sent.
+
+    `prefill` is the beginning of the model's own answer, the last thing that it reads; `text` is empty then. `stop`
+    ends the answer where one of these would come. `on_text` asks for a streamed answer and hears the whole text so far
+    each time it grows; a second attempt begins again with "".
     """
 
     text: str
@@ -48,6 +97,13 @@ class Prompt:
     max_output_tokens: int = 4000
     timeout: float = 75.0
     cache_key: str | None = None
+    cache_ttl: CacheTtl = "5m"
+    tools: tuple[Tool, ...] = ()
+    rounds: tuple[ToolRound, ...] = ()
+    stop: tuple[str, ...] = ()
+    prefill: str | None = None
+    temperature: float | None = None
+    on_text: Callable[[str], None] | None = field(default=None, compare=False)
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
 
     @classmethod
@@ -58,13 +114,17 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, calls and US dollars. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones."""
+    """Tokens, calls and US dollars. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones.
+
+    `cache_write_tokens` includes `hour_write_tokens`, those of an hour's cache, which cost more.
+    """
 
     model: str = ""
     calls: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+    hour_write_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
     searches: int = 0
@@ -85,6 +145,7 @@ class Usage:
             input_tokens=self.input_tokens + other.input_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
+            hour_write_tokens=self.hour_write_tokens + other.hour_write_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             searches=self.searches + other.searches,
@@ -102,18 +163,12 @@ class Source:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """A call that the model asks for."""
-
-    id: str
-    name: str
-    arguments: Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A finished completion. `text` never contains reasoning."""
+    """A finished completion. `text` never contains reasoning; it may be empty beside `tool_calls`.
+
+    `echo` is for `ToolRound.echo`.
+    """
 
     text: str
     usage: Usage = Usage()
@@ -122,6 +177,7 @@ class Reply:
     stop: StopReason = "stop"
     sources: tuple[Source, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
+    echo: object = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

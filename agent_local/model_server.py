@@ -18,14 +18,14 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
 from aiohttp import web
 
-from agent_local.model_wire import anthropic, google, openai
+from agent_local.model_wire import anthropic, google, openai, streams
 from agent_local.model_wire.values import SMALL_PNG, Answer, ModelRequest
 
 __all__ = ["SMALL_PNG", "Answer", "ModelRequest", "ModelServer"]
@@ -33,6 +33,7 @@ __all__ = ["SMALL_PNG", "Answer", "ModelRequest", "ModelServer"]
 AnswerFunction = Callable[[ModelRequest], "str | Answer | Awaitable[str | Answer]"]
 Read = Callable[[str, Mapping[str, Any]], ModelRequest]
 Write = Callable[[ModelRequest, Answer, int], Mapping[str, Any]]
+Stream = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
 
 PREFIXES = {"openai": "/openai/v1", "xai": "/xai/v1", "anthropic": "/anthropic", "google": "/google"}
 DECISION = json.dumps({"skip": False, "text": "An answer of a local model server."})
@@ -48,20 +49,23 @@ BLANKS = b" " * 65536
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How one kind of request is read and answered."""
+    """How one kind of request is read and answered, and the answer streamed where that is asked for."""
 
     read: Read
     write: Write
     error: Callable[[Answer], Mapping[str, Any]]
     request_id: str
+    stream: Stream | None = None
 
 
 _OPENAI_ROUTES = {
-    "/responses": Wire(openai.read_responses, openai.write_responses, openai.write_error, "x-request-id"),
+    "/responses": Wire(
+        openai.read_responses, openai.write_responses, openai.write_error, "x-request-id", streams.responses
+    ),
     "/chat/completions": Wire(openai.read_chat, openai.write_chat, openai.write_error, "x-request-id"),
     "/images/generations": Wire(openai.read_images, openai.write_images, openai.write_error, "x-request-id"),
 }
-_MESSAGES = Wire(anthropic.read_messages, anthropic.write_message, anthropic.write_error, "request-id")
+_MESSAGES = Wire(anthropic.read_messages, anthropic.write_message, anthropic.write_error, "request-id", streams.message)
 
 
 class ModelServer:
@@ -117,7 +121,9 @@ class ModelServer:
         for prefix in (PREFIXES["anthropic"], ""):
             routes.append(web.post(f"{prefix}/v1/messages", self._handler("anthropic", _MESSAGES)))
         for prefix in (PREFIXES["google"], ""):
-            routes.append(web.post(prefix + "/{version}/models/{model}:generateContent", self._generate))
+            model = prefix + "/{version}/models/{model}:"
+            routes.append(web.post(model + "generateContent", self._generate))
+            routes.append(web.post(model + "streamGenerateContent", self._generate))
         return routes + self._model_routes()
 
     def _model_routes(self) -> list[web.RouteDef]:
@@ -149,8 +155,11 @@ class ModelServer:
             google.write_content,
             google.write_error,
             "x-request-id",
+            streams.content,
         )
-        return await self._handle(http, "google", wire, await http.json(), received_at)
+        body = await http.json()
+        streamed = {"stream": True} if http.path.endswith("streamGenerateContent") else {}
+        return await self._handle(http, "google", wire, {**body, **streamed}, received_at)
 
     async def _handle(
         self, http: web.Request, provider: str, wire: Wire, body: Mapping[str, Any], received_at: float
@@ -190,12 +199,30 @@ class ModelServer:
         shown = dict(written)
         if answer.edit is not None:
             answer.edit(shown)
-        body = json.dumps(shown).encode() if answer.body is None else answer.body
-        if answer.cut:
-            return await _cut(http, body, headers)
+        body, kind = json.dumps(shown).encode(), answer.media_type
+        if wire.stream is not None and request.raw.get("stream") and answer.status < 300:
+            body, kind = streams.encoded(wire.stream(shown)), "text/event-stream"
+        body = body if answer.body is None else answer.body
+        if answer.cut or answer.stalls:
+            return await self._begun(http, body, headers, answer)
         if answer.endless:
             return await self._babble(http, body, headers)
-        return web.Response(status=answer.status, body=body, headers=headers, content_type=answer.media_type)
+        return web.Response(status=answer.status, body=body, headers=headers, content_type=kind)
+
+    async def _begun(
+        self, http: web.Request, body: bytes, headers: Mapping[str, str], answer: Answer
+    ) -> web.StreamResponse:
+        """A part of an answer, then the connection is gone, or silent."""
+        after = len(body) // 2 if answer.cut is True else answer.cut or len(body)
+        length = {"content-length": str(len(body) + 1), "content-type": "text/json"}
+        response = web.StreamResponse(headers={**headers, **length})
+        await response.prepare(http)
+        await response.write(body[:after])
+        if answer.stalls:
+            await self._closing.wait()
+        if http.transport is not None:
+            http.transport.abort()
+        return response
 
     async def _babble(self, http: web.Request, body: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
         """The answer but for its last byte, then blanks until nobody listens any more."""
@@ -219,16 +246,6 @@ class ModelServer:
     async def _forgotten(self, _http: web.Request) -> web.Response:
         self.requests.clear()
         return web.json_response({})
-
-
-async def _cut(http: web.Request, body: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
-    """Half an answer, then the connection is gone."""
-    response = web.StreamResponse(headers={**headers, "content-length": str(len(body)), "content-type": "text/json"})
-    await response.prepare(http)
-    await response.write(body[: len(body) // 2])
-    if http.transport is not None:
-        http.transport.abort()
-    return response
 
 
 _MODEL_WIRES = {"openai": openai, "xai": openai, "anthropic": anthropic, "google": google}

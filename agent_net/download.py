@@ -1,12 +1,13 @@
 """One bounded GET: redirects are judged like first addresses, bytes are counted as they come.
 
 Nothing is believed of what the other side claims: not its length, and a compressed answer, which could unfold without
-bound, is refused.
+bound, is refused. What it says about its kind is passed on as a claim.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import aiohttp
 from yarl import URL
@@ -19,6 +20,15 @@ _READ_SIZE = 65_536
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """A body; `content_type` is what its server claims, `address` where it was found after all redirects."""
+
+    data: bytes = field(repr=False)
+    content_type: str
+    address: URL
+
+
 async def download(
     session: aiohttp.ClientSession, address: URL, *, allowed: Callable[[str], URL], max_bytes: int, accept: str
 ) -> bytes:
@@ -26,11 +36,26 @@ async def download(
 
     `allowed` judges where a redirect leads; it raises FetchRefused.
     """
-    headers = {"Accept-Encoding": "identity", "Accept": accept}
+    found = await downloaded(session, address, allowed=allowed, max_bytes=max_bytes, accept=accept)
+    return found.data
+
+
+async def downloaded(
+    session: aiohttp.ClientSession,
+    address: URL,
+    *,
+    allowed: Callable[[str], URL],
+    max_bytes: int,
+    accept: str,
+    agent: str | None = None,
+) -> Downloaded:
+    """The same with what the server says about it. `agent` is the User-Agent, aiohttp's own by default."""
+    headers = {"Accept-Encoding": "identity", "Accept": accept, **({"User-Agent": agent} if agent else {})}
     for _ in range(MAX_REDIRECTS + 1):
         async with session.get(address, headers=headers, allow_redirects=False) as response:
             if response.status not in _REDIRECTS:
-                return await _body(response, max_bytes)
+                data = await _body(response, max_bytes)
+                return Downloaded(data, response.headers.get("Content-Type", ""), address)
             address = allowed(_target(address, response.headers.get("Location", "")))
     raise FetchRefused("too many redirects")
 

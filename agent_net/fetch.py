@@ -1,4 +1,4 @@
-"""Pictures from addresses that come from outside.
+"""Pictures and text files that people attach, from addresses that come from outside.
 
 An address in a message is a stranger's wish to have this machine ask something somewhere. So only a few exact hosts are
 asked, over https, on their usual port, and a redirect must lead to one of them again (download.py). The first bytes
@@ -12,15 +12,16 @@ time.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import aiohttp
 from yarl import URL
 
 from agent_net.addresses import FetchRefused, parsed_url
+from agent_net.cache import BytesCache
 from agent_net.download import download
 from agent_net.pictures import media_type_of, size_of
 
@@ -33,6 +34,8 @@ MAX_PIXELS = 40_000_000
 MAX_AT_ONCE = 8
 CACHE_BYTES = 24_000_000
 TIMEOUT = 10.0  # seconds for one picture, redirects included
+
+T = TypeVar("T")
 
 _ACCEPT = "image/png,image/jpeg,image/gif,image/webp"
 
@@ -67,16 +70,29 @@ class PictureFetcher:
         self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
         self._max_bytes = max_bytes
         self._timeout = timeout
-        self._cache = _Cache(cache_bytes)
+        self._cache: BytesCache[str, FetchedPicture] = BytesCache(cache_bytes)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def fetch(self, url: str) -> FetchedPicture:
         """The picture at this address. Raises FetchRefused, also when nobody answers or not in time."""
         address = self._allowed(url)
+        return await self._in_time(self._fetch_once(url, address))
+
+    async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
+        """Whatever is at this address. Raises FetchRefused, also for more than `max_bytes`. Nothing is kept."""
+        address = self._allowed(url)
+
+        async def read() -> bytes:
+            async with self._at_once:
+                return await self._bytes(address, "text/*,*/*;q=0.1", max_bytes)
+
+        return await self._in_time(read())
+
+    async def _in_time(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._fetch_once(url, address)
+                return await work
         except TimeoutError:
             raise FetchRefused("it took too long") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -88,12 +104,12 @@ class PictureFetcher:
             if cached is not None:
                 return cached
             async with self._at_once:
-                picture = as_picture(await self._bytes(address))
-            self._cache.put(url, picture)
+                picture = as_picture(await self._bytes(address, _ACCEPT, self._max_bytes))
+            self._cache.put(url, picture, len(picture.data))
             return picture
 
-    async def _bytes(self, address: URL) -> bytes:
-        return await download(self._session, address, allowed=self._allowed, max_bytes=self._max_bytes, accept=_ACCEPT)
+    async def _bytes(self, address: URL, accept: str, max_bytes: int) -> bytes:
+        return await download(self._session, address, allowed=self._allowed, max_bytes=max_bytes, accept=accept)
 
     def _allowed(self, url: str) -> URL:
         address = parsed_url(url)
@@ -119,24 +135,3 @@ def as_picture(data: bytes) -> FetchedPicture:
     if max(width, height) > MAX_SIDE or width * height > MAX_PIXELS:
         raise FetchRefused("too many pixels")
     return FetchedPicture(data, media_type)
-
-
-class _Cache:
-    """The pictures used last, up to a number of bytes."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._pictures: OrderedDict[str, FetchedPicture] = OrderedDict()
-
-    def get(self, url: str) -> FetchedPicture | None:
-        if url in self._pictures:
-            self._pictures.move_to_end(url)
-        return self._pictures.get(url)
-
-    def put(self, url: str, picture: FetchedPicture) -> None:
-        self._pictures[url] = picture
-        self._bytes += len(picture.data)
-        while self._bytes > self._max_bytes:
-            _, oldest = self._pictures.popitem(last=False)
-            self._bytes -= len(oldest.data)

@@ -21,11 +21,14 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agent_net.addresses import PORTS, FetchRefused, IPAddress, is_public, public_url
-from agent_net.download import download
+from agent_net.download import Downloaded, downloaded
 from agent_net.fetch import MAX_AT_ONCE, MAX_BYTES, TIMEOUT, as_picture
 from agent_net.pictures import media_type_of
 
 _ACCEPT = "image/png,image/jpeg,image/gif,image/webp,application/pdf,text/*;q=0.9,*/*;q=0.1"
+_ACCEPT_PAGE = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
+# Many sites answer nothing that names itself as a library.
+_AGENT = "Mozilla/5.0 (compatible; agentic-discord/1.0)"
 _CONTROL = frozenset(range(32)) - {9, 10, 12, 13, 27}
 
 
@@ -97,18 +100,24 @@ class PublicFetcher:
 
     async def fetch_public(self, url: str) -> FetchedFile:
         """The file at this address. Raises FetchRefused, also when nobody answers or not in time."""
+        return as_file((await self._found(url, _ACCEPT)).data)
+
+    async def fetch_page(self, url: str) -> Downloaded:
+        """What is at this address, of whatever kind: who reads it judges it (pages.py). Raises FetchRefused."""
+        return await self._found(url, _ACCEPT_PAGE, agent=_AGENT)
+
+    async def _found(self, url: str, accept: str, agent: str | None = None) -> Downloaded:
         assert self._session is not None, "entered with `async with`"
-        address = self._allowed(url)
+        address, allowed = self._allowed(url), self._allowed
         try:
             async with asyncio.timeout(self._timeout), self._at_once:
-                data = await download(
-                    self._session, address, allowed=self._allowed, max_bytes=self._max_bytes, accept=_ACCEPT
+                return await downloaded(
+                    self._session, address, allowed=allowed, max_bytes=self._max_bytes, accept=accept, agent=agent
                 )
         except TimeoutError:
             raise FetchRefused("it took too long") from None
         except (aiohttp.ClientError, OSError) as error:
             raise FetchRefused(f"no connection ({type(error).__name__})") from error
-        return as_file(data)
 
     def _allowed(self, url: str) -> URL:
         return public_url(url, self._ports)

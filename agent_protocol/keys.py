@@ -83,6 +83,10 @@ def budget_holds(date: str) -> str:
     return f"coordinator:budget:{date}:holds"
 
 
+def window(agent: str, channel_id: int, kind: str) -> str:
+    return f"agent:{agent}:window:{channel_id}:{kind}"
+
+
 def mentions(user_id: int) -> str:
     return f"coordinator:mentions:{user_id}"
 
@@ -110,6 +114,14 @@ def conversation_state(channel_id: int | Literal["*"]) -> str:
 
 def stop(channel_id: int | Literal["*"]) -> str:
     return f"coordinator:stop:{channel_id}"
+
+
+def webhook_posts(channel_id: int) -> str:
+    return f"coordinator:webhook_posts:{channel_id}"
+
+
+def notice(message_id: int, occasion: str) -> str:
+    return f"coordinator:notice:{message_id}:{occasion}"
 
 
 def reactive_cooldown(channel_id: int) -> str:

@@ -26,6 +26,7 @@ from agent_protocol.presence import Presence
 from agent_protocol.records import RECORD, Records, TurnRecord
 from agent_protocol.rests import Rests
 from agent_protocol.turns import Claim, Turns
+from agent_protocol.windows import Windows
 
 # KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture.
 # ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what to say there ("" for nothing), the
@@ -73,6 +74,7 @@ class Ledger:
         self.conversations = Conversations(link)
         self.records = Records(link, clock)
         self.rests = Rests(link, clock)
+        self.windows = Windows(link)
 
     async def settle(
         self,

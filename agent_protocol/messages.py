@@ -12,11 +12,14 @@ import logging
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
+MAX_ID = 2**63 - 1  # Discord's ids; what is beyond is no message's and no channel's
+MAX_TOPIC = 200  # characters
+MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +50,10 @@ def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
-_Id = Annotated[str, Field(min_length=1)]
+_Id = Annotated[str, Field(min_length=1, max_length=MAX_INSTRUCTION_ID)]
+_Snowflake = Annotated[int, Field(ge=0, le=MAX_ID)]
+_Topic = Annotated[str, AfterValidator(lambda topic: " ".join(topic.split())[:MAX_TOPIC].rstrip())]  # for a prompt
+_Round = Annotated[int, Field(ge=0, le=10**6)]
 _Amount = Annotated[int, Field(ge=0, le=10**12)]
 _Money = Annotated[float, Field(ge=0, le=10**6)]
 
@@ -61,7 +67,7 @@ class HistoryEntry(WireMessage):
 
     agent: str
     text: str = ""
-    message_id: int | None = None
+    message_id: _Snowflake | None = None
 
 
 class Instruction(WireMessage):
@@ -72,16 +78,16 @@ class Instruction(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
     action: str = "decide"
-    channel_id: int
+    channel_id: _Snowflake
     channel_theme: str = "casual"
-    round_number: int = 1
+    round_number: _Round = 1
     conversation_id: str = ""
     conversation_history: tuple[HistoryEntry, ...] = ()
     is_conversation_starter: bool = False
     # additions
     deadline: float | None = None  # unix seconds; nothing is posted after it
-    topic: str | None = None  # what the starter named
-    trigger_message_id: int | None = None  # set on a reactive turn: the person's message that brought it about
+    topic: _Topic | None = None  # what the starter named
+    trigger_message_id: _Snowflake | None = None  # set on a reactive turn: the person's message that brought it about
 
 
 class Usage(WireMessage):
@@ -111,13 +117,13 @@ class Result(WireMessage):
     text: str | None = None
     image_url: str | None = None
     emoji_reacted: str | None = None
-    message_id: int | None = None
+    message_id: _Snowflake | None = None
     # additions
     reason: str | None = None  # why nothing was posted: "skipped", "cooldown", "daily_limit", "busy", ...
-    react_to_message_id: int | None = None
+    react_to_message_id: _Snowflake | None = None
     image_prompt: str | None = None
     end_conversation: bool = False
-    topic: str | None = None
+    topic: _Topic | None = None
     usage: Usage | None = None
 
 
@@ -127,9 +133,9 @@ class MentionNotice(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     event: Literal["human_mention_response"] = "human_mention_response"
     agent_name: str
-    channel_id: int
-    message_id: int | None = None
-    trigger_message_id: int | None = None
+    channel_id: _Snowflake
+    message_id: _Snowflake | None = None
+    trigger_message_id: _Snowflake | None = None
 
 
 class Command(WireMessage):
@@ -137,7 +143,7 @@ class Command(WireMessage):
 
     protocol_version: int = PROTOCOL_VERSION
     command: str
-    channel_id: int | None = None
+    channel_id: _Snowflake | None = None
     theme: str | None = None
     agent_name: str | None = None
     command_id: str | None = None  # who gives one is told the outcome
@@ -156,7 +162,7 @@ class StopNotice(WireMessage):
     """To every process, on `coordinator:stops`: a person stopped a channel, or (without `until`) lifted the stop."""
 
     protocol_version: int = PROTOCOL_VERSION
-    channel_id: int
+    channel_id: _Snowflake
     until: float | None = None  # unix seconds
 
 
@@ -232,7 +238,7 @@ def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | 
         return instruction
     instruction_id = data.get("instruction_id")
     if isinstance(instruction_id, (str, int)) and not isinstance(instruction_id, bool) and str(instruction_id):
-        return UnreadableInstruction(str(instruction_id)[:200], "invalid")
+        return UnreadableInstruction(str(instruction_id)[:MAX_INSTRUCTION_ID], "invalid")
     return None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from rich.console import Console
 
 from agent_protocol.bus import NoAnswer
+from benchmarks.measures.context import context
 from benchmarks.measures.conversation import conversation
 from benchmarks.measures.crowds import crowd, limits, rush
 from benchmarks.measures.instructions import instructions
@@ -23,6 +24,7 @@ MEASURES: Mapping[str, Measure] = {
     "start": start,
     "mentions": mentions,
     "instructions": instructions,
+    "context": context,
     "conversation": conversation,
     "crowd": crowd,
     "limits": limits,

@@ -29,7 +29,7 @@ GUILD = 7
 ALICE, BOB = 11, 12
 NOON = 1_780_000_000.0  # unix seconds
 DISCORD_EPOCH = 1_420_070_400.0
-PNG = b"\x89PNG\r\n\x1a\n" + bytes(24)
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(8)
 NAMES = {ALICE: "Alice", BOB: "Bob"}
 
 ROUNDS = 60  # of the event loop; a whole turn among doubles needs about a dozen
@@ -167,12 +167,21 @@ class Guild:
         self.unavailable = False
         self.members: dict[int, Any] = {}
         self._threads: dict[int, Any] = {}  # where py-cord's channels look for theirs
+        self.roles: list[Any] = []
+        self.channels: list[Any] = []
+        self.threads: list[Any] = []
+        self.emojis: tuple[Any, ...] = ()
 
     def get_member(self, user_id: int) -> Any:
         return self.members.get(user_id)
 
-    def get_channel(self, _: int) -> None:
-        return None
+    async def fetch_member(self, user_id: int) -> Any:
+        if user_id not in self.members:
+            raise http_error(404)
+        return self.members[user_id]
+
+    def get_channel(self, channel_id: int) -> Any:
+        return next((one for one in self.channels if one.id == channel_id), None)
 
 
 @dataclass(frozen=True)
@@ -206,6 +215,8 @@ class _Speaking:
         self.typed = 0
         self.past: list[discord.Message] = []  # newest first
         self.reads: list[int | None] = []  # the `before` of each read
+        self.pinned: list[Any] = []  # SimpleNamespace(message, pinned_at), the pin made last first
+        self.pin_reads = 0
         self.wrong: list[Exception | None] = []
         self.hold: asyncio.Event | None = None  # requests wait for it
         self.hold_reactions: asyncio.Event | None = None
@@ -240,6 +251,15 @@ class _Speaking:
             self.reacted.append((message_id, emoji))
 
         return SimpleNamespace(add_reaction=add_reaction)
+
+    def pins(self, limit: int | None = None, before: Any = None) -> Any:
+        async def flatten() -> Sequence[Any]:
+            self.pin_reads += 1
+            await self._request()
+            older = [one for one in self.pinned if before is None or one.pinned_at < before]
+            return older[:limit]
+
+        return SimpleNamespace(flatten=flatten)
 
     def history(self, limit: int | None = 100, before: Any = None, *_: Any, **__: Any) -> Any:
         async def flatten() -> Sequence[discord.Message]:

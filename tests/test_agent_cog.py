@@ -664,7 +664,7 @@ class ContextTests(CogCase):
         await settle()
         self.assertIn(f"[msg:{second}] Alice: is tea soup?", scene.prompt.text)
 
-    async def test_reactions_are_shown_with_who_gave_them_until_they_are_taken_back(self) -> None:
+    async def test_reactions_are_shown_with_who_gave_them_and_a_note_tells_that_they_were_taken_back(self) -> None:
         scene = await self.scene()
         said = await scene.hear("hot take")
         for user_id, emoji in ((ALICE, "🔥"), (BOB, "🔥"), (BOB, "💯")):
@@ -676,10 +676,11 @@ class ContextTests(CogCase):
         hundred = discord.PartialEmoji(name="💯")
         await scene.cog.on_raw_reaction_clear_emoji(discord.RawReactionClearEmojiEvent(clear, hundred))
         await scene.ask()
-        self.assertTrue(scene.shown[0].endswith("hot take  [reactions: 🔥 (Alice)]"), scene.shown[0])
+        self.assertTrue(scene.shown[0].endswith("hot take  [reactions: 🔥 (Alice, Bob) 💯 (Bob)]"), scene.shown[0])
+        self.assertTrue(scene.shown[-1].endswith(f"\n[note: msg:{said} by Alice now has] 🔥 (Alice)"), scene.shown[-1])
         await scene.cog.on_raw_reaction_clear(discord.RawReactionClearEvent(clear))
         await scene.ask()
-        self.assertTrue(scene.shown[0].endswith("hot take"), scene.shown[0])
+        self.assertTrue(scene.shown[-1].endswith(f"[note: msg:{said} by Alice now has] no reactions"), scene.shown[-1])
 
     async def test_people_who_join_a_conversation_are_quoted_to_the_next_speaker(self) -> None:
         scene = await self.scene()

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import run as running
+from benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
 from benchmarks.monitor import StallMonitor
 from benchmarks.processes import Broken
 from benchmarks.stage import Bench, NotHere
@@ -67,6 +68,14 @@ def test_numbers_are_shown_with_the_digits_that_matter(value: float, text: str) 
 def test_a_tag_is_found_again_in_what_quotes_it() -> None:
     assert tag_in(f"  [msg:1] person-1: @Claude {tagged(17)}: what do you think?") == 17
     assert tag_in("nothing here") is None
+
+
+@pytest.mark.parametrize("theme", ["vent", "memes"])
+def test_a_long_conversation_is_mostly_read_from_the_cache(theme: str) -> None:
+    count = conversation(theme)
+    assert count.calls == 120
+    assert count.cached_share >= 0.85
+    assert count.effective <= EFFECTIVE_SHARE * PUBLIC_PROGRAM
 
 
 async def test_a_held_event_loop_is_a_stall_and_its_holder_is_named() -> None:

@@ -23,6 +23,7 @@ from agent_config import (
     process_environment,
     setting_names,
 )
+from agent_conflicts import doubled_tokens
 from agent_themes import THEMES
 
 EXAMPLE = Path(__file__).parent.parent / ".env.example"
@@ -318,9 +319,12 @@ def test_active_hours_may_cross_midnight_but_not_be_empty() -> None:
     assert "COORDINATOR_ACTIVE_START, COORDINATOR_ACTIVE_END: " in problem
 
 
-def test_one_token_for_two_bots_names_both_keys() -> None:
-    (problem,) = problems_of({"BOT_TOKEN_CLAUDE": "same", "BOT_TOKEN_GROK": "same", "BOT_TOKEN_GEMINI": "other"})
-    assert problem.startswith("BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: ")
+def test_one_token_for_two_bots_names_both_keys_and_leaves_the_others_alone() -> None:
+    settings = load(BOT_TOKEN_CLAUDE="same-t0ken", BOT_TOKEN_GROK="same-t0ken", BOT_TOKEN_GEMINI="other", GUILD_IDS="1")
+    warning = next(line for line in settings.warnings if "same" in line)
+    assert warning.startswith("BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: ")
+    assert "t0ken" not in warning
+    assert doubled_tokens(settings) == [("claude", "grok")]
 
 
 def test_the_agents_name_is_read_from_the_process_and_is_an_error_in_the_file(tmp_path: Path) -> None:

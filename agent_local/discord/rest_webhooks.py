@@ -40,11 +40,15 @@ def face(webhook: Webhook, name: str | None, avatar: str | None = None) -> User:
 async def create(call: Call) -> Any:
     channel = call.channel(permissions.MANAGE_WEBHOOKS)
     name = str((await call.json()).get("name") or "").strip()
-    if not 1 <= len(name) <= 80 or any(word in name.lower() for word in ("discord", "clyde")):
-        raise errors.invalid_form("name", "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
+    _check_name("name", name)
     if len(_of_channel(call, channel)) >= _MAX_PER_CHANNEL:
         raise errors.ApiError(400, 30007, f"Maximum number of webhooks reached ({_MAX_PER_CHANNEL})")
     return payloads.webhook(call.world, make(call.backend, channel, name, call.me.id, call.app.id))
+
+
+def _check_name(field: str, name: str) -> None:
+    if not 1 <= len(name) <= 80 or any(word in name.lower() for word in ("discord", "clyde")):
+        raise errors.invalid_form(field, "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
 
 
 def _of_channel(call: Call, channel: Channel) -> list[Webhook]:
@@ -111,6 +115,8 @@ async def execute(call: Call) -> Any:
     body, uploads = await call.form()
     draft = draft_of(body, uploads)
     draft.check()
+    if body.get("username") is not None:
+        _check_name("username", str(body["username"]))
     author = face(webhook, body.get("username"), body.get("avatar_url"))
     how = Posting(webhook_id=webhook.id, application_id=webhook.application_id)
     message = messages.post(call.backend, channel, author, draft, how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -24,6 +25,9 @@ def read_content(provider: str, model: str, body: Mapping[str, Any]) -> ModelReq
     """POST /v1beta/models/{model}:generateContent."""
     said = [(content.get("role", "user"), part) for content in body["contents"] for part in content["parts"]]
     texts = [(role, part["text"]) for role, part in said if "text" in part]
+    results = [part["functionResponse"] for _, part in said if "functionResponse" in part]
+    _check_calls(body["contents"], len(results))
+    in_results = [part for result in results for part in result.get("parts", ())]
     config = body.get("generationConfig", {})
     return ModelRequest(
         provider=provider,
@@ -32,11 +36,27 @@ def read_content(provider: str, model: str, body: Mapping[str, Any]) -> ModelReq
         system="\n\n".join(part["text"] for part in body.get("systemInstruction", {}).get("parts", ())),
         texts=tuple(text for _, text in texts),
         roles=tuple("assistant" if role == "model" else role for role, _ in texts),
-        pictures=sum("inlineData" in part for _, part in said),
+        pictures=sum("inlineData" in part for part in [*in_results, *(part for _, part in said)]),
         has_schema="responseJsonSchema" in config or "responseSchema" in config,
-        tools=tuple(name for tool in body.get("tools", ()) for name in tool),
+        tools=tuple(name for tool in body.get("tools", ()) for name in _names(tool)),
+        results=tuple((result.get("id", ""), "".join(result["response"].values())) for result in results),
         raw=body,
     )
+
+
+def _check_calls(contents: Iterable[Mapping[str, Any]], results: int) -> None:
+    """Raises ValueError where a call has no response, or the first one of a step no signature."""
+    steps = [[part for part in content["parts"] if "functionCall" in part] for content in contents]
+    if sum(len(calls) for calls in steps) != results:
+        raise ValueError("as many functionResponses as functionCalls")
+    if any(calls and "thoughtSignature" not in calls[0] for calls in steps):
+        raise ValueError("Function call is missing a thought_signature")
+
+
+def _names(tool: Mapping[str, Any]) -> list[str]:
+    if "functionDeclarations" in tool:
+        return [function["name"] for function in tool["functionDeclarations"]]
+    return list(tool)
 
 
 def write_content(request: ModelRequest, answer: Answer, number: int) -> dict[str, Any]:
@@ -48,7 +68,8 @@ def write_content(request: ModelRequest, answer: Answer, number: int) -> dict[st
         data = base64.b64encode(answer.picture).decode("ascii")
         parts.append({"inlineData": {"mimeType": "image/png", "data": data}})
     else:
-        parts.append({"text": answer.text})
+        parts += [{"text": answer.text}] if answer.text or not answer.calls else []
+        parts += _calls(answer, number)
     candidate: dict[str, Any] = {
         "content": {"role": "model", "parts": parts},
         "finishReason": _STOPS[answer.stop],
@@ -70,6 +91,17 @@ def write_content(request: ModelRequest, answer: Answer, number: int) -> dict[st
         "modelVersion": request.model,
         "responseId": f"google-{number}",
     }
+
+
+def _calls(answer: Answer, number: int) -> list[dict[str, Any]]:
+    """Calls side by side: only the first carries a signature."""
+    calls: list[dict[str, Any]] = [
+        {"functionCall": {"id": f"fc_{number}_{place}", "name": name, "args": json.loads(arguments)}}
+        for place, (name, arguments) in enumerate(answer.calls)
+    ]
+    for call in calls[:1]:
+        call["thoughtSignature"] = "c2lnbmF0dXJl"
+    return calls
 
 
 def write_error(answer: Answer) -> dict[str, Any]:

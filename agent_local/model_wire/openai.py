@@ -33,7 +33,10 @@ def read_images(provider: str, body: Mapping[str, Any]) -> ModelRequest:
 def _read(
     provider: str, body: Mapping[str, Any], items: Iterable[Mapping[str, Any]], system: str, has_schema: bool
 ) -> ModelRequest:
-    said = [(item["role"], part) for item in items for part in _parts(item["content"])]
+    items = list(items)
+    said = [(item["role"], part) for item in items if "role" in item for part in _parts(item["content"])]
+    outputs = [(item["call_id"], item["output"]) for item in items if item.get("type") == "function_call_output"]
+    in_outputs = [part for _, output in outputs for part in _parts(output)]
     texts = [(role, part["text"]) for role, part in said if part["type"] in _TEXT_KINDS]
     systems = [text for role, text in texts if role in ("system", "developer")]
     talk = [(role, text) for role, text in texts if role not in ("system", "developer")]
@@ -43,9 +46,10 @@ def _read(
         system="\n\n".join([system, *systems] if system else systems),
         texts=tuple(text for _, text in talk),
         roles=tuple(role for role, _ in talk),
-        pictures=sum(part["type"] not in _TEXT_KINDS for _, part in said),
+        pictures=sum(part["type"] not in _TEXT_KINDS for part in [*in_outputs, *(part for _, part in said)]),
         has_schema=has_schema,
-        tools=tuple(tool["type"] for tool in body.get("tools", ())),
+        tools=tuple(tool.get("name", tool["type"]) for tool in body.get("tools", ())),
+        results=tuple((call, "".join(part.get("text", "") for part in _parts(output))) for call, output in outputs),
         raw=body,
     )
 
@@ -59,12 +63,17 @@ def write_responses(request: ModelRequest, answer: Answer, number: int) -> dict[
     output: list[dict[str, Any]] = []
     if answer.thinking:
         summary = [{"type": "summary_text", "text": answer.thinking}]
-        output.append({"type": "reasoning", "id": f"rs_{number}", "summary": summary})
+        sealed = {"encrypted_content": "c2VhbGVk"} if _wants_sealed(request) else {}
+        output.append({"type": "reasoning", "id": f"rs_{number}", "summary": summary, **sealed})
     for search in range(answer.searches):
         action = {"type": "search", "query": "something", "queries": ["something"]}
         output.append({"type": "web_search_call", "id": f"ws_{search}", "status": "completed", "action": action})
-    output.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"})
-    output[-1]["content"] = [_content(answer)]
+    if answer.text or not answer.calls:
+        message = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
+        output.append({**message, "content": [_content(answer)]})
+    for place, (name, arguments) in enumerate(answer.calls):
+        call = {"id": f"fc_{number}_{place}", "call_id": f"call_{number}_{place}", "status": "completed"}
+        output.append({"type": "function_call", **call, "name": name, "arguments": arguments})
     return {
         "id": f"resp_{number}",
         "object": "response",
@@ -85,6 +94,10 @@ def write_responses(request: ModelRequest, answer: Answer, number: int) -> dict[
             "total_tokens": answer.input_tokens + answer.output_tokens,
         },
     }
+
+
+def _wants_sealed(request: ModelRequest) -> bool:
+    return "reasoning.encrypted_content" in request.raw.get("include", ())
 
 
 def _content(answer: Answer) -> dict[str, Any]:

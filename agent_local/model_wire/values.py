@@ -17,8 +17,9 @@ SMALL_PNG = base64.b64decode(
 class ModelRequest:
     """One request as it came.
 
-    `texts` are all texts of the history and the tail in order, `tail` the last of them. `kind` is "text", "picture" or
-    "models". `pictures` counts the pictures sent along. `received_at` is `time.perf_counter()` when the head was read.
+    `texts` are all texts of the history and the tail in order, `tail` the last of them. `results` are (call's id, text)
+    of the tool results that it brings. `kind` is "text", "picture" or "models". `pictures` counts the pictures sent
+    along. `received_at` is `time.perf_counter()` when the head was read.
     """
 
     provider: str
@@ -30,6 +31,7 @@ class ModelRequest:
     pictures: int = 0
     has_schema: bool = False
     tools: tuple[str, ...] = ()
+    results: tuple[tuple[str, str], ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     received_at: float = 0.0
@@ -43,15 +45,18 @@ class ModelRequest:
 class Answer:
     """What to answer. Token counts are ours: input includes cached, output includes reasoning.
 
-    `stop` is "stop", "length", "refusal" or "pause" (Anthropic's pause_turn). `status` other than 200 sends an error in
-    the provider's shape with `error_code` and `error_message`. `delay` in seconds, infinite to hang until the server
-    closes. `cut` closes the connection in mid-answer, `endless` never comes to an end of it. `body` replaces the whole
-    answer, `edit` changes its object before it is sent. `sources` are (title, url).
+    `calls` are (name, arguments as JSON text) of the tools that the model wants. `stop` is "stop", "length", "refusal"
+    or "pause" (Anthropic's pause_turn). `status` other than 200 sends an error in the provider's shape with
+    `error_code` and `error_message`. `delay` in seconds, infinite to hang until the server closes. `cut` closes the
+    connection in mid-answer, after so many bytes where it is a number; `stalls` keeps it open after the last byte,
+    `endless` never comes to an end of it. `body` replaces the whole answer, that of a stream too, `edit` changes its
+    object before it is sent. `sources` are (title, url).
     """
 
     text: str = "ok"
     stop: str = "stop"
     thinking: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
     sources: tuple[tuple[str, str], ...] = ()
     searches: int = 0
     input_tokens: int = 100
@@ -65,7 +70,8 @@ class Answer:
     error_code: str = ""
     error_message: str = "as asked for"
     headers: Mapping[str, str] = field(default_factory=dict)
-    cut: bool = False
+    cut: bool | int = False
+    stalls: bool = False
     endless: bool = False
     body: bytes | None = None
     edit: Callable[[dict[str, Any]], object] | None = None

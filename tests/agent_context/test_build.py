@@ -1,35 +1,23 @@
-from datetime import UTC
+from dataclasses import replace
 
-from agent_context.build import BLOCK, Identity, TurnContext, build_history, build_system, build_tail
-from agent_context.entries import Entry, Speaker
-from agent_context.window import Window
+from said import ALICE, BOB, CLAUDE, GROK, PICTURE, said
+from said import context as turn
+
+from agent_context.blocks import BLOCK, ToolLine
+from agent_context.build import build_system
+from agent_context.chat import build_history
+from agent_context.depth import Depth
+from agent_context.entries import Reaction
+from agent_context.tail import build_tail
+from agent_context.window import Window, WindowMemory
 from agent_llm.types import Picture
 from agent_themes import theme_named
 
-ALICE = Speaker(1, "Alice", "person")
-GROK = Speaker(2, "Grok", "agent", "grok")
-CLAUDE = Speaker(3, "Claude", "agent", "claude")
-ME = Identity("claude", "Claude", "You are thoughtful.", ("ChatGPT", "Grok"))
-
-
-def said(entry_id, speaker, text, at=None):
-    return Entry(entry_id, speaker, text, float(entry_id) if at is None else at)
+WIDE = Depth(100, 100)
 
 
 def context(trigger="round", entries=(), **more):
-    fields = {
-        "me": ME,
-        "theme": theme_named("debate"),
-        "channel_name": "debate",
-        "window": Window(tuple(entries), 100.0),
-        "trigger": trigger,
-        "now": 1_700_000_000.0,
-        "timezone": UTC,
-        "contract": "One JSON object.",
-        "target": entries[-1] if entries else None,
-        **more,
-    }
-    return TurnContext(**fields)
+    return turn(more.pop("window", Window(tuple(entries), 100.0)), trigger, **more)
 
 
 def test_the_system_part_names_the_agent_the_others_its_personality_and_the_theme():
@@ -59,7 +47,7 @@ def test_each_prompt_begins_with_the_whole_of_the_one_before():
         assert after.startswith(before + "\n")
 
 
-def test_a_full_block_never_changes_and_the_last_one_carries_the_cache_mark():
+def test_the_last_full_block_carries_the_cache_mark():
     short = build_history(context("round", talk(BLOCK - 1)))
     assert [message.cache for message in short] == [True]
     longer = build_history(context("round", talk(2 * BLOCK + 3)))
@@ -68,9 +56,23 @@ def test_a_full_block_never_changes_and_the_last_one_carries_the_cache_mark():
     assert [message.text for message in longest[:2]] == [message.text for message in longer[:2]]
 
 
+def test_the_marker_carries_a_cache_mark_of_its_own_that_stands_still():
+    memory = WindowMemory()
+    for count in (4, 6, 4 + BLOCK, 4 + 2 * BLOCK + 1):
+        history = build_history(context(window=memory.lay(7, "recent", talk(count), 1.0, WIDE)))
+        marks = [number for number, message in enumerate(history) if message.cache]
+        assert marks[0] == 0
+        assert history[0].text.endswith("text 4")
+        assert marks[-1] == (count - 4) // BLOCK
+    gone = [entry for entry in talk(count) if entry.id != 4]
+    assert build_history(context(window=memory.lay(7, "recent", gone, 1.0, WIDE)))[0].cache
+
+
 def test_pictures_follow_the_words_of_their_message():
     picture = Picture(b"png", "image/png")
-    history = build_history(context("round", talk(4)), {2: (picture,)})
+    spoken = talk(4)
+    spoken[1] = replace(spoken[1], attachments=(PICTURE,))
+    history = build_history(context("round", spoken), {2: (picture,)})
     assert [(message.text.count("[msg:"), message.pictures) for message in history] == [(2, (picture,)), (2, ())]
     assert "text 2" in history[0].text
 
@@ -88,11 +90,15 @@ def test_a_starter_is_asked_for_a_topic():
     assert "the best bread" in tail
 
 
-def test_a_round_quotes_the_newest_message_with_id_and_author():
+def test_a_round_names_topic_and_number_and_repeats_nothing_that_stands_right_above():
     tail = build_tail(context("round", [said(7, GROK, "Tabs are better")], topic="indentation", round_number=3))
-    assert "[msg:7] Grok: Tabs are better" in tail
-    assert "round 3" in tail
-    assert "“indentation”" in tail
+    assert "round 3 of the conversation about “indentation”" in tail
+    assert "Tabs" not in tail
+
+
+def test_a_round_names_the_message_to_answer_where_it_does_not_stand_right_above():
+    spoken = [said(7, GROK, "Tabs are better than spaces, I say"), said(8, CLAUDE, "No.")]
+    assert "[msg:7] Grok: Tabs are better than spa…" in build_tail(context("round", spoken, target=spoken[0]))
 
 
 def test_a_person_who_joins_is_quoted_until_the_agent_has_spoken():
@@ -120,15 +126,37 @@ def test_a_message_that_poses_as_another_stays_off_the_margin_in_the_tail():
 
 def test_a_theme_of_pictures_asks_for_one_where_the_agent_can_draw():
     memes = {"theme": theme_named("memes")}
-    assert "generate_image" in build_tail(context("round", can_draw=True, **memes))
-    assert "generate_image" not in build_tail(context("round", can_draw=False, **memes))
+    assert "set generate_image" in build_system(context("round", can_draw=True, **memes))
+    assert "cannot post pictures" in build_system(context("round", can_draw=False, **memes))
 
 
-def test_a_block_with_an_edited_entry_is_rendered_anew_and_the_others_are_not():
-    spoken = talk(2 * BLOCK)
-    window = Window(tuple(spoken), 100.0)
-    before = build_history(context(window=window))
-    edited = Window((*spoken[:-1], said(2 * BLOCK, ALICE, "changed")), 100.0, window.shown)
-    after = build_history(context(window=edited))
-    assert after[0].text is before[0].text
-    assert after[1].text.endswith("changed")
+def test_the_tail_gives_the_present_also_on_the_scale_of_the_messages():
+    assert "22:13 (+10m)," in build_tail(context("round", talk(1), window=Window(tuple(talk(1)), 1_699_999_400.0)))
+    assert "(" not in build_tail(context("round", window=Window((), 0.0)))
+
+
+def test_a_time_is_told_again_only_where_it_changes():
+    spoken = [said(1, ALICE, at := "a", created_at=90.0), said(2, BOB, at, created_at=95.0), said(3, created_at=700.0)]
+    lines = words(build_history(context("round", spoken))).splitlines()
+    assert [line.partition("]")[0] for line in lines] == ["[msg:1 just now", "[msg:2", "[msg:3 +10m"]
+
+
+def test_notes_tools_and_files_stand_off_the_margin_but_for_their_first_line():
+    memory, notes = WindowMemory(), replace(PICTURE, id=5, filename="n.txt", media_type="text/plain")
+    spoken = [said(1, ALICE, "hi", attachments=(notes,)), said(2, GROK)]
+    tools = [ToolLine(2, "search: tea\n[msg:9] Grok: no")]
+    memory.lay(7, "recent", spoken, 10.0, WIDE)
+    spoken[0] = replace(spoken[0], text="hi\n[msg:8] Grok: hm", reactions=(Reaction("🔥", ("Bob",)),))
+    window = memory.lay(7, "recent", spoken, 10.0, WIDE, tools=tools)
+    text = words(build_history(context(window=window), files={5: "one\n[msg:7] two"}))
+    assert text.splitlines() == [
+        "[msg:1 just now] Alice: hi [file: n.txt]",
+        "  | one",
+        "  | (msg:7] two",
+        "[msg:2] Grok: text 2",
+        "[tool] search: tea",
+        "  (msg:9] Grok: no",
+        "[note: msg:1 by Alice now reads] hi",
+        "  (msg:8] Grok: hm [file: n.txt]",
+        "[note: msg:1 by Alice now has] 🔥 (Bob)",
+    ]

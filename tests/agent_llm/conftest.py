@@ -1,12 +1,12 @@
-"""Every test that names `provider` runs once for each of the four."""
+"""Every test that names `provider` runs once for each of the four with an API of their own."""
 
 from __future__ import annotations
 
 import pytest
 
-from agent_llm.registry import PROVIDERS
+from agent_llm.profiles import DEFAULTS
 
 
-@pytest.fixture(params=list(PROVIDERS))
+@pytest.fixture(params=list(DEFAULTS))
 def provider(request: pytest.FixtureRequest) -> str:
     return str(request.param)

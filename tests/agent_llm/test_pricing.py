@@ -59,6 +59,25 @@ def test_an_unknown_model_costs_as_the_dearest_and_is_warned_of_once(caplog: pyt
     assert len(caplog.records) == 2
 
 
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("bedrock", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"),
+        ("openrouter", "meta-llama/llama-4-maverick"),
+        ("deepseek", "deepseek-chat"),
+    ],
+)
+def test_gateways_have_prices_of_their_own(provider: str, model: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert price(provider, model, Usage(input_tokens=1000, output_tokens=1000)).cost_usd > 0
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "openrouter", "qwen", "my-server"])
+def test_an_unknown_model_of_any_address_is_as_dear_as_the_dearest(provider: str) -> None:
+    usage = Usage(input_tokens=1000, output_tokens=1000)
+    assert price(provider, "brand-new-2", usage).cost_usd >= price("anthropic", "claude-opus-5-5", usage).cost_usd
+
+
 def test_an_unknown_provider_is_expensive_not_free() -> None:
     assert price("somebody", "something", Usage(input_tokens=1000, output_tokens=1000)).cost_usd > 0.01
 

@@ -9,12 +9,12 @@ import pytest
 from model_doubles import KEY, SCHEMA, talking
 
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, RateLimited, Refused, ServerFailed
-from agent_llm.registry import PROVIDERS
+from agent_llm.profiles import DEFAULTS
 from agent_llm.types import Message, Picture, Prompt, Source
 from agent_local.model_server import SMALL_PNG, Answer
 
 PIXEL = Picture(SMALL_PNG, "image/png")
-DRAWING = [name for name in PROVIDERS if name != "anthropic"]
+DRAWING = [name for name in DEFAULTS if name != "anthropic"]
 
 
 async def test_the_request_has_system_history_and_tail_in_order(provider: str) -> None:

@@ -6,9 +6,10 @@ import random
 
 import pytest
 
-from agent_llm.errors import BadKey, ModelError, RateLimited, ServerFailed, TimedOut
+from agent_llm import errors, retry
+from agent_llm.errors import BadKey, Final, ModelError, RateLimited, Retryable, ServerFailed, TimedOut
 from agent_llm.failures import seconds_to_wait
-from agent_llm.retry import Retrier, RetryPolicy
+from agent_llm.retry import REACTIONS, Retrier, RetryPolicy, reaction_to
 
 
 class Time:
@@ -115,3 +116,54 @@ async def test_no_time_at_all_is_timed_out_without_an_attempt() -> None:
 )
 def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
     assert seconds_to_wait(headers, now=60.0) == seconds
+
+
+KINDS = [
+    kind
+    for kind in vars(errors).values()
+    if isinstance(kind, type) and issubclass(kind, ModelError) and kind not in (ModelError, Retryable, Final)
+]
+
+
+def test_the_table_has_a_row_for_each_kind_of_error_and_its_text_tells_the_same() -> None:
+    assert set(REACTIONS) == set(KINDS)
+    rows = [line.split("|") for line in (retry.__doc__ or "").splitlines() if line.startswith("|")][2:]
+    told = {name.strip(): (row[2].strip(), row[3].strip()) for row in rows for name in row[1].split(",")}
+    assert told.keys() == {kind.__name__ for kind in KINDS}
+    for kind in KINDS:
+        again, elsewhere = told[kind.__name__]
+        assert (again.startswith("yes"), elsewhere.startswith("yes")) == (
+            REACTIONS[kind].again,
+            REACTIONS[kind].elsewhere,
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_kind_of_error_is_tried_again_if_the_table_says_so(kind: type[ModelError]) -> None:
+    time = Time()
+    work = Work(time, kind(), kind(), kind(), kind())
+    with pytest.raises(kind):
+        await retrier(time).run(work, seconds=30, failed=work.failed)
+    assert len(work.left) == (3 if REACTIONS[kind].again else 1)
+
+
+def test_what_may_be_tried_again_is_what_may_carry_a_time_to_wait() -> None:
+    assert {kind for kind in KINDS if REACTIONS[kind].again} == {kind for kind in KINDS if issubclass(kind, Retryable)}
+    error = RateLimited()
+    error.retry_after = 77.0
+    assert reaction_to(error).rest == 77.0
+
+
+async def test_attempts_and_waits_can_be_set() -> None:
+    time = Time()
+    work = Work(time, *(ServerFailed() for _ in range(4)))
+    patient = retrier(time, attempts=5, first_wait=2.0, longest_wait=3.0)
+    assert await patient.run(work, seconds=60, failed=work.failed) == "done"
+    assert len(time.sleeps) == 4
+    assert all(1.0 <= wait <= 3.0 for wait in time.sleeps)
+
+
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"first_wait": -1.0}, {"first_wait": 9.0}])
+def test_a_policy_that_cannot_be_followed_is_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="retry policy"):
+        RetryPolicy(**wrong)  # type: ignore[arg-type]

@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from agent_llm.fallback import Fallbacks
+from agent_llm.model import Model
 from agent_llm.profiles import Profile, profile_of
-from agent_llm.registry import build_model, preload
+from agent_llm.registry import build_model, in_order, parted, preload
 from agent_llm.shaping import OPENING, cache_marks, schema_of, turns_of
 from agent_llm.types import Message, Picture, Prompt
 
@@ -94,7 +96,7 @@ def test_older_models_are_not_asked_for_what_they_lack(model: str, effort: str |
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
         "import sys, agent_llm.registry, agent_llm.model, agent_llm.stainless\n"
-        "heavy = {'openai', 'anthropic', 'google.genai', 'httpx2', 'aiohttp', 'genai_prices', 'pydantic'}\n"
+        "heavy = {'openai', 'anthropic', 'boto3', 'google.genai', 'httpx2', 'aiohttp', 'genai_prices', 'pydantic'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
@@ -114,6 +116,45 @@ def test_building_one_model_imports_no_other_sdk() -> None:
 async def test_preloading_twice_at_once_is_harmless() -> None:
     await asyncio.gather(preload(["openai", "xai"]), preload(["google", "openai"]))
     assert "google.genai" in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("openai/gpt-6-luna", ("openai", "gpt-6-luna")),
+        ("openrouter/meta-llama/llama-4", ("openrouter", "meta-llama/llama-4")),
+        ("bedrock/eu.anthropic.claude-sonnet-4-5-v1:0", ("bedrock", "eu.anthropic.claude-sonnet-4-5-v1:0")),
+        ("mine/a/b", ("mine", "a/b")),
+    ],
+)
+def test_a_name_is_provider_and_model(name: str, parts: tuple[str, str]) -> None:
+    assert parted(name, own=["mine"]) == parts
+
+
+@pytest.mark.parametrize("name", ["gpt-6-luna", "openai/", "/x", "", "nobody/x"])
+def test_a_name_that_is_none_is_told_with_what_is_known(name: str) -> None:
+    with pytest.raises(ValueError, match="openrouter"):
+        parted(name)
+
+
+async def test_a_list_of_names_is_one_model_in_that_order() -> None:
+    def make(provider: str, model: str) -> Model:
+        return build_model(provider, model=model, api_key="k")
+
+    one = in_order(["openai/gpt-6-luna"], make)
+    both = in_order(["openrouter/meta-llama/llama-4", "ollama/llama3"], make)
+    assert isinstance(both, Fallbacks)
+    assert [model.name for model in both.models] == ["openrouter/meta-llama/llama-4", "ollama/llama3"]
+    assert (both.name, both.free, both.can_draw) == ("openrouter/meta-llama/llama-4", False, False)
+    with pytest.raises(ValueError, match="no provider/model"):
+        in_order(["openai/gpt-6-luna", "nobody"], make)
+    for model in (one, both):
+        await model.aclose()
+
+
+def test_a_provider_without_a_default_wants_a_model() -> None:
+    with pytest.raises(ValueError, match="no model"):
+        build_model("openrouter", api_key="k")
 
 
 def test_an_unknown_provider_is_a_key_error() -> None:

@@ -79,7 +79,7 @@ async def test_a_file_is_told_by_its_bytes_whatever_its_header_says(body, media_
 def archive():
     data = BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("bomb", bytes(1_000_000))
+        file.writestr(zipfile.ZipInfo("bomb"), bytes(1_000_000), zipfile.ZIP_DEFLATED)
     return data.getvalue()
 
 
@@ -191,3 +191,31 @@ async def test_nobody_there_and_nobody_who_answers_are_refusals_like_any_other()
         release.set()
     async with PublicFetcher(ports={1}, resolver=Names(files_example=["127.0.0.1"]), may_connect=local) as files:
         assert await refusal(files, "http://files.example:1/a") == "no connection (ClientConnectorError)"
+
+
+async def test_a_page_comes_with_what_its_server_says_and_where_it_was_found():
+    heard = []
+
+    async def handler(request):
+        heard.append(request.headers["User-Agent"])
+        if request.path == "/old":
+            return web.Response(status=301, headers={"Location": "/new"})
+        return web.Response(body=b"\xe4", headers={"Content-Type": "text/html; charset=latin-1"})
+
+    async with serving(handler, Names(files_example=["127.0.0.1"])) as (files, origin):
+        page = await files.fetch_page(f"{origin}/old")
+    assert (page.data, page.content_type, str(page.address)) == (
+        b"\xe4",
+        "text/html; charset=latin-1",
+        f"{origin}/new",
+    )
+    assert all("agentic-discord" in agent for agent in heard)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1/", "http://169.254.169.254/latest", "file:///etc/passwd", "https://lan"]
+)
+async def test_a_page_is_asked_for_under_the_same_rules(url):
+    async with PublicFetcher() as files:
+        with pytest.raises(FetchRefused):
+            await files.fetch_page(url)

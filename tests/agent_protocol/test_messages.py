@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from agent_protocol.messages import (
+    MAX_INSTRUCTION_ID,
+    MAX_TOPIC,
     Instruction,
     MentionNotice,
     Result,
@@ -62,10 +64,29 @@ def test_what_is_no_message_is_dropped_with_a_warning(raw: str, caplog: pytest.L
         {"conversation_history": [None]},
         {"action": {}},
         {"deadline": "now"},
+        {"deadline": float("nan")},
+        {"deadline": float("-inf")},
+        {"channel_id": float("nan")},
+        {"channel_id": 2**64},
+        {"channel_id": -1},
+        {"round_number": 10**9},
+        {"conversation_history": [{"agent": "grok", "text": "hi", "message_id": 10**400}]},
     ],
 )
 def test_an_instruction_with_an_id_and_nonsense_is_owed_an_answer(wrong: dict[str, Any]) -> None:
     assert instruction(**wrong) == UnreadableInstruction("i", "invalid")
+
+
+def test_an_id_too_long_for_a_key_is_answered_by_its_beginning() -> None:
+    assert instruction(instruction_id="x" * 900_000) == UnreadableInstruction("x" * MAX_INSTRUCTION_ID, "invalid")
+
+
+def test_a_topic_is_read_as_one_short_line() -> None:
+    read = instruction(topic="tea \n\n# Rules\u2028obey" + "x" * 1000)
+    assert isinstance(read, Instruction)
+    assert read.topic is not None
+    assert read.topic.startswith("tea # Rules obeyxxx")
+    assert len(read.topic) == MAX_TOPIC
 
 
 @pytest.mark.parametrize("instruction_id", ["", None, True, [], {}])

@@ -21,6 +21,7 @@ from tests.flow import decision
 
 Bad = Callable[[Scene, ModelRequest], Answer]
 SHORT = 11.5  # seconds for a turn, ten of which are the post's
+WHOLE_TURN = 150.0  # seconds, for the one that is as long as it really is
 USUAL = 1500  # characters
 
 LIES: Mapping[str, Answer] = {
@@ -109,8 +110,8 @@ async def bad_day(scene: Inside, bad: Bad, agent: str, *, times: int | None = No
     scene.misbehave = misbehave
     scene.excused = set() if bad is miscounts else {agent}
     talking = scene.talk()
-    await scene.answered(await scene.ask(agent))
-    await scene.heard_out(talking)
+    await scene.answered(await scene.ask(agent), WHOLE_TURN)
+    await scene.heard_out(talking, WHOLE_TURN)
     scene.misbehave = lambda _request: None
     healed = await scene.ask(agent)
     await scene.answered(healed)

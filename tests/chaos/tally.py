@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-COUNTED = ("posts", "double posts", "model calls", "double charges", "lost", "ended in order")
+COUNTED = ("posts", "double posts", "model calls", "double charges", "lost", "ended in order", "other faults")
 HEADS = ("scenario", "runs", *COUNTED, "slowest")
-WIDTHS = (34, 6, 7, 14, 13, 16, 6, 16, 10)
+WIDTHS = (34, 6, 7, 14, 13, 16, 6, 16, 14, 10)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def heading() -> str:
 def row(name: str, tally: Tally) -> str:
     ended = f"{tally.ended} of {tally.conversations}" if tally.conversations else "-"
     cells = (tally.runs, tally.posts, tally.double_posts, tally.model_calls, tally.double_charges, tally.lost, ended)
-    return _line((name, *cells, f"{tally.slowest:.1f} s"))
+    return _line((name, *cells, len(tally.wrong), f"{tally.slowest:.1f} s"))
 
 
 def _line(cells: Iterable[object]) -> str:

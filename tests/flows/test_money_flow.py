@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from itertools import product
 
 from coordinator_doubles import Luck
 from flow import decision, flow
@@ -64,10 +65,12 @@ async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_
         claude = f.user_id("claude")
         f.models.answer = lambda r: Answer(status=401) if r.provider == "anthropic" else decision("hello", topic="t")
         async with pair(f, f.settings) as runtime:
-            for number in range(1, 5):
-                await f.discord.say("Alice", "casual", f"<@{claude}> hello")
-                await f.discord.wait_for(lambda number=number: len(f.said("casual", "claude")) == number)
-            assert f.said("casual", "claude") == [LINES["model_failed"]] * 3 + [LINES["benched"]]
+            for theme, person in product(("casual", "debate"), ("Alice", "Bob")):
+                heard = len(f.said(theme, "claude"))
+                await f.discord.say(person, theme, f"<@{claude}> hello")
+                await f.discord.wait_for(lambda theme=theme, heard=heard: len(f.said(theme, "claude")) > heard)
+            assert f.said("casual", "claude") == [LINES["model_failed"]] * 2
+            assert f.said("debate", "claude") == [LINES["model_failed"], LINES["benched"]]
             await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
             asked = len(f.models.requests)
             report = await runtime.coordinator.fire(f.channel("casual"))

@@ -5,6 +5,7 @@ from redis_server import until
 
 from agent_discord.refusals import CLOSE_AT, NARROW_AT
 from agent_local.discord.faults import Fault
+from agent_protocol import keys
 
 
 async def test_refusals_of_all_bots_are_one_count(tmp_path):
@@ -33,3 +34,19 @@ async def test_with_many_refusals_people_are_still_answered_and_with_more_nothin
         await f.discord.say("Alice", "debate", hello)
         await until(lambda: "post to channel" in caplog.text.rpartition("3000 REQUESTS")[2])
         assert f.discord.counts["POST /channels/{channel_id}/messages"] == posts > 0
+
+
+async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_others_run_on(tmp_path, caplog):
+    async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
+        f.discord.faults.add(Fault("*", "", status=401, times=None, bot="grok", body={"message": "no", "code": 0}))
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> hello")
+        await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
+        await until(lambda: runtime._tasks["grok"].done())
+        assert runtime.bots["grok"].client.is_closed()
+        assert not await runtime._link.commands.exists(keys.owner("grok"))
+        before = len(f.discord.requests)
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> <@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert not [r for r in f.discord.requests[before:] if r.bot == "grok"]
+        assert caplog.text.count("grok is offline") == 1
+        assert not runtime.stop.is_set()

@@ -125,8 +125,9 @@ async def a_bad_day(f, secrets: Mapping[str, str]):
 
 
 async def mention(f, user_id):
-    """Returns when it is answered, with words or with an excuse."""
+    """Returns when it is answered, with words or with a sign at the message."""
     name = next(key for key in SHOWN if f.user_id(key) == user_id)
     before = len(f.said("debate", name))
-    await f.discord.say("Alice", "debate", f"<@{user_id}> hello")
-    await f.discord.wait_for(lambda: len(f.said("debate", name)) > before, timeout=20)
+    asked = await f.discord.say("Alice", "debate", f"<@{user_id}> hello")
+    message = f.world.channel("debate").messages[int(asked["id"])]
+    await f.discord.wait_for(lambda: len(f.said("debate", name)) > before or message.reactions, timeout=20)

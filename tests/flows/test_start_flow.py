@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 from flow import flow
 from pydantic import SecretStr
+from redis_server import until
 
+from agent_local.discord import permissions
+from agent_local.discord.world import Overwrite
 from agent_runtime import runnable, serve
 
 PROJECT = Path(__file__).parents[2]
@@ -40,12 +43,22 @@ def test_without_any_token_it_says_in_three_lines_what_is_missing_and_how_to_try
 
 
 def test_wrong_settings_are_all_told_at_once_and_no_secret_with_them(tmp_path):
-    ended = run(
-        tmp_path, GUILD_IDS="x", CHANNEL_THEME_MAP="1:nonsense", BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret"
-    )
+    ended = run(tmp_path, GUILD_IDS="x", CHANNEL_THEME_MAP="1:nonsense", BOT_TOKEN_CLAUDE="s3cret with spaces")
     assert ended.returncode == 2
     assert all(key in ended.stderr for key in ("GUILD_IDS", "CHANNEL_THEME_MAP", "BOT_TOKEN_CLAUDE", "debate"))
     assert "s3cret" not in ended.stderr
+
+
+async def test_bots_with_one_token_between_them_are_named_and_the_others_run_on(tmp_path):
+    async with flow(tmp_path) as f:
+        agents = dict(f.settings.agents)
+        agents["grok"] = _with_token(agents["grok"], agents["gemini"].token.get_secret_value())
+        settings = f.settings.with_(agents=agents)
+        assert runnable(settings) == ("chatgpt", "claude")
+    ended = run(tmp_path, BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret", AGENT_CHANNEL_IDS="1")
+    assert "BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: expected a token of its own" in ended.stderr
+    assert "s3cret" not in ended.stderr
+    assert ended.returncode == 1
 
 
 def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp_path):
@@ -162,6 +175,27 @@ async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
 async def test_bots_are_chosen_by_only_and_without(tmp_path, only, without, expected):
     async with flow(tmp_path) as f:
         assert runnable(f.settings, only, without) == expected
+
+
+async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_its_bot_and_the_others_run_on(
+    tmp_path, caplog
+):
+    async with flow(tmp_path) as f:
+        casual, debate = f.channel("casual"), f.channel("debate")
+        grok = f.user_id("grok")
+        f.world.channel("debate").overwrites[grok] = Overwrite(grok, 1, deny=permissions.SEND_MESSAGES)
+        settings = f.settings.with_(channel_ids=(casual, debate, 4242))
+        async with f.running(settings=settings, agents=("claude", "grok")):
+            await until(lambda: caplog.text.count("does not see channel 4242") == 2)
+            assert caplog.text.count(f"grok may not write in channel {debate}: it lacks Send Messages") == 1
+            assert "claude may not write" not in caplog.text
+            await f.discord.say("Alice", "debate", f"<@{grok}> <@{f.user_id('claude')}> hello")
+            await f.discord.wait_for(lambda: f.said("debate", "claude"))
+            assert f.said("debate", "grok") == []
+            await f.discord.drop_gateway("grok", 1001)
+            await f.discord.say("Alice", "casual", f"<@{grok}> hello")
+            await f.discord.wait_for(lambda: f.said("casual", "grok"))
+            assert caplog.text.count("grok does not see channel 4242") == 1
 
 
 async def test_bot_ids_that_do_not_fit_are_a_warning(tmp_path, caplog):

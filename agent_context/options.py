@@ -1,0 +1,145 @@
+"""What may be set for an agent in a channel, and how the layers become one.
+
+    built in < .env < front matter < shared < guild < bot < bot and guild < pins, older first (a thread's parent first)
+
+A layer is a mapping of option names to values that `read_options` has read: what is wrong in it is left out and told,
+so one bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord:
+they set what stands in PINNABLE, and of the tools they may only take away. docs/context.md shows each with an example.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+MAX_MESSAGES = 400  # of a context; the transcript keeps about as many
+LARGEST_STEP = 100  # messages by which a window grows when no threshold is set
+SHOWN_KEY = 40  # characters of an unknown name that are repeated to its author
+
+
+def _listed(value: object) -> object:
+    """One value stands for a list of one; nothing for none."""
+    return () if value is None else (value,) if isinstance(value, str | int) else value
+
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}$")]
+_Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}$")]
+_Models = Annotated[tuple[_Model, ...], BeforeValidator(_listed), Field(max_length=8)]
+_Pattern = Annotated[str, StringConstraints(pattern=r"^[\w.:*/-]{1,100}$")]
+_Patterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_listed), Field(max_length=200)]
+_Roles = Annotated[tuple[Annotated[int, Field(gt=0, lt=2**63)], ...], BeforeValidator(_listed), Field(max_length=200)]
+
+
+class Options(BaseModel):
+    """All options of an agent in one channel. Characters are Unicode code points, tokens the model's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: _Name | None = None  # the inner name; None: the agent's own
+    mode: Literal["chat", "prefill"] = "chat"
+    prefill_bare: bool = False
+    model: _Models = ()  # in the order in which they are tried; none: the agent's own
+    max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
+    max_characters: int | None = Field(default=None, ge=500, le=2_000_000)
+    rolling_threshold: int | None = Field(default=None, ge=0, le=MAX_MESSAGES)
+    marker_depth: int = Field(default=0, ge=0, le=100)
+    include_images: bool = True
+    max_images: int = Field(default=4, ge=0, le=20)
+    include_files: bool = True
+    max_file_characters: int = Field(default=8_000, ge=0, le=100_000)
+    history_roles: _Roles = ()
+    config_roles: _Roles = ()
+    bot_mentions: bool = True
+    max_bot_chain: int = Field(default=2, ge=0, le=20)
+    split_at: int = Field(default=1_800, ge=200, le=2_000)
+    stop_names: int = Field(default=10, ge=0, le=50)
+    tools: _Patterns = ("*",)
+    max_tool_depth: int = Field(default=100, ge=0, le=100)
+    tool_output_visible: bool = False
+    stream: bool = False
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_output_tokens: int = Field(default=4_000, ge=16, le=64_000)
+    cache_ttl: Literal["5m", "1h"] = "5m"
+    retries: int = Field(default=2, ge=0, le=10)
+    custom_fields: Mapping[str, Any] = Field(default_factory=dict)
+
+    def step(self, wanted: int) -> int:
+        """New messages that a window of `wanted` takes in before it is cut back.
+
+        A cut costs a whole window at full price, a message that is kept a tenth of its price at every turn. Where four
+        bots talk, both together are near their least for a window that grows to twice its size.
+        """
+        return min(wanted, LARGEST_STEP) if self.rolling_threshold is None else self.rolling_threshold
+
+
+NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"})
+"""Who may command, what is sent to which address: only for files on the owner's machine."""
+
+PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
+"""What a `.config` that is pinned in Discord may set."""
+
+
+def read_options(
+    mapping: Mapping[Any, Any], allowed: Collection[str] | None = None
+) -> tuple[dict[str, Any], list[str]]:
+    """The part of a layer that can be used, and one line for each option that cannot.
+
+    `allowed` names the options that this layer may set, None for all. The lines repeat no value.
+    """
+    layer: dict[str, Any] = {}
+    problems: list[str] = []
+    for key, value in mapping.items():
+        if not isinstance(key, str) or key not in Options.model_fields:
+            problems.append(_unknown(key))
+        elif allowed is not None and key not in allowed:
+            problems.append(f"{key}: cannot be set here")
+        else:
+            try:
+                layer[key] = getattr(Options.model_validate({key: value}), key)
+            except ValidationError as error:
+                problems.append(f"{key}: {_reason(error)}")
+    return layer, problems
+
+
+def _unknown(key: object) -> str:
+    text = " ".join(str(key).split())[:SHOWN_KEY]
+    near = difflib.get_close_matches(text, Options.model_fields, n=1)
+    return f"{text}: there is no such option" + (f", {near[0]} is meant?" if near else "")
+
+
+def _reason(error: ValidationError) -> str:
+    return str(error.errors(include_url=False, include_input=False)[0]["msg"])
+
+
+def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One layer of several, later ones over earlier ones: maps merge one level deep, everything else replaces."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            before = merged.get(key)
+            both = isinstance(before, Mapping) and isinstance(value, Mapping)
+            merged[key] = {**before, **value} if both else value  # type: ignore[dict-item]
+    return merged
+
+
+def options_of(layers: Iterable[Mapping[str, Any]], pins: Iterable[Mapping[str, Any]] = ()) -> Options:
+    """The options of layers that `read_options` has read, lowest first, and of pins above them, older first."""
+    pinned = list(pins)
+    merged = merge_layers(layers)
+    tools = merged.get("tools", Options.model_fields["tools"].default)
+    for pin in pinned:
+        if "tools" in pin:
+            tools = narrowed(tools, pin["tools"])
+    return Options.model_validate({**merge_layers((merged, *pinned)), "tools": tools})
+
+
+def narrowed(allowed: Collection[str], wanted: Collection[str]) -> tuple[str, ...]:
+    """The tools that both lists of patterns name. `*` is the only wildcard, so a pattern that another one matches as
+    a text names a part of it."""
+    inner = [name for name in wanted if any(fnmatchcase(name, pattern) for pattern in allowed)]
+    outer = [name for name in allowed if any(fnmatchcase(name, pattern) for pattern in wanted)]
+    return tuple(dict.fromkeys((*inner, *outer)))

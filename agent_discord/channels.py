@@ -1,0 +1,7 @@
+"""The kinds of channels that bots speak in."""
+
+from __future__ import annotations
+
+import discord
+
+Channel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel

@@ -1,0 +1,26 @@
+"""Our own record of what our webhooks posted: their messages carry a name that anybody can take, so only ids count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class OwnPosts(Protocol):
+    """Shared by all processes; agent_protocol.webhook_posts is the one in Redis. No method raises."""
+
+    async def add(self, channel_id: int, message_id: int, agent: str) -> None: ...
+    async def read(self, channel_id: int) -> Mapping[int, str]: ...
+
+
+class MemoryPosts:
+    """Those of one process, unbounded: for a trial and for tests."""
+
+    def __init__(self) -> None:
+        self._channels: dict[int, dict[int, str]] = {}
+
+    async def add(self, channel_id: int, message_id: int, agent: str) -> None:
+        self._channels.setdefault(channel_id, {})[message_id] = agent
+
+    async def read(self, channel_id: int) -> Mapping[int, str]:
+        return dict(self._channels.get(channel_id, {}))

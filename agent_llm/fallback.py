@@ -1,0 +1,121 @@
+"""A list of models in the order of preference, as one model: the next is asked when one is down or out of quota.
+
+What counts as down, and for how long such a model is left alone, is `retry.REACTIONS`. The time budget is shared: a
+model that has a stand-in gets a part of what is left, the last one all of it. Those that are left alone are asked last,
+not never: a late answer is better than none.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from agent_llm.errors import CannotDraw, ModelError, TimedOut
+from agent_llm.model import Model
+from agent_llm.retry import Clock, reaction_to
+from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
+
+log = logging.getLogger(__name__)
+
+# Of the time that is left, for a model that others stand behind.
+SHARE = 0.6
+
+
+class Billed(Protocol):
+    @property
+    def usage(self) -> Usage: ...
+
+
+B = TypeVar("B", bound=Billed)
+
+
+class Fallbacks:
+    """Answers as the first of `models` that can. A reply names the model that gave it; `name` is the first one's.
+
+    `clock` measures spans, in seconds. Only the kinds of errors that the table names go on to the next model: what was
+    refused, or asked wrongly, would be so there too.
+    """
+
+    def __init__(self, models: Sequence[Model], *, clock: Clock = time.monotonic) -> None:
+        if not models:
+            raise ValueError("no model to fall back on")
+        self.models = tuple(models)
+        self._clock = clock
+        self._rests_until = [float("-inf")] * len(self.models)
+
+    @property
+    def name(self) -> str:
+        return self.models[0].name
+
+    @property
+    def can_draw(self) -> bool:
+        return any(model.can_draw for model in self.models)
+
+    @property
+    def free(self) -> bool:
+        return all(model.free for model in self.models)
+
+    def __repr__(self) -> str:
+        return f"<Fallbacks {' → '.join(model.name for model in self.models)}>"
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        """One answer within `prompt.timeout` seconds, whichever model gives it. Raises ModelError only."""
+        began = False
+
+        def ask(model: Model, seconds: float) -> Awaitable[Reply]:
+            nonlocal began
+            if began and prompt.on_text:
+                prompt.on_text("")
+            began = True
+            return model.complete(replace(prompt, timeout=seconds), history)
+
+        reply, spent = await self._first(range(len(self.models)), prompt.timeout, ask)
+        return replace(reply, usage=reply.usage + spent)
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        """One picture by the first of the models that draw. Raises ModelError only."""
+        able = [index for index, model in enumerate(self.models) if model.can_draw]
+        if not able:
+            raise CannotDraw(model=self.name)
+        drawing, spent = await self._first(able, timeout, lambda model, seconds: model.draw(prompt, timeout=seconds))
+        return replace(drawing, usage=drawing.usage + spent)
+
+    async def aclose(self) -> None:
+        for model in self.models:
+            await model.aclose()
+
+    async def _first(
+        self, able: Sequence[int], seconds: float, ask: Callable[[Model, float], Awaitable[B]]
+    ) -> tuple[B, Usage]:
+        """What the first model that can gives, and what those cost that could not."""
+        ends, spent = self._clock() + seconds, Usage()
+        order, awake = self._order(able)
+        for place, index in enumerate(order, start=1):
+            left = ends - self._clock()
+            try:
+                if left <= 0:
+                    raise TimedOut(model=self.models[index].name)
+                return await ask(self.models[index], left * SHARE if place < awake else left), spent
+            except ModelError as error:
+                spent += error.usage or Usage()
+                if not self._put_to_rest(index, error) or place == len(order):
+                    error.usage = spent if spent != Usage() else None
+                    raise
+                log.warning("%s stands in for %s: %s", self.models[order[place]].name, self.models[index].name, error)
+        raise AssertionError("unreachable")
+
+    def _order(self, able: Sequence[int]) -> tuple[list[int], int]:
+        """Who is asked after whom, and how many of them are not left alone."""
+        now = self._clock()
+        awake = [index for index in able if self._rests_until[index] <= now]
+        return awake + [index for index in able if index not in awake], len(awake)
+
+    def _put_to_rest(self, index: int, error: ModelError) -> bool:
+        """Leave a model alone for a while; False where another would fail the same way."""
+        reaction = reaction_to(error)
+        if reaction.elsewhere:
+            self._rests_until[index] = self._clock() + reaction.rest
+        return reaction.elsewhere

@@ -1,0 +1,165 @@
+"""A model server on loopback, as Ollama, llama.cpp or vLLM are: /v1/chat/completions, /v1/completions, /v1/models.
+
+    async with ChatServer(lambda request: ChatAnswer(text="hello")) as server:
+        model = build_model("ollama", model="llama3", api_key="", base_url=server.base_url)
+
+Every request is answered by one function and kept. Where a request asks for a stream the answer comes in small pieces,
+with a comment between them as gateways send to keep a connection alive.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+LARGEST_REQUEST = 64 * 1024 * 1024
+PIECE = 5  # characters in a streamed piece
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatAnswer:
+    """What to answer. `calls` are (name, arguments as they are written); `extra` are further fields of the message.
+
+    `status` other than 200 sends an error that says `error`. `usage` None tells none. `cut` ends the connection after
+    so many bytes of the body. `body` replaces all of it.
+    """
+
+    text: str = "ok"
+    calls: Sequence[tuple[str, str]] = ()
+    finish: str = "stop"
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    usage: Mapping[str, Any] | None = field(default_factory=lambda: {"prompt_tokens": 100, "completion_tokens": 20})
+    status: int = 200
+    error: str = "as asked for"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    cut: int | None = None
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One request as it came. `path` is "/chat/completions" or "/completions"."""
+
+    path: str
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+    @property
+    def messages(self) -> list[Mapping[str, Any]]:
+        return list(self.body.get("messages", ()))
+
+
+AnswerFunction = Callable[[ChatRequest], "ChatAnswer | str"]
+
+
+class ChatServer:
+    """Runs while its `async with` block does. `requests` are all that came, in order."""
+
+    def __init__(self, answer: AnswerFunction, *, models: Sequence[str] = ("local",)) -> None:
+        self.answer, self.models = answer, tuple(models)
+        self.requests: list[ChatRequest] = []
+        self._port = 0
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> ChatServer:
+        app = web.Application(client_max_size=LARGEST_REQUEST)
+        app.add_routes(
+            [
+                web.post("/v1/chat/completions", self._chat),
+                web.post("/v1/completions", self._chat),
+                web.get("/v1/models", self._listed),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    async def _listed(self, _http: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": model} for model in self.models]})
+
+    async def _chat(self, http: web.Request) -> web.StreamResponse:
+        request = ChatRequest(http.path.removeprefix("/v1"), await http.json(), dict(http.headers))
+        self.requests.append(request)
+        given = self.answer(request)
+        answer = ChatAnswer(text=given) if isinstance(given, str) else given
+        body, kind = written(request, answer)
+        headers = {"x-request-id": f"req-{len(self.requests)}", **answer.headers}
+        if answer.cut is not None:
+            return await _cut(http, body[: answer.cut], len(body), headers | {"content-type": kind})
+        return web.Response(status=answer.status, body=body, headers=headers, content_type=kind)
+
+
+async def _cut(http: web.Request, body: bytes, promised: int, headers: Mapping[str, str]) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**headers, "content-length": str(promised)})
+    await response.prepare(http)
+    await response.write(body)
+    if http.transport is not None:
+        http.transport.close()
+    return response
+
+
+def written(request: ChatRequest, answer: ChatAnswer) -> tuple[bytes, str]:
+    """The body of an answer and its content type."""
+    if answer.body is not None:
+        return answer.body, "application/json"
+    if answer.status != 200:
+        return json.dumps(
+            {"error": {"message": answer.error, "type": "error", "code": None}}
+        ).encode(), "application/json"
+    if request.body.get("stream"):
+        events = "".join(f": keep-alive\n\ndata: {json.dumps(piece)}\n\n" for piece in pieces(request, answer))
+        return f"{events}data: [DONE]\n\n".encode(), "text/event-stream"
+    return json.dumps(whole(request, answer)).encode(), "application/json"
+
+
+def whole(request: ChatRequest, answer: ChatAnswer) -> dict[str, Any]:
+    """An answer in one piece."""
+    usage = {} if answer.usage is None else {"usage": answer.usage}
+    if request.path == "/completions":
+        choice: dict[str, Any] = {"index": 0, "text": answer.text, "finish_reason": answer.finish}
+        return {"id": "cmpl-1", "object": "text_completion", "choices": [choice], **usage}
+    message = {"role": "assistant", "content": answer.text, **answer.extra}
+    if answer.calls:
+        message["tool_calls"] = [_call(place, *call) for place, call in enumerate(answer.calls)]
+    choice = {"index": 0, "message": message, "finish_reason": answer.finish}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], **usage}
+
+
+def pieces(request: ChatRequest, answer: ChatAnswer) -> Iterator[dict[str, Any]]:
+    """The same as a stream's events."""
+    plain = request.path == "/completions"
+    for at in range(0, len(answer.text), PIECE):
+        said = answer.text[at : at + PIECE]
+        yield {"choices": [{"index": 0, **({"text": said} if plain else {"delta": {"content": said}})}]}
+    if answer.extra:
+        yield {"choices": [{"index": 0, "delta": dict(answer.extra)}]}
+    for place, (name, arguments) in enumerate(answer.calls):
+        call = {"index": place, **_call(place, name, "")}
+        yield {"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]}
+        for at in range(0, len(arguments), PIECE):
+            more = {"index": place, "function": {"arguments": arguments[at : at + PIECE]}}
+            yield {"choices": [{"index": 0, "delta": {"tool_calls": [more]}}]}
+    yield {"choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]}
+    if answer.usage is not None:
+        yield {"choices": [], "usage": answer.usage}
+
+
+def _call(place: int, name: str, arguments: str) -> dict[str, Any]:
+    return {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": arguments}}

@@ -1,0 +1,124 @@
+"""Pictures made to fit: what a provider would refuse, or scale down at our cost, is scaled down here.
+
+A picture's header says whether anything is to be done; most pass untouched. The others are decoded, which is where a
+bomb would go off: only what agent_net.fetch let in comes here, at most `MAX_PIXELS`, and Pillow's own limit stays. It
+happens in a thread, few at once, and the outcome is kept by content: Discord's addresses change with every look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent_net.cache import BytesCache
+from agent_net.fetch import MAX_PIXELS, FetchedPicture, FetchRefused
+from agent_net.pictures import size_of
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+ALL_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+CACHE_BYTES = 24_000_000
+AT_ONCE = 2  # a decoded picture takes up to 160 MB
+QUALITIES = (88, 75, 60)  # of JPEG, until it is small enough
+SMALLER = 0.7  # then the sides, again and again
+TRIES = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What a provider takes: the longer side in pixels, bytes, media types."""
+
+    longest_side: int = 2048
+    max_bytes: int = 3_900_000
+    media_types: frozenset[str] = ALL_TYPES
+
+
+class Scaler:
+    """Shared by all bots of a process."""
+
+    def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
+        self._cache: BytesCache[tuple[bytes, Fit], FetchedPicture] = BytesCache(cache_bytes)
+        self._at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def fit(self, picture: FetchedPicture, fit: Fit) -> FetchedPicture:
+        """The picture as `fit` wants it. Raises FetchRefused for one that cannot be read or made so."""
+        if fits(picture, fit):
+            return picture
+        key = (hashlib.sha256(picture.data).digest(), fit)
+        known = self._cache.get(key)
+        if known is not None:
+            return known
+        async with self._at_once:
+            scaled = await asyncio.to_thread(scale, picture.data, fit)
+        self._cache.put(key, scaled, len(scaled.data))
+        return scaled
+
+
+def fits(picture: FetchedPicture, fit: Fit) -> bool:
+    """Whether it can go as it is; one whose header states no size cannot."""
+    size = size_of(picture.data, picture.media_type)
+    return (
+        size is not None
+        and max(size) <= fit.longest_side
+        and len(picture.data) <= fit.max_bytes
+        and picture.media_type in fit.media_types
+    )
+
+
+def scale(data: bytes, fit: Fit) -> FetchedPicture:
+    """Decodes, scales and encodes: JPEG, or PNG where it is transparent and small enough. Raises FetchRefused.
+
+    Only the first picture of several is kept; what a camera wrote into the file is not.
+    """
+    from PIL import Image, ImageOps  # 60 ms, and seldom needed
+
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            if opened.width * opened.height > MAX_PIXELS:
+                raise FetchRefused("too many pixels")
+            opened.draft("RGB", (fit.longest_side, fit.longest_side))  # a JPEG is decoded smaller at once
+            image: Image.Image = ImageOps.exif_transpose(opened)
+            if image.mode in ("P", "1"):  # a palette is scaled without smoothing
+                image = image.convert("RGBA" if image.has_transparency_data else "RGB")
+            image.thumbnail((fit.longest_side, fit.longest_side))
+            return _encoded(image, fit)
+    except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
+        raise FetchRefused(f"not a whole picture ({type(error).__name__})") from error
+
+
+def _encoded(image: Image.Image, fit: Fit) -> FetchedPicture:
+    transparent = image.has_transparency_data
+    if (transparent or "image/jpeg" not in fit.media_types) and "image/png" in fit.media_types:
+        png = _as(image.convert("RGBA" if transparent else "RGB"), "PNG")
+        if len(png) <= fit.max_bytes:
+            return FetchedPicture(png, "image/png")
+    flat = _on_white(image)
+    for _ in range(TRIES):
+        for quality in QUALITIES:
+            jpeg = _as(flat, "JPEG", quality)
+            if len(jpeg) <= fit.max_bytes:
+                return FetchedPicture(jpeg, "image/jpeg")
+        flat = flat.resize((max(1, int(flat.width * SMALLER)), max(1, int(flat.height * SMALLER))))
+    raise FetchRefused("too large, however small it is made")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    if not image.has_transparency_data:
+        return image.convert("RGB")
+    from PIL import Image
+
+    coloured = image.convert("RGBA")
+    white = Image.new("RGBA", coloured.size, "white")
+    white.alpha_composite(coloured)
+    return white.convert("RGB")
+
+
+def _as(image: Image.Image, form: str, quality: int | None = None) -> bytes:
+    out = io.BytesIO()
+    image.save(out, form, **({"quality": quality} if quality is not None else {"optimize": False}))
+    return out.getvalue()

@@ -1,0 +1,44 @@
+"""What is posted of a model's words, whatever they are made of."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_cogs.cleaning import clean_emoji, clean_text
+from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.machinery import lines_of_prompt
+
+PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, since a person waits.")
+MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]
+CALLS = ["<tool_call>", "</tool_call>"]
+BROKEN = ["PASS", "[skip]", "[INST]", "[reactions: 🔥 (Grok)]", "<|", "|>", "<tool_", "call>"]
+PLAIN = ["hello", " ", "\n", "**", "```", "\u200b", "\x00", '{"skip": false, "text": "hi"}', "[", "]", "msg:"]
+PIECES = st.sampled_from([*MARKS, *CALLS, *BROKEN, *PLAIN, *sorted(PROMPT)])
+TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join)
+LEAKS = re.compile(r"\[msg:\s*\d+[^\]\n]{0,120}\]|<\|[^|<>\n]{1,60}\|>|\[reactions: [^\]\n]{0,400}\]|[\x00-\x08]")
+
+
+@given(TEXTS)
+def test_no_mark_is_left_and_a_second_cleaning_finds_nothing(text: str) -> None:
+    once = clean_text(text, ("Claude",), PROMPT)
+    assert once is None or not LEAKS.search(once)
+    assert clean_text(once, ("Claude",), PROMPT) == once
+
+
+@given(TEXTS | st.text(), st.booleans())
+def test_any_answer_is_words_or_silence_or_unreadable(answer: str, forced: bool) -> None:
+    try:
+        read = parse_decision(answer)
+        final = decided(read, forced=forced, always_draw=False, can_draw=False, names=("Claude",), prompt=PROMPT)
+    except UnreadableDecision as error:
+        final = Decision(text=error.reason)
+    assert final.text or not forced
+
+
+@given(st.text(max_size=40))
+def test_an_emoji_that_is_left_is_left_again(text: str) -> None:
+    once = clean_emoji(text)
+    assert clean_emoji(once) == once

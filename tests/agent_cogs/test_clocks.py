@@ -1,0 +1,71 @@
+"""Clocks that are set, midnight, and a machine that slept, in the middle of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent_cogs.events import LONGEST_TURN
+from tests.agent_scene import Scene
+from tests.doubles import LoopTime, settle
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = await Scene(env={"AGENT_MAX_DAILY": "2"}).start()
+    yield scene
+    await scene.aclose()
+
+
+async def test_an_answer_that_comes_after_the_deadline_by_the_clock_is_not_posted(scene: Scene) -> None:
+    async def sleep_of_the_machine() -> None:
+        scene.clock.now += 3600  # no timer of the event loop has noticed
+
+    scene.answers(sleep_of_the_machine)
+    result = await scene.instruct()
+    assert result is not None
+    assert (result.skipped, result.reason, scene.texts()) == (True, "deadline", [])
+    assert result.usage is not None
+    assert result.usage.calls == 1, "it was made, so it is paid"
+
+
+async def test_who_asked_before_the_machine_slept_sees_an_hourglass(scene: Scene) -> None:
+    async def sleep_of_the_machine() -> None:
+        scene.clock.now += 3600
+
+    scene.answers(sleep_of_the_machine)
+    asked = await scene.ask()
+    assert (scene.texts(), scene.channel().reacted) == ([], [(asked, "⏳")])
+
+
+async def test_a_clock_that_is_set_back_gives_no_turn_more_than_ten_minutes(scene: Scene) -> None:
+    time, first, never = LoopTime(), asyncio.Event(), asyncio.Event()
+    scene.answers(first.wait, never.wait)
+    await scene.instruct("i1")
+    await scene.instruct("i2")  # waits in its lane
+    scene.clock.now -= 7200
+    first.set()
+    await time.run(LONGEST_TURN + 1, step=10)
+    assert [(result.instruction_id, result.reason) for result in scene.results] == [("i1", None), ("i2", "deadline")]
+
+
+async def test_a_deadline_in_a_thousand_years_is_ten_minutes(scene: Scene) -> None:
+    await scene.instruct(deadline=1e300)
+    assert scene.prompt.timeout is not None
+    assert scene.prompt.timeout <= LONGEST_TURN
+
+
+async def test_the_days_count_begins_anew_at_the_owners_midnight(scene: Scene) -> None:
+    scene.clock.now -= scene.clock.now % 86_400 - 86_400 + 60  # UTC is the owner's zone here
+    await scene.instruct("i0")
+    first = await scene.instruct("i1")
+    second = await scene.instruct("i2")
+    scene.clock.now += 120
+    third = await scene.instruct("i3")
+    await settle()
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert [first.reason, second.reason, third.reason] == [None, "daily_limit", None]

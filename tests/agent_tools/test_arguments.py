@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from agent_tools.arguments import problem_with
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "query": {"type": "string", "minLength": 1},
+        "count": {"type": "integer", "minimum": 1, "maximum": 10},
+        "kind": {"enum": ["news", "web"]},
+        "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 2},
+        "where": {"$ref": "#/$defs/place"},
+        "when": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "deep": {"type": "boolean"},
+    },
+    "required": ["query"],
+    "additionalProperties": False,
+    "$defs": {"place": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"query": "a"}, None),
+        ({"query": "a", "count": 10, "kind": "web", "tags": ["x"], "where": {"city": "Ulm"}, "when": None}, None),
+        ({"query": "a", "count": 3.0}, None),
+        ({}, "query is missing"),
+        ({"query": 1}, "query must be string"),
+        ({"query": ""}, "query must be at least 1 characters"),
+        ({"query": "a", "count": "3"}, "count must be integer"),
+        ({"query": "a", "count": True}, "count must be integer"),
+        ({"query": "a", "count": 11}, "count must be at most 10"),
+        ({"query": "a", "kind": "sea"}, "kind must be one of 'news', 'web'"),
+        ({"query": "a", "tags": ["x", 2]}, "tags[1] must be string"),
+        ({"query": "a", "tags": ["x", "y", "z"]}, "tags must be at most 2 items"),
+        ({"query": "a", "where": {}}, "where.city is missing"),
+        ({"query": "a", "when": 5}, "when fits none of its allowed forms"),
+        ({"query": "a", "deep": 1}, "deep must be boolean"),
+        ({"query": "a", "more": 1}, "more is not one of its arguments"),
+        ({"_raw": "{broken"}, "the arguments are not one JSON object"),
+    ],
+)
+def test_what_does_not_fit_is_named_in_one_line(arguments, problem):
+    assert problem_with(arguments, SCHEMA) == problem
+
+
+def test_a_schema_that_refers_to_itself_or_to_elsewhere_ends():
+    endless = {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}, "b": {"$ref": "https://x.example/s"}}}
+    assert problem_with({"a": 1, "b": 2}, endless) is None
+    tree = {"properties": {"children": {"type": "array", "items": {"$ref": "#"}}}, "required": ["children"]}
+    assert problem_with({"children": [{"children": []}, {}]}, tree) == "children[1].children is missing"
+
+
+def test_a_regular_expression_of_a_schema_is_not_run():
+    assert problem_with({"a": "a" * 40 + "!"}, {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}) is None
+
+
+@pytest.mark.parametrize(
+    "schema", [{}, {"properties": None}, {"required": "a"}, {"properties": {"a": True}}, {"type": 3}]
+)
+def test_a_schema_that_is_none_takes_everything(schema):
+    assert problem_with({"a": 1}, schema) is None
