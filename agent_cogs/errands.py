@@ -78,7 +78,7 @@ class Errands:
         """The shutdown hook, while the last turns end."""
         if self._agent.may_act():
             seconds = self._house.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
-            await self._hooks.shutdown(str(round(self._house.clock())), seconds)
+            await self._hooks.shutdown(_name(self._house.clock()), seconds)
 
     def receive(self, news: News) -> Outcome:
         """News from outside become an event in the channel that they name."""
@@ -101,7 +101,7 @@ class Errands:
 
     async def _start(self) -> None:
         now, name = self._house.clock(), self._agent.name
-        event = self._hooks.startup(str(round(now)))
+        event = self._hooks.startup(_name(now))
         if event is None:
             return
         try:
@@ -113,3 +113,8 @@ class Errands:
             log.info("%s: the startup hook ran less than a minute ago and is passed over", name)
         elif await self._ticks.run(name, STARTUP, now) and not self._taker.enter(event):
             log.warning("%s: the startup hook is passed over, too many events wait already", name)
+
+
+def _name(now: float) -> str:
+    """Of a start or an end: no two of an agent's are in one millisecond."""
+    return f"{now * 1000:.0f}"
