@@ -76,7 +76,7 @@ class Errands:
 
     async def shutdown(self) -> None:
         """The shutdown hook, while the last turns end."""
-        if self._agent.may_act():
+        if self._agent.may_act() and self._agent.ready.is_set():
             seconds = self._house.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
             await self._hooks.shutdown(_name(self._house.clock()), seconds)
 

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent_cogs.errands import STARTUP_AGAIN
+from agent_cogs.events import HeartbeatEvent, HookEvent
 from agent_cogs.events_http import News
-from tests.agent_scene import LOUNGE, MEMES, Scene
+from agent_cogs.saved import read_begun, save_event
+from tests.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.doubles import settle
 
 AGENTS = """# Rules
@@ -194,3 +196,39 @@ async def test_an_errand_without_a_channel_is_a_line_in_the_log(
     assert "I am here." in caplog.text
     assert scene.ledger.recorded[0].reason is None
     await scene.aclose()
+
+
+async def test_the_output_channel_need_not_be_one_of_the_channels(tmp_path: Path) -> None:
+    hooks = "## Hooks\n### startup\nSay hello.\n"
+    scene = await with_files(tmp_path, hooks, OUTPUT_CHANNEL_ID=str(ELSEWHERE)).start()
+    scene.answers({"text": "I am here."})
+    run = asyncio.create_task(scene.cog.run_errands())
+    await settle()
+    run.cancel()
+    assert scene.texts(ELSEWHERE) == ["I am here."]
+    await scene.ask("and here?", channel=ELSEWHERE)
+    assert scene.texts(ELSEWHERE) == ["I am here."], "nobody calls a bot there"
+    await scene.aclose()
+
+
+async def test_an_errand_that_a_crash_cut_off_is_gone_on_with(scene: Scene) -> None:
+    event = HeartbeatEvent(
+        id="heartbeat:a:1",
+        channel_id=LOUNGE,
+        theme="casual",
+        deadline=scene.clock.now + 60,
+        check="Build",
+        instruction="Look.",
+    )
+    await scene.ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 7))
+    scene.ledger.turns.crash()
+    scene.answers({"text": "sunny"}, {"text": "All is green."})
+    await scene.cog.take_up()
+    await settle()
+    assert scene.texts() == ["All is green."]
+    assert read_begun(save_event(event, 7)).event == event
+
+
+async def test_a_hook_of_an_earlier_run_is_left() -> None:
+    hook = HookEvent(id="h", channel_id=0, theme="casual", deadline=1.0, hook="startup", instruction="Hello.")
+    assert save_event(hook, 0) == ""
