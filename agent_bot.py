@@ -135,6 +135,7 @@ class BotProcess:
             self.lease.run(),
             self._stay_present(),
             self.cog.attend(),
+            self.cog.run_errands(),
             share_rest(self.agent.spec.name, self.cog.agent.bench, self._house.ledger.rests),
             self._show_rests(),
             self._keep_commands(),

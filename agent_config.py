@@ -122,7 +122,7 @@ class Settings(Keys):
     mention_debounce_seconds: Debounce = setting("MENTION_DEBOUNCE_SECONDS", DEBOUNCE, 0.0)
     context_window_size: Some = setting("CONTEXT_WINDOW_SIZE", SOME, 40)
     max_concurrent_turns: Some = setting("MAX_CONCURRENT_TURNS", SOME, 5)
-    max_queue_depth: Some = setting("MAX_QUEUE_DEPTH", SOME, 100)
+    max_queue_depth: Count = setting("MAX_QUEUE_DEPTH", COUNT, 100)
     budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, None)
     budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", DOLLARS, None)
     budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", DOLLARS, None)
@@ -131,6 +131,12 @@ class Settings(Keys):
     ignore_user_ids: Ids = setting("IGNORE_USER_IDS", IDS, ())
     ignore_role_ids: Ids = setting("IGNORE_ROLE_IDS", IDS, ())
     owner_channel_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("OWNER_CHANNEL_ID", ID, None)
+    output_channel_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("OUTPUT_CHANNEL_ID", ID, None)
+    events_port: Port = setting("EVENTS_PORT", "a port from 1 to 65535, or 0 for none", 0)
+    events_host: str = setting("EVENTS_HOST", "an address of this machine", "127.0.0.1")
+    events_secret: Annotated[Secret, Field(min_length=16)] | None = setting(
+        "EVENTS_SECRET", "one word of 16 characters or more, without spaces or quotes", None
+    )
     show_cost_embeds: bool = setting("SHOW_COST_EMBEDS", BOOL, False)
     fire_on_startup: bool = setting("COORDINATOR_FIRE_ON_STARTUP", BOOL, False)
     schedule_min: PerDay = setting("COORDINATOR_SCHEDULE_MIN", PER_DAY, 3)
@@ -164,6 +170,7 @@ class Settings(Keys):
     timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
     config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
+    personas_dir: Folder = setting("PERSONAS_DIR", "a folder", Path("personas"))
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -314,7 +321,15 @@ def _texts(
 
 def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
     places = ("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS")
-    others = ("OWNER_CHANNEL_ID", "IGNORE_USER_IDS", "IGNORE_ROLE_IDS", "BOT_IDS", "BOTS_ROLE_ID", "REDIS_URL")
+    others = (
+        "OWNER_CHANNEL_ID",
+        "OUTPUT_CHANNEL_ID",
+        "IGNORE_USER_IDS",
+        "IGNORE_ROLE_IDS",
+        "BOT_IDS",
+        "BOTS_ROLE_ID",
+        "REDIS_URL",
+    )
     return frozenset({*places, *others, *(spec.token_setting for spec in agents.values())})
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
+from agent_cogs.events_http import EventDoor, Receive, serving_events
 from agent_cogs.house import House
 from agent_cogs.option_book import opened_book
 from agent_cogs.tool_house import ToolHouse, open_tools
@@ -171,6 +172,11 @@ class Runtime:
             if expected and user_id is not None and user_id not in expected:
                 log.warning("BOT_IDS does not list %s, whose user id is %d", name, user_id)
 
+    def receiver(self, agent: str) -> Receive | None:
+        """What takes the news that come for an agent from outside."""
+        bot = self.bots.get(agent)
+        return bot.cog.errands.receive if bot is not None and not bot.failure else None
+
     # -- coordinator --------------------------------------------------------------------------------------------------
 
     def start_coordinator(self) -> None:
@@ -247,6 +253,10 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
+        if settings.events_port and settings.events_secret is not None:
+            secret = settings.events_secret.get_secret_value()
+            door = EventDoor(secret, runtime.receiver, house.ledger.replays, setup.clock)
+            await stack.enter_async_context(serving_events(door, settings.events_host, settings.events_port))
         yield runtime
 
 

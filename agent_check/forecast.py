@@ -1,18 +1,21 @@
-"""What the schedule is likely to cost in a day: conversations × rounds × turns × prices. Pure.
+"""What is likely to be spent in a day: conversations × rounds × turns × prices, and what the agents do by themselves.
 
-Averages of ordinary turns. What people bring about comes on top, and is held by the budgets.
+Averages of ordinary turns; errands (heartbeats, cron jobs, hooks) count as turns in a casual channel that may search.
+What people bring about comes on top, and is held by the budgets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from agent_check.errands import errands_a_day
 from agent_check.findings import Findings
 from agent_cogs.money import Tariff
 from agent_cogs.reach import is_free
 from agent_config import Settings
 from agent_coordinator.policy import continuation_probability
-from agent_themes import Theme, theme_named
+from agent_themes import DEFAULT_THEME, Theme, theme_named
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of a turn
 SEARCHING = 0.5  # of the turns that may search
@@ -43,17 +46,40 @@ def forecast(tariffs: Sequence[Tariff], themes: Sequence[Theme], conversations: 
     return conversations * expected_rounds(max_rounds) * a_round
 
 
-def check_costs(settings: Settings, found: Findings) -> None:
-    """The forecast, beside the day's budget."""
+def errand_cost(tariff: Tariff) -> float:
+    """US dollars for one heartbeat, job or hook."""
+    theme = theme_named(DEFAULT_THEME)
+    return turn_cost(tariff, replace(theme, search=True, always_draw=False))
+
+
+def check_costs(settings: Settings, found: Findings, now: float) -> None:
+    """The forecast, beside the day's budget; `now` in unix seconds."""
     agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.usable]
     tariffs = [Tariff.of(agent, free=is_free(agent.usable[0])) for agent in agents]
     themes = [theme_named(theme) for theme in settings.channels.values()]
     conversations = (settings.schedule_min + settings.schedule_max) / 2
     dollars = forecast(tariffs, themes, conversations, settings.max_rounds)
+    turns = conversations * expected_rounds(settings.max_rounds) if themes else 0.0
+    errands = [_errands(settings, agent.spec.name, turns, now, found) for agent in agents]
+    dollars += sum(count * errand_cost(tariff) for count, tariff in zip(errands, tariffs, strict=True))
     budget = settings.daily_budget
     held = "no budget for all bots" if budget is None else f"the budget is ${budget:.2f}"
-    told = f"about ${dollars:.2f} a day for {conversations:g} conversations, without mentions; {held}"
+    more = f" and {sum(errands):,.0f} errands of the bots' own files" if any(errands) else ""
+    told = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, without mentions; {held}"
     if budget is not None and dollars > budget:
-        found.warn("costs", told, "lower COORDINATOR_SCHEDULE_MAX, or raise BUDGET_DAILY_USD")
+        advice = "lower COORDINATOR_SCHEDULE_MAX, or raise BUDGET_DAILY_USD"
+        found.warn("costs", told, "give the errands more time, or raise BUDGET_DAILY_USD" if any(errands) else advice)
     else:
         found.ok("costs", told)
+
+
+def _errands(settings: Settings, agent: str, instructions: float, now: float, found: Findings) -> float:
+    """Errands a day of an agent, and what is wrong with them."""
+    count, wrong = errands_a_day(settings.personas_dir / agent, instructions, now, settings.timezone)
+    for problem in wrong:
+        found.warn(f"{agent}'s files", problem, "mend this line: what it belongs to is passed over")
+    if count + instructions > settings.agent_max_daily:
+        told = f"{agent} has about {count:,.0f} errands a day, and AGENT_MAX_DAILY is {settings.agent_max_daily}"
+        if count:
+            found.warn("errands", told, "raise AGENT_MAX_DAILY, or mentions go unanswered when it is used up")
+    return count

@@ -66,7 +66,7 @@ async def check_all(
         shared.findings.wrong("channels", "none is named: the bots would speak nowhere", advice)
     machine.check_clock(settings, shared.findings, clock)
     machine.check_data_folder(settings, shared.findings)
-    check_costs(settings, shared.findings)
+    check_costs(settings, shared.findings, clock())
     # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
@@ -26,7 +26,6 @@ from agent_context.options import Options
 from agent_context.window import WindowMemory
 from agent_discord.attachments import ANY_MODEL, Look
 from agent_discord.chores import Chores
-from agent_discord.growing import GrowingPost
 from agent_discord.outlet import Post, Posted
 from agent_discord.text_files import TextFile
 from agent_discord.transcript import Transcript
@@ -54,6 +53,12 @@ def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
     del outlet, event
 
 
+class Grows(Protocol):
+    """A post that is read while it is written."""
+
+    def grow(self, text: str) -> None: ...
+
+
 class Outlet(Protocol):
     """A place to listen, post, type and react. See agent_discord.outlet for what each promises."""
 
@@ -72,7 +77,7 @@ class Outlet(Protocol):
     @property
     def pins(self) -> tuple[tuple[Entry, ...], ...]: ...
     @property
-    def chores(self) -> Chores: ...
+    def chores(self) -> Chores | None: ...  # None where there are none
     def refusal(self) -> str | None: ...
     async def settle(self) -> None: ...
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None: ...
@@ -84,7 +89,7 @@ class Outlet(Protocol):
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ...) -> Posted: ...
     def growing(
         self, turn_id: str, *, ping: int | None = ..., after: int | None = ..., split_at: int = ...
-    ) -> GrowingPost: ...
+    ) -> AbstractAsyncContextManager[Grows]: ...
     async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
     async def react(self, message_id: int, emoji: str) -> bool: ...
     def typing(self) -> AbstractContextManager[None]: ...

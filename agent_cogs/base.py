@@ -22,12 +22,14 @@ from agent_cogs.agent import shown_nowhere
 from agent_cogs.arrears import Arrears
 from agent_cogs.busy import BusyLines
 from agent_cogs.calling import Calling
+from agent_cogs.errands import Errands
 from agent_cogs.events import MentionEvent
 from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
 from agent_cogs.m_commands import MCommands
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit
+from agent_cogs.placing import Known
 from agent_cogs.showing import Spot, ToolShow
 from agent_cogs.stopping import Stopping
 from agent_cogs.taking import TurnTaker
@@ -90,6 +92,7 @@ class BaseAgentCog(ListeningCog):
         )
         self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self._parent)
         self._arrears = Arrears(self, self._taker)
+        self.errands = Errands(self, self._taker)
         self._busy = BusyLines(self.agent.told)
         self._m = MCommands(self.agent, self._taker, self._busy.tell)
         self._calling = Calling(
@@ -148,8 +151,8 @@ class BaseAgentCog(ListeningCog):
         self._taker.inbox.close()
 
     async def drain(self) -> None:
-        """Returns when the turns that ran have ended."""
-        await self._taker.inbox.drain()
+        """Returns when the turns that ran have ended, and the shutdown hook."""
+        await asyncio.gather(self._taker.inbox.drain(), self.errands.shutdown())
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
@@ -164,6 +167,11 @@ class BaseAgentCog(ListeningCog):
         await self.ready.wait()
         await self._arrears.run()
 
+    async def run_errands(self) -> None:
+        """What the agent does by itself, for as long as the bot runs."""
+        await self.ready.wait()
+        await self.errands.run()
+
     async def take_up(self) -> None:
         """Goes on with the turns that an earlier run of the program left open. Raises RedisAway."""
         await self._arrears.take_up()
@@ -176,6 +184,11 @@ class BaseAgentCog(ListeningCog):
         for thread in threads_to_read(tuple(channels.values()), self.house.transcripts, since):
             channels.setdefault(thread.id, thread)
         return list(channels.values())
+
+    def places(self) -> list[Known]:
+        """The channels in scope, and their threads that are in use, with their names and themes."""
+        found = ((channel, self._theme_of(channel)) for channel in self.channels())
+        return [Known(channel.id, channel.name, theme) for channel, theme in found if theme is not None]
 
     # -- what Discord says --------------------------------------------------------------------------------------------
 
@@ -329,5 +342,8 @@ class BaseAgentCog(ListeningCog):
             channel = self.bot.get_channel(channel_id)
         if not isinstance(channel, Channel):
             return None
-        theme = self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
-        return channel if theme is not None else None
+        output = self.house.settings.output_channel_id
+        return channel if channel_id == output or self._theme_of(channel) is not None else None
+
+    def _theme_of(self, channel: Channel) -> str | None:
+        return self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)

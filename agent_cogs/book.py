@@ -11,7 +11,7 @@ from collections import OrderedDict
 from typing import Literal
 
 from agent_cogs.ending import record_of
-from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.events import ErrandEvent, MentionEvent, TurnEvent
 from agent_cogs.progress import Facts, Progress
 from agent_cogs.saved import save_event
 from agent_cogs.spending import cost_fields
@@ -34,6 +34,10 @@ class TurnBook:
 
     def __contains__(self, turn_id: str) -> bool:
         return turn_id in self._turns
+
+    def is_open(self, turn_id: str) -> bool:
+        """Whether the turn waits or runs in this process."""
+        return turn_id in self._turns and self._turns[turn_id] is None
 
     def begin(self, turn_id: str) -> Standing | Result:
         """Enters a turn: "new", or "running" when it is entered already, or the result that it had."""
@@ -95,7 +99,9 @@ class TurnBook:
 
 
 def told(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """What the coordinator is told of a turn: its result, or that a person was answered."""
+    """What the coordinator is told of a turn: its result, or that a person was answered; of errands nothing."""
+    if isinstance(event, ErrandEvent):
+        return None
     if not isinstance(event, MentionEvent):
         return result
     if result.message_id is None or event.to_all or event.continues or not event.by_person:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.progress import Done, Facts
 from agent_cogs.spending import Spending
 from agent_context.build import Trigger
@@ -25,6 +25,8 @@ def asked_id(event: TurnEvent) -> int | None:
 def trigger_of(event: TurnEvent) -> Trigger:
     if isinstance(event, MentionEvent):
         return "continue" if event.continues else "mention" if event.by_person else "call"
+    if isinstance(event, ErrandEvent):
+        return "errand"
     if not isinstance(event, InstructionEvent):
         raise TypeError(f"no trigger is known for {type(event).__name__}")
     if event.instruction.trigger_message_id is not None:
@@ -93,7 +95,7 @@ def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> Tur
     return TurnRecord(
         id=event.id[:MAX_ID_CHARACTERS],
         agent=agent,
-        kind="instruction" if given else "mention",
+        kind="mention" if isinstance(event, MentionEvent) else event.kind,
         trigger=trigger_of(event),
         conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
         round_number=given.round_number if given else None,

@@ -1,24 +1,52 @@
-"""What a turn begins with."""
+"""What a turn begins with.
+
+message      a person speaks to the agent                    MentionEvent
+instruction  the coordinator gives a turn                    InstructionEvent
+heartbeat    a check of heartbeat.md is due                  HeartbeatEvent   ─┐
+cron         a job of agents.md is due                       CronEvent         │ errands: nobody waits for them,
+hook         the agent starts or stops, an event begins      HookEvent         │ silence is a good answer
+webhook      a signed request from outside                   WebhookEvent     ─┘
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from agent_context.entries import Entry
+from agent_context.errands import Errand
 from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
 MENTION_SECONDS = 90.0  # how long a person waits at most
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
+ERRAND_SECONDS = 180.0  # nobody waits, and the next tick comes
+NOWHERE = 0  # the channel of an errand whose output is for the log alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
-    """An event in a channel's lane. `deadline` in unix seconds: nothing is posted after it."""
+    """An event in a channel's lane. `deadline` in unix seconds: nothing is posted after it.
+
+    The inbox gives it `seq`, a number that only grows, and `at`, when it was put there, in unix seconds.
+    """
+
+    kind: ClassVar[str] = ""  # one of the types above
 
     id: str
     channel_id: int
     theme: str
     deadline: float
+    seq: int = 0
+    at: float = 0.0
+
+    @property
+    def source(self) -> str:
+        """Who raised it, for people to read."""
+        return self.kind
+
+    def stamped(self, seq: int, at: float) -> Self:
+        """The same with its place in the inbox."""
+        return replace(self, seq=seq, at=at)
 
     @property
     def forced(self) -> bool:
@@ -35,7 +63,13 @@ class TurnEvent:
 class InstructionEvent(TurnEvent):
     """The coordinator gives a turn: in a conversation, or (with a trigger message) in reaction to a person."""
 
+    kind: ClassVar[str] = "instruction"
+
     instruction: Instruction
+
+    @property
+    def source(self) -> str:
+        return "coordinator"
 
     @property
     def cools_down(self) -> bool:
@@ -63,6 +97,8 @@ class MentionEvent(TurnEvent):
     goes on with the channel. `on_behalf` is the person who set off the chain in which another agent asks.
     """
 
+    kind: ClassVar[str] = "message"
+
     asked: Entry
     to_all: bool = False
     late: bool = False
@@ -87,6 +123,10 @@ class MentionEvent(TurnEvent):
         return self.asked.speaker.id if self.by_person and not self.continues else None
 
     @property
+    def source(self) -> str:
+        return "discord"
+
+    @property
     def forced(self) -> bool:
         return self.by_person
 
@@ -109,3 +149,103 @@ class MentionEvent(TurnEvent):
             late=late,
             heard_at=now,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrandEvent(TurnEvent):
+    """What an agent does without having been asked in a channel: not forced, no cooldown. Where `channel_id` is
+    NOWHERE, what it says goes to the log."""
+
+    @property
+    def errand(self) -> Errand:
+        """What is asked of the agent."""
+        raise TypeError(f"{type(self).__name__} asks for nothing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatEvent(ErrandEvent):
+    """A check of heartbeat.md is due."""
+
+    kind: ClassVar[str] = "heartbeat"
+
+    check: str
+    instruction: str
+
+    @property
+    def source(self) -> str:
+        return f"heartbeat.md: {self.check}"
+
+    @property
+    def errand(self) -> Errand:
+        return Errand(occasion=f"your regular check “{self.check}”", text=self.instruction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronEvent(ErrandEvent):
+    """A job of agents.md is due."""
+
+    kind: ClassVar[str] = "cron"
+
+    job: str
+    instruction: str
+
+    @property
+    def source(self) -> str:
+        return f"agents.md: {self.job}"
+
+    @property
+    def errand(self) -> Errand:
+        return Errand(occasion=f"your scheduled job “{self.job}”", text=self.instruction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEvent(ErrandEvent):
+    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none; `aside`: it
+    reads the event's channel and says nothing there."""
+
+    kind: ClassVar[str] = "hook"
+
+    hook: str
+    instruction: str
+    around: str = ""
+    aside: bool = False
+
+    @property
+    def source(self) -> str:
+        return f"agents.md: {self.hook}"
+
+    @property
+    def errand(self) -> Errand:
+        when = _MOMENTS.get(self.hook, self.hook).format(kind=self.around)
+        return Errand(occasion=when, text=self.instruction, unheard=self.aside)
+
+
+_MOMENTS = {
+    "startup": "you have just started",
+    "shutdown": "you are about to stop",
+    "agent_begin": "right before you turn to an event ({kind})",
+    "agent_stop": "right after you have turned to an event ({kind})",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookEvent(ErrandEvent):
+    """A signed request from outside: who signed may bring it up; what it says is data, not an order."""
+
+    kind: ClassVar[str] = "webhook"
+
+    name: str
+    payload_text: str
+
+    @property
+    def source(self) -> str:
+        return f"webhook: {self.name}"
+
+    @property
+    def errand(self) -> Errand:
+        return Errand(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
+
+
+def looks_things_up(event: TurnEvent) -> bool:
+    """Whether the turn may search the web whatever the channel's theme: what is due by itself is often about news."""
+    return isinstance(event, HeartbeatEvent | CronEvent)

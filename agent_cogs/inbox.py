@@ -1,34 +1,47 @@
 """Where an agent's events wait: one lane per channel, first in first out; lanes run side by side up to a limit.
 
-So a slow turn in one channel never holds another, and two turns never overlap in one. The inbox is bounded: what does
-not fit is refused at once, and the caller tells whoever waits.
+So a slow turn in one channel never holds another, and two turns never overlap in one. Whatever may begin does so in the
+order in which it came; with one turn at a time the whole inbox is first in first out. It is bounded: what does not fit
+is refused at once, and the caller tells whoever waits.
+
+    put → lane → its first event, when nothing of the lane runs → its place among the running ones → handled
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from functools import partial
+from typing import Generic, Protocol, Self, TypeVar
 
 log = logging.getLogger(__name__)
 
 
-class InChannel(Protocol):
-    """Anything that happens in a channel."""
+class Queued(Protocol):
+    """Anything that happens in a channel and takes a number."""
 
     @property
     def channel_id(self) -> int: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def at(self) -> float: ...
+    def stamped(self, seq: int, at: float) -> Self: ...
 
 
-E = TypeVar("E", bound=InChannel)
+E = TypeVar("E", bound=Queued)
 
 
 class Inbox(Generic[E]):
-    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting.
+    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; 0: what
+    cannot begin at once is refused. `clock` gives unix seconds.
 
-    `pause` says for how many seconds yet the first event of a lane shall wait, asked again after each.
+    `pause` says for how many seconds yet the first event of a lane shall wait, asked again after each; a lane that
+    pauses lets the others pass.
     """
 
     def __init__(
@@ -38,22 +51,29 @@ class Inbox(Generic[E]):
         max_running: int,
         max_depth: int,
         pause: Callable[[E], float] = lambda _: 0.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._handle, self._pause = handle, pause
-        self._running = asyncio.Semaphore(max_running)
-        self._max_depth = max_depth
-        self._lanes: dict[int, deque[E]] = {}
-        self._workers: dict[int, asyncio.Task[None]] = {}
+        self._handle, self._pause, self._clock = handle, pause, clock
+        self._max_running, self._max_depth = max_running, max_depth
+        self._lanes: dict[int, deque[E]] = {}  # also those of which an event runs and none waits
+        self._running: dict[int, asyncio.Task[None]] = {}
+        self._next: dict[int, E] = {}  # of a lane that has its place: the event, until its turn's first step
+        self._paused: dict[int, asyncio.TimerHandle] = {}
+        self._heads: list[tuple[int, int]] = []  # number and channel of lanes' first events; some are out of date
         self._waiting = 0
-        self._closed = False
+        self._seq, self._at = 0, 0.0
+        self._closed = self._called = False
+        self._empty = asyncio.Event()
+        self._empty.set()
 
     def size(self) -> int:
-        """Events that wait; those whose turn runs are not counted."""
-        return self._waiting
+        """Events that wait; those whose turn runs or is about to are not counted. Never above `max_depth`."""
+        return self._backlog(self._waiting, len(self._lanes))
 
     def waiting(self, channel_id: int) -> tuple[E, ...]:
         """The channel's events whose turn has not begun, in their order."""
-        return tuple(self._lanes.get(channel_id, ()))
+        first = self._next.get(channel_id)
+        return (*(() if first is None else (first,)), *self._lanes.get(channel_id, ()))
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -62,20 +82,26 @@ class Inbox(Generic[E]):
 
     def replace(self, event: E, other: E) -> None:
         """Puts another event into the place of one that waits. Raises ValueError when it does not wait any more."""
+        other = other.stamped(event.seq, event.at)
+        if self._next.get(event.channel_id) == event:
+            self._next[event.channel_id] = other
+            return
         lane = self._lanes.get(event.channel_id, deque())
         lane[lane.index(event)] = other
 
-    def put(self, event: E) -> bool:
-        """Takes the event in; False when the inbox is full or closed."""
-        if self._closed or self._waiting >= self._max_depth:
-            return False
+    def put(self, event: E) -> E | None:
+        """Takes the event in, with its number and time; None when the inbox is full or closed."""
+        channel_id = event.channel_id
+        lanes = len(self._lanes) + (channel_id not in self._lanes)
+        if self._closed or self._backlog(self._waiting + 1, lanes) > self._max_depth:
+            return None
+        self._seq, self._at = self._seq + 1, max(self._at, self._clock())
+        stamped = event.stamped(self._seq, self._at)
+        self._lanes.setdefault(channel_id, deque()).append(stamped)
         self._waiting += 1
-        lane = self._lanes.setdefault(event.channel_id, deque())
-        lane.append(event)
-        if event.channel_id not in self._workers:
-            name = f"lane {event.channel_id}"
-            self._workers[event.channel_id] = asyncio.create_task(self._work(event.channel_id), name=name)
-        return True
+        self._empty.clear()
+        self._offer(channel_id)
+        return stamped
 
     def cancel(self, channel_id: int, *, keep: Callable[[E], bool] = lambda _: False) -> list[E]:
         """Takes back what waits in a channel's lane, but for what is to be kept; the lane's turn goes on."""
@@ -87,48 +113,93 @@ class Inbox(Generic[E]):
         lane.extend(event for event in waiting if keep(event))
         gone = [event for event in waiting if not keep(event)]
         self._waiting -= len(gone)
+        if channel_id in self._next and not keep(self._next[channel_id]):
+            gone.insert(0, self._next.pop(channel_id))
+        self._tidy(channel_id)
+        self._offer(channel_id)
         return gone
 
     async def drain(self) -> None:
         """Takes nothing more in and returns when all lanes are empty."""
         self._closed = True
-        while self._workers:
-            await asyncio.wait(self._workers.values())
+        await self._empty.wait()
 
     def close(self) -> None:
         """Takes nothing more in and drops what waits; running turns go on."""
         self._closed = True
-        for lane in self._lanes.values():
-            self._waiting -= len(lane)
-            lane.clear()
+        for channel_id in self.channels:
+            self.cancel(channel_id)
 
     async def aclose(self) -> None:
         """Takes nothing more in; cancels what runs, drops what waits."""
-        self._closed = True
-        workers = list(self._workers.values())
-        for worker in workers:
-            worker.cancel()
-        await asyncio.gather(*workers, return_exceptions=True)
+        self.close()
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # -- from the lanes to the turns ----------------------------------------------------------------------------------
+
+    def _backlog(self, waiting: int, lanes: int) -> int:
+        """How many events wait beyond those for which there is a place: a lane has at most one."""
+        running = len(self._running)
+        return waiting - min(lanes - running, self._max_running - running, waiting)
+
+    def _offer(self, channel_id: int) -> None:
+        """The lane's first event may begin as soon as there is a place for it."""
+        lane = self._lanes.get(channel_id)
+        if not lane or channel_id in self._running or channel_id in self._paused:
+            return
+        heapq.heappush(self._heads, (lane[0].seq, channel_id))
+        if not self._called:  # a moment later, so that what comes with it can still be gathered into it
+            self._called = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._called = False
+        while self._heads and len(self._running) < self._max_running:
+            seq, channel_id = heapq.heappop(self._heads)
+            lane = self._lanes.get(channel_id)
+            if not lane or lane[0].seq != seq or channel_id in self._running or channel_id in self._paused:
+                continue  # out of date
+            if (seconds := self._pause(lane[0])) > 0:
+                timer = asyncio.get_running_loop().call_later(seconds, self._resume, channel_id)
+                self._paused[channel_id] = timer
+                continue
+            self._waiting -= 1
+            self._next[channel_id] = lane.popleft()
+            task = asyncio.create_task(self._work(channel_id), name=f"lane {channel_id}")
+            self._running[channel_id] = task
+            task.add_done_callback(partial(self._ended, channel_id))
+
+    def _resume(self, channel_id: int) -> None:
+        del self._paused[channel_id]
+        self._offer(channel_id)
 
     async def _work(self, channel_id: int) -> None:
-        lane = self._lanes[channel_id]
-        try:
-            while lane:
-                while lane and (seconds := self._pause(lane[0])) > 0:  # noqa: ASYNC110  (it may grow meanwhile)
-                    await asyncio.sleep(seconds)
-                async with self._running:
-                    if not lane:  # dropped while it waited for its place
-                        break
-                    event = lane.popleft()
-                    self._waiting -= 1
-                    await self._handle_safely(event)
-        finally:
-            self._waiting -= len(lane)
-            del self._lanes[channel_id], self._workers[channel_id]
-
-    async def _handle_safely(self, event: E) -> None:
+        event = self._next.pop(channel_id, None)
+        if event is None:  # taken back at the last moment
+            return
         try:
             await self._handle(event)
         except Exception:
             # The outermost edge: one event's failure must not end its lane.
-            log.exception("an event in channel %d failed", event.channel_id)
+            log.exception("an event in channel %d failed", channel_id)
+
+    def _ended(self, channel_id: int, _: object) -> None:
+        del self._running[channel_id]
+        self._next.pop(channel_id, None)  # of a task that was cancelled before its first step
+        self._tidy(channel_id)
+        self._offer(channel_id)
+        self._begin()
+
+    def _tidy(self, channel_id: int) -> None:
+        """A lane in which nothing waits or runs is gone."""
+        if self._lanes[channel_id]:
+            return
+        if (timer := self._paused.pop(channel_id, None)) is not None:
+            timer.cancel()
+        if channel_id not in self._running:
+            del self._lanes[channel_id]
+        if not self._lanes:
+            self._empty.set()

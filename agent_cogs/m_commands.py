@@ -22,6 +22,7 @@ from agent_cogs.triggers import Call
 from agent_context.commands import MCommand
 from agent_context.entries import Entry
 from agent_context.visibility import is_visible
+from agent_discord.chores import Chores
 from agent_llm.types import Message, Prompt, Reply
 from agent_tools.loop import always
 
@@ -45,7 +46,8 @@ class MCommands:
         await outlet.settle()
         if call is None and (to_one or last_speaker(outlet.transcript.entries(), asked.id) != self._agent.key):
             return
-        outlet.chores.discard(asked.id)
+        if outlet.chores is not None:
+            outlet.chores.discard(asked.id)
         event = replace(
             MentionEvent.of(
                 asked, channel_id=outlet.channel_id, theme=theme, to_all=call is Call.ROLE, now=self._agent.clock()
@@ -53,21 +55,23 @@ class MCommands:
             continues=True,
         )
         if command == "context":
-            await self._show(event, outlet)
+            await self._show(event, outlet, outlet.chores)
         elif not self._taker.enter(event) and event.id not in self._taker.book:
             self._busy(outlet, event)
 
-    async def _show(self, event: MentionEvent, outlet: Outlet) -> None:
+    async def _show(self, event: MentionEvent, outlet: Outlet, chores: Chores | None) -> None:
         asked = event.asked
+        if chores is None:
+            return
         if not asked.may_manage:
-            await outlet.chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
+            await chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
         can_draw = self._agent.can_draw and outlet.may_attach
         sight = await Eyes(self._agent, outlet, event, can_draw=can_draw).look(closing=False)
         sent = await as_sent(self._agent, outlet, event, sight, can_draw=can_draw)
         name = f"context-{self._agent.key}.txt"
         note = f"what {self._agent.identity.display_name} sees"
-        await outlet.chores.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
+        await chores.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, looks_things_up
 from agent_cogs.reach import is_free, rates
 from agent_config import AgentSettings
 from agent_context.build import Trigger
@@ -33,6 +33,7 @@ KINDS: Mapping[Trigger, Kind] = {
     "starter": "opening",
     **dict.fromkeys(("reactive", "call"), "joining"),
     "round": "round",
+    "errand": "joining",  # scheduled work: the last of the day's money is not for it
 }
 
 
@@ -86,7 +87,7 @@ def wish_of(event: TurnEvent, trigger: Trigger, tariff: Tariff, transcript: Tran
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
-    searches = int(trigger == "starter" or theme_named(event.theme).search)
+    searches = int(trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search)
     estimate = 0.0
     if not tariff.free:
         tokens = prompt_tokens(transcript.entries(), said, window=window, whole=transcript.whole)

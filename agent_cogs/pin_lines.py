@@ -31,7 +31,7 @@ class Place(Protocol):
     @property
     def pins(self) -> tuple[tuple[Entry, ...], ...]: ...
     @property
-    def chores(self) -> Chores: ...
+    def chores(self) -> Chores | None: ...
 
 
 class PinLines:
@@ -50,10 +50,11 @@ class PinLines:
                 above = place.parent
                 here = above is None or any(entry.id == pin.message_id for entry in place.pins[-1])
                 chores = place.chores if here or above is None else above.chores
-                self._errands.start(self._tell(pin, chores), f"pin {pin.message_id}")
+                log.info("pin %d is wrong: %s", pin.message_id, "; ".join(pin.problems))
+                if chores is not None:
+                    self._errands.start(self._tell(pin, chores), f"pin {pin.message_id}")
 
     async def _tell(self, pin: Pin, chores: Chores) -> None:
-        log.info("pin %d is wrong: %s", pin.message_id, "; ".join(pin.problems))
         if await self._told.first(pin.message_id, "\n".join(pin.problems)):
             lines = [line[:MAX_LINE] for line in pin.problems[:MOST_LINES]]
             text = "\n".join(("Of this `.config` I cannot use:", *lines, "The rest counts."))

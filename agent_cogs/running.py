@@ -44,9 +44,9 @@ class RunningTurns:
         self._running: dict[str, tuple[TurnEvent, Brake]] = {}
 
     @contextmanager
-    def brake(self, event: TurnEvent) -> Iterator[Brake]:
-        """The event's turn is under way."""
-        brake = Brake()
+    def brake(self, event: TurnEvent, brake: Brake | None = None) -> Iterator[Brake]:
+        """The event's turn is under way; it ends when `brake`, or else a new one, is pulled."""
+        brake = brake or Brake()
         self._running[event.id] = (event, brake)
         try:
             yield brake

@@ -9,7 +9,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import (
+    CronEvent,
+    HeartbeatEvent,
+    InstructionEvent,
+    MentionEvent,
+    TurnEvent,
+    WebhookEvent,
+)
 
 log = logging.getLogger(__name__)
 
@@ -21,14 +28,24 @@ class Begun:
     after: int = 0
     mention: MentionEvent | None = None
     instruction: InstructionEvent | None = None
+    heartbeat: HeartbeatEvent | None = None
+    cron: CronEvent | None = None
+    webhook: WebhookEvent | None = None
 
     @property
     def event(self) -> TurnEvent | None:
-        return self.mention or self.instruction
+        return self.mention or self.instruction or self.heartbeat or self.cron or self.webhook
 
 
 _BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
-_FIELDS: Mapping[type[TurnEvent], str] = {MentionEvent: "mention", InstructionEvent: "instruction"}
+# Not hooks: they go on with the event that they stand around, or are over with the process.
+_FIELDS: Mapping[type[TurnEvent], str] = {
+    MentionEvent: "mention",
+    InstructionEvent: "instruction",
+    HeartbeatEvent: "heartbeat",
+    CronEvent: "cron",
+    WebhookEvent: "webhook",
+}
 
 
 def save_event(event: TurnEvent, after: int) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT
 from agent_cogs.ending import trigger_of
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, TurnEvent, looks_things_up
 from agent_cogs.gathering import question
 from agent_cogs.option_book import reach_of
 from agent_cogs.source import renamed, source_of
@@ -78,8 +78,9 @@ class Eyes:
             started_with=started_with,
             round_number=round_number,
             can_draw=self.can_draw,
-            searches=(theme.search or trigger == "starter") and not closing,
+            searches=(theme.search or trigger == "starter" or looks_things_up(event)) and not closing,
             closing=closing,
+            errand=event.errand if isinstance(event, ErrandEvent) else None,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
         newest = self.outlet.transcript.newest
@@ -170,6 +171,8 @@ class Eyes:
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""
         event, transcript = self.event, self.outlet.transcript
+        if isinstance(event, ErrandEvent):
+            return None
         if isinstance(event, MentionEvent) and not event.continues:
             return question(event, transcript) or event.asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:

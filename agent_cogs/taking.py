@@ -9,22 +9,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from agent_cogs.agent import Agent, Find
+from agent_cogs.agent import Agent, Find, Outlet
 from agent_cogs.book import TurnBook, told
 from agent_cogs.ending import refused
-from agent_cogs.events import InstructionEvent, TurnEvent
+from agent_cogs.events import NOWHERE, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.gathering import pause
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
+from agent_cogs.nowhere import Aside, Nowhere
 from agent_cogs.progress import Progress
 from agent_cogs.running import Brake, RunningTurns
-from agent_cogs.turn import given_up, take_turn
+from agent_cogs.turn import LetIn, given_up, take_turn
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Instruction, Result, UnreadableInstruction, WireMessage
 
 log = logging.getLogger(__name__)
+
+
+class Around(Protocol):
+    """What happens in line before and after each event; see agent_cogs.hooks."""
+
+    async def before(self, event: TurnEvent) -> None: ...
+    async def after(self, event: TurnEvent) -> None: ...
 
 
 class TurnTaker:
@@ -50,8 +59,10 @@ class TurnTaker:
             max_running=shared.max_concurrent_turns,
             max_depth=shared.max_queue_depth,
             pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
+            clock=house.clock,
         )
         self.running = RunningTurns(self.inbox)
+        self.hooks: Around | None = None  # takes turns in line itself, so it comes after
 
     # -- into the lane ------------------------------------------------------------------------------------------------
 
@@ -59,7 +70,7 @@ class TurnTaker:
         """Puts an event into its lane; False when it is known already, or there is no room for it."""
         if self.book.begin(event.id) != "new":
             return False
-        if not self.inbox.put(event):
+        if self.inbox.put(event) is None:
             self.book.forget(event.id)
             return False
         return True
@@ -78,7 +89,7 @@ class TurnTaker:
         standing = self.book.begin(event.id)
         if isinstance(standing, Result):
             await self._publish(standing)
-        elif standing == "new" and not self.inbox.put(event):
+        elif standing == "new" and self.inbox.put(event) is None:
             await self.give_up(event, "busy")
 
     async def give_up(self, event: TurnEvent, reason: str) -> None:
@@ -108,6 +119,11 @@ class TurnTaker:
                 brake.pull("stopped")
             await self._begin(event, brake)
 
+    async def in_line(self, event: TurnEvent, brake: Brake) -> None:
+        """One event's turn at once, beside the lanes: what stands around another event, or comes last."""
+        with self.running.brake(event, brake):
+            await self._begin(event, brake)
+
     async def end(self, event: TurnEvent, reason: str) -> None:
         """The event waited and gets no turn; one that an earlier run began is ended in order, its costs are booked."""
         brake = Brake()
@@ -126,7 +142,15 @@ class TurnTaker:
 
     async def _go_on(self, event: TurnEvent, progress: Progress, brake: Brake) -> None:
         """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
-        result = await self._turn(event, progress, brake)
+        let_in = False
+
+        async def before() -> None:
+            nonlocal let_in
+            let_in = True
+            if self.hooks is not None:
+                await self.hooks.before(event)
+
+        result = await self._turn(event, progress, brake, before)
         given_up = result.reason == "not_ours" and result.skipped
         if isinstance(event, InstructionEvent) and progress.facts.posted:
             posted = progress.facts.posted  # before its end: until then the turn's record tells (calling.py)
@@ -138,9 +162,18 @@ class TurnTaker:
             self.book.give_up(event.id)
         for notice in self._house.ledger.budgets.notices():
             await self._tell(notice)
+        if self.hooks is not None and let_in and brake.reason is None:
+            await self.hooks.after(event)
 
-    async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake) -> Result:
-        outlet = await self._find(event.channel_id) if brake.reason is None else None
+    async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake, let_in: LetIn) -> Result:
+        outlet = await self._outlet(event) if brake.reason is None else None
         if outlet is None:
             return given_up(self._agent, event, progress, brake.reason or "unknown_channel")
-        return await take_turn(self._agent, outlet, event, progress, brake)
+        return await take_turn(self._agent, outlet, event, progress, brake, let_in)
+
+    async def _outlet(self, event: TurnEvent) -> Outlet | None:
+        if event.channel_id == NOWHERE:
+            return Nowhere(self._name)
+        outlet = await self._find(event.channel_id)
+        aside = isinstance(event, HookEvent) and event.aside
+        return Aside(self._name, outlet) if aside and outlet is not None else outlet

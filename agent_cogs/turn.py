@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -65,20 +65,31 @@ REASONS: Mapping[str, str] = {
 }
 
 WITHDRAW_SECONDS = 10.0  # the person who waits hears of the failure after it
+LetIn = Callable[[], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 
 
+async def nothing_more() -> None:
+    """For turns around which nothing happens."""
+
+
 async def take_turn(
-    agent: Agent, outlet: Outlet, event: TurnEvent, progress: Progress, brake: Brake | None = None
+    agent: Agent,
+    outlet: Outlet,
+    event: TurnEvent,
+    progress: Progress,
+    brake: Brake | None = None,
+    let_in: LetIn = nothing_more,
 ) -> Result:
-    """Takes the turn, or goes on with it, and says how it ended; `brake` ends it early.
+    """Takes the turn, or goes on with it, and says how it ended; `brake` ends it early. `let_in` is awaited when no
+    limit stands against the turn, before anything is read.
 
     Raises nothing but CancelledError.
     """
     began = agent.clock()
     spending = _spent(agent, progress)
-    turn = _Turn(agent, outlet, event, spending, progress)
+    turn = _Turn(agent, outlet, event, spending, progress, let_in)
     brake = brake or Brake()
     done = await _ended(turn, min(event.deadline - began, LONGEST_TURN), brake)
     if brake.reason is not None and done.nothing:
@@ -160,7 +171,16 @@ async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:
 class _Turn:
     """The steps in their order; what they share."""
 
-    def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, spending: Spending, progress: Progress) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        outlet: Outlet,
+        event: TurnEvent,
+        spending: Spending,
+        progress: Progress,
+        let_in: LetIn = nothing_more,
+    ) -> None:
+        self.let_in = let_in
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
         self.can_draw = agent.can_draw and outlet.may_attach
         self.eyes = Eyes(agent, outlet, event, can_draw=self.can_draw)
@@ -185,6 +205,7 @@ class _Turn:
     async def walk(self) -> Done:
         self._check_question()
         await self._admit()
+        await self.let_in()
         with self.outlet.typing() if self.event.forced else nullcontext():
             sight = await self._look()
             decision, reply = await self._mind().decide(sight)

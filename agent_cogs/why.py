@@ -20,6 +20,12 @@ from agent_protocol.stops import Stops
 
 NO_RECORD = f"I have no record of that message: it is not one of ours, or older than {KEEP_SECONDS // 86400} days."
 MAX_CHARACTERS = 2_000
+ERRANDS: Mapping[str, str] = {
+    "heartbeat": "looked at something by itself, a check of its heartbeat.md",
+    "cron": "did what its calendar says, a job of its agents.md",
+    "hook": "did what its agents.md says for this moment, a hook",
+    "webhook": "was told news from outside, by a webhook",
+}
 MAX_WORD = 100  # a model's name, an unknown trigger: what a record holds may come from another program
 
 BUDGETS: Mapping[str, str] = {
@@ -65,6 +71,8 @@ def _called(record: TurnRecord) -> str:
         return "opened a conversation of the bots"
     if record.trigger == "round":
         return f"had its turn in round {record.round_number or 1} of a conversation of the bots"
+    if record.trigger == "errand":
+        return ERRANDS.get(record.kind, "did an errand of its own")
     return f"was called by: {_word(record.trigger)}"
 
 

@@ -25,6 +25,7 @@ from typing import Literal
 
 from agent_context.depth import Depth
 from agent_context.entries import Entry
+from agent_context.errands import Errand
 from agent_context.history import Resolved, Source, resolve_history
 from agent_context.joining import joined
 from agent_context.options import Options
@@ -33,7 +34,7 @@ from agent_context.visibility import visible
 from agent_context.window import Window
 from agent_themes import Theme
 
-Trigger = Literal["starter", "round", "reactive", "mention", "call", "continue"]
+Trigger = Literal["starter", "round", "reactive", "mention", "call", "continue", "errand"]
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -72,6 +73,7 @@ class TurnContext:
     searches: bool = False
     closing: bool = False  # nobody speaks after this turn
     hints: tuple[str, ...] = ()  # openings for a starter that has no idea of its own
+    errand: Errand | None = None  # what is to be done, where nobody in the channel asked
 
     @property
     def unheard(self) -> tuple[Entry, ...]:

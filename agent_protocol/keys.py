@@ -67,6 +67,10 @@ def cooldown(agent: str, channel_id: int) -> str:
     return f"agent:{agent}:cooldown:{channel_id}"
 
 
+def ticks(agent: str) -> str:
+    return f"agent:{agent}:ticks"
+
+
 def muted(agent: str) -> str:
     return f"agent:{agent}:muted"
 
@@ -126,6 +130,10 @@ def instructed(channel_id: int) -> str:
 
 def notice(message_id: int, occasion: str) -> str:
     return f"coordinator:notice:{message_id}:{occasion}"
+
+
+def event(digest: str) -> str:
+    return f"coordinator:event:{digest}"
 
 
 def reactive_cooldown(channel_id: int) -> str:

@@ -25,7 +25,9 @@ from agent_protocol.mutes import Mutes
 from agent_protocol.pictures import Pictures
 from agent_protocol.presence import Presence
 from agent_protocol.records import RECORD, Records, TurnRecord
+from agent_protocol.replays import Replays
 from agent_protocol.rests import Rests
+from agent_protocol.ticks import Ticks
 from agent_protocol.turns import Claim, Turns
 from agent_protocol.windows import Windows
 
@@ -77,6 +79,8 @@ class Ledger:
         self.rests = Rests(link, clock)
         self.windows = Windows(link)
         self.instructed = Instructed(link, clock)
+        self.ticks = Ticks(link)
+        self.replays = Replays(link, clock)
 
     async def settle(
         self,

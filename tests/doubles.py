@@ -557,6 +557,31 @@ class MemoryTold:
         return not known
 
 
+class MemoryTicks(_Away):
+    """When things ran last, as agent_protocol.ticks has it for all processes."""
+
+    def __init__(self) -> None:
+        self.times: dict[tuple[str, str], float] = {}
+        self.elsewhere: set[str] = set()  # fields whose next tick another process takes
+
+    async def load(self, agent: str) -> dict[str, float]:
+        self._here()
+        return {field: time for (name, field), time in self.times.items() if name == agent}
+
+    def last(self, agent: str, field: str) -> float | None:
+        return self.times.get((agent, field))
+
+    async def run(self, agent: str, field: str, at: float) -> bool:
+        self.times[agent, field] = at
+        if field in self.elsewhere:
+            self.elsewhere.discard(field)
+            return False
+        return True
+
+    async def prune(self, agent: str, known: Iterable[str]) -> None:
+        self._here()
+
+
 class MemoryNotices:
     """What the owner is to be told of budgets."""
 
@@ -574,7 +599,7 @@ class MemoryLedger(_Away):
     def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None, caps: Caps | None = None) -> None:
         self.turns, self.limits = MemoryTurns(), LimitStore(clock, caps or Caps())
         self.budgets = MemoryNotices()
-        self.pictures = MemoryPictures()
+        self.pictures, self.ticks = MemoryPictures(), MemoryTicks()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
         self.windows, self.instructed = MemoryWindows(), MemoryInstructed()
         self.bus = bus or MemoryBus()

@@ -256,7 +256,7 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("BUDGET_DAILY_USD", "inf", "0 or more"),
         ("BUDGET_USER_DAILY_USD", "-1", "0 or more"),
         ("CONTEXT_WINDOW_SIZE", "0", "1 or more"),
-        ("MAX_QUEUE_DEPTH", "0", "1 or more"),
+        ("MAX_QUEUE_DEPTH", "-1", "0 or more"),
         ("SHOW_COST_EMBEDS", "maybe", "true or false"),
         ("COORDINATOR_ACTIVE_START", "24", "0 to 23"),
         ("COORDINATOR_ACTIVE_END", "25", "0 to 24"),

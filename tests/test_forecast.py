@@ -1,5 +1,8 @@
+from zoneinfo import ZoneInfo
+
 import pytest
 
+from agent_check.errands import errands_a_day
 from agent_check.findings import Findings, Level
 from agent_check.forecast import check_costs, expected_rounds, forecast, turn_cost
 from agent_cogs.money import Tariff
@@ -9,12 +12,13 @@ from agent_themes import theme_named
 LUNA = Tariff("openai", "gpt-6-luna", "gpt-image-2.6-flare")
 HAIKU = Tariff("anthropic", "claude-haiku-5-5", None)
 CASUAL, DEBATE, MEMES = (theme_named(name) for name in ("casual", "debate", "memes"))
+NOW = 1_800_000_000.0
 ALIVE = {"BOT_TOKEN_CHATGPT": "t", "OPENAI_API_KEY": "k", "CHANNEL_THEME_MAP": "1:casual"}
 
 
 def found(**environ):
     findings = Findings()
-    check_costs(load_settings({**ALIVE, **environ}, None), findings)
+    check_costs(load_settings({**ALIVE, **environ}, None), findings, NOW)
     (finding,) = findings
     return finding
 
@@ -51,3 +55,42 @@ def test_a_schedule_beyond_the_budget_is_a_warning():
 
 def test_a_model_on_an_own_machine_costs_nothing():
     assert found(OPENAI_BASE_URL="http://127.0.0.1:1/v1").text.startswith("about $0.00")
+
+
+def with_files(tmp_path, heartbeat="", agents=""):
+    (tmp_path / "chatgpt").mkdir()
+    (tmp_path / "chatgpt" / "heartbeat.md").write_text(heartbeat)
+    (tmp_path / "chatgpt" / "agents.md").write_text(agents)
+    return {"PERSONAS_DIR": str(tmp_path), "COORDINATOR_SCHEDULE_MAX": "0", "TIMEZONE": "UTC"}
+
+
+def errands(tmp_path, instructions=0.0):
+    return errands_a_day(tmp_path / "chatgpt", instructions, NOW, ZoneInfo("UTC"))
+
+
+def test_errands_are_counted_by_the_day(tmp_path):
+    with_files(
+        tmp_path,
+        "## A\n- interval: 1h\n- active hours: 08:00-20:00\n\nLook.\n## B\n- interval: 30m\n\nLook.\n",
+        "## Cron Jobs\n### C\n- cron: 0 9 * * 1\n\nPlan.\n"
+        "## Hooks\n### startup\nHello.\n### agent_stop\n- when: cron, instruction\n\nNote.\n",
+    )
+    count, wrong = errands(tmp_path, 5)
+    assert wrong == ()
+    assert count == pytest.approx(12 + 48 + 1 / 7 + 1 + 1 / 7 + 5)
+
+
+def test_a_job_of_every_ten_minutes_is_counted(tmp_path):
+    with_files(tmp_path, agents="## Cron Jobs\n### D\n- cron: */10 * * * *\n\nPlan.\n")
+    assert errands(tmp_path) == (144, ())
+
+
+def test_the_forecast_names_errands_and_what_is_wrong_with_their_files(tmp_path):
+    settings = with_files(tmp_path, "## A\n- interval: 5m\n\nLook.\n## B\n- interval: 5s\n\nLook.\n")
+    findings = Findings()
+    check_costs(load_settings({**ALIVE, **settings}, None), findings, NOW)
+    told = {finding.subject: finding for finding in findings}
+    assert "heartbeat.md:6" in told["chatgpt's files"].text
+    assert told["errands"].level is Level.WARNING
+    assert "288 errands a day, and AGENT_MAX_DAILY is 100" in told["errands"].text
+    assert "for 0 conversations and 288 errands of the bots' own files" in told["costs"].text

@@ -1,13 +1,19 @@
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent_cogs.inbox import Inbox
+from tests.doubles import LoopTime
 
 
 @dataclass(frozen=True)
 class Event:
     channel_id: int
     name: str
+    seq: int = 0
+    at: float = 0.0
+
+    def stamped(self, seq, at):
+        return replace(self, seq=seq, at=at)
 
 
 class Turns:
@@ -77,7 +83,7 @@ async def test_what_does_not_fit_is_refused_and_what_waits_is_counted():
     box = inbox(turns, max_running=1, max_depth=2)
     box.put(Event(1, "running"))
     await settle()
-    assert [box.put(Event(1, str(n))) for n in range(3)] == [True, True, False]
+    assert [box.put(Event(1, str(n))) is not None for n in range(3)] == [True, True, False]
     assert box.size() == 2
     await box.aclose()
 
@@ -105,7 +111,7 @@ async def test_draining_takes_nothing_new_and_returns_when_all_is_done():
     draining = asyncio.create_task(box.drain())
     await settle()
     assert not draining.done()
-    assert box.put(Event(1, "late")) is False
+    assert box.put(Event(1, "late")) is None
     await turns.end("a")
     await draining
     assert turns.begun == ["a"]
@@ -128,7 +134,7 @@ async def test_a_closed_inbox_drops_what_waits_and_lets_what_runs_end():
         box.put(Event(channel, name))
     await settle()
     box.close()
-    assert (box.size(), box.put(Event(4, "e"))) == (0, False)
+    assert (box.size(), box.put(Event(4, "e"))) == (0, None)
     ending = asyncio.create_task(box.drain())
     await settle()
     assert not ending.done()
@@ -165,3 +171,72 @@ async def test_a_lane_that_stood_in_line_with_nothing_left_gives_its_place_on():
     box.put(Event(2, "again"))
     await turns.end("again")
     assert turns.ended == ["a", "c", "again"]
+
+
+async def test_each_event_gets_a_number_and_a_time_that_never_goes_back():
+    now = [100.0]
+    box = Inbox(Turns(), max_running=1, max_depth=9, clock=lambda: now[0])
+    first = box.put(Event(1, "a"))
+    now[0] = 50.0  # somebody set the clock
+    second = box.put(Event(2, "b"))
+    assert [(event.seq, event.at) for event in (first, second)] == [(1, 100.0), (2, 100.0)]
+    await box.aclose()
+
+
+async def test_without_a_queue_what_cannot_begin_at_once_is_refused():
+    turns = Turns()
+    box = inbox(turns, max_running=2, max_depth=0)
+    taken = [box.put(Event(channel, name)) for channel, name in ((1, "a"), (1, "b"), (2, "c"), (3, "d"))]
+    assert [event is not None for event in taken] == [True, False, True, False]
+    await turns.end("a")
+    assert box.put(Event(3, "e")) is not None
+    await settle()
+    assert (turns.begun, box.size()) == (["a", "c", "e"], 0)
+    await box.aclose()
+
+
+async def test_with_one_turn_at_a_time_lanes_do_not_overtake_each_other():
+    turns = Turns()
+    box = inbox(turns, max_running=1)
+    for channel, name in ((1, "a"), (1, "b"), (2, "c"), (1, "d"), (3, "e")):
+        box.put(Event(channel, name))
+    for name in "abcde":
+        await turns.end(name)
+    assert turns.begun == list("abcde")
+
+
+async def test_what_is_taken_back_before_its_first_step_is_not_begun():
+    turns = Turns()
+    box = inbox(turns)
+    box.put(Event(1, "a"))
+    box._begin()  # it has its place, and its task has not run yet
+    assert [event.name for event in box.waiting(1)] == ["a"]
+    assert [event.name for event in box.cancel(1)] == ["a"]
+    await box.drain()
+    assert (turns.begun, box.channels) == ([], ())
+
+
+async def test_a_lane_that_pauses_lets_the_others_pass_and_is_asked_again():
+    time, seconds, begun = LoopTime(), [3.0, 2.0, 0.0], []
+
+    async def handle(event):
+        begun.append(event.name)
+
+    box = Inbox(handle, max_running=1, max_depth=9, pause=lambda e: seconds.pop(0) if e.channel_id == 1 else 0.0)
+    box.put(Event(1, "slow"))
+    box.put(Event(2, "quick"))
+    await time.run(2.9)
+    assert begun == ["quick"]
+    await time.run(1)
+    assert begun == ["quick"]
+    await time.run(2)
+    assert begun == ["quick", "slow"]
+
+
+async def test_an_inbox_that_is_ended_before_a_first_step_can_be_drained():
+    box = inbox(Turns())
+    box.put(Event(1, "a"))
+    box._begin()
+    await box.aclose()
+    await box.drain()
+    assert box.channels == ()

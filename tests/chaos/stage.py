@@ -50,7 +50,7 @@ class Inside(Scene):
     async def settled(self) -> None:
         """Returns when no bot has anything to do."""
         inboxes = [bot.cog._taker.inbox for bot in self.runtime.bots.values()]
-        await until(lambda: not any(inbox._workers for inbox in inboxes))
+        await until(lambda: not any(inbox.channels for inbox in inboxes))
 
 
 class _Faults(logging.Handler):

@@ -1,0 +1,182 @@
+"""What ticks: an agent's heartbeats and cron jobs, one task per agent.
+
+    files → what is due → the tick is taken (agent_protocol.ticks: once over all processes) → an event in the inbox
+
+The task sleeps until the next one is due, a minute at most, and reads the files anew each time: an edit is taken up
+within a minute. When something ran last is kept in Redis, so a restart neither repeats nor loses a tick. What was first
+seen a moment ago has not been missed. Where this process does not hold the agent, nothing ticks; who takes the agent
+over reads what the other one did.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Protocol
+
+from agent_cogs.events import ERRAND_SECONDS, CronEvent, HeartbeatEvent, TurnEvent
+from agent_cogs.placing import Place, Placing
+from agent_personas.cron import Job, due, next_time
+from agent_personas.heartbeat import Check, beats, next_beat
+from agent_protocol.connection import RedisAway
+
+LOOK_SECONDS = 60.0  # between two looks at the files
+SHORTEST_SLEEP = 0.5  # seconds
+AWAY_SECONDS = 5.0  # before Redis is asked again when things ran last
+
+log = logging.getLogger(__name__)
+
+
+class Orders(Protocol):
+    """What the agent's files ask for now; agent_cogs.persona.Persona is one."""
+
+    def checks(self) -> Sequence[Check]: ...
+    def jobs(self) -> Sequence[Job]: ...
+
+
+class TickBook(Protocol):
+    """When things ran last; agent_protocol.ticks.Ticks is the one in Redis."""
+
+    async def load(self, agent: str) -> dict[str, float]: ...
+    def last(self, agent: str, field: str) -> float | None: ...
+    async def run(self, agent: str, field: str, at: float) -> bool: ...
+    async def prune(self, agent: str, known: Collection[str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A check or job that can be due. `field` is its name among the last runs."""
+
+    field: str
+    order: Check | Job
+
+    @classmethod
+    def of(cls, order: Check | Job) -> Tick:
+        """A job whose times are changed is another one: it has missed nothing."""
+        if isinstance(order, Check):
+            return cls(f"heartbeat:{_short(order.name)}", order)
+        return cls(f"cron:{_short(order.name)}:{_short(order.expression)}", order)
+
+    def due(self, last: float, now: float, zone: tzinfo) -> float | None:
+        """The time of the run that is due, None for none."""
+        if isinstance(self.order, Check):
+            return now if beats(self.order, last, now, zone) else None
+        return due(self.order, last, now, zone)
+
+    def next(self, last: float, now: float, zone: tzinfo) -> float:
+        """When to look again, unix seconds; what is due and held back by its hours is looked at with the files."""
+        if isinstance(self.order, Check):
+            moment: float | None = next_beat(self.order, last, now)
+        else:
+            moment = next_time(self.order, now, zone)
+        return moment if moment is not None and moment > now else now + LOOK_SECONDS
+
+    def event(self, at: float, place: Place, now: float) -> TurnEvent:
+        """The same run has the same id in every process."""
+        turn_id = f"{self.field}:{round(at)}"
+        order, deadline = self.order, now + ERRAND_SECONDS
+        where, theme = place.channel_id, place.theme
+        if isinstance(order, Check):
+            return HeartbeatEvent(
+                id=turn_id,
+                channel_id=where,
+                theme=theme,
+                deadline=deadline,
+                check=order.name,
+                instruction=order.instruction,
+            )
+        return CronEvent(
+            id=turn_id, channel_id=where, theme=theme, deadline=deadline, job=order.name, instruction=order.instruction
+        )
+
+
+class Clocks:
+    """One agent's. `enter` puts an event into the inbox, False where it does not fit; `is_open` tells of an event's id
+    whether its turn waits or runs; `clock` in unix seconds, `sleep` for so many seconds."""
+
+    def __init__(
+        self,
+        agent: str,
+        orders: Orders,
+        ticks: TickBook,
+        placing: Placing,
+        *,
+        enter: Callable[[TurnEvent], bool],
+        is_open: Callable[[str], bool],
+        may_act: Callable[[], bool],
+        timezone: tzinfo,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self._agent, self._orders, self._ticks, self._placing = agent, orders, ticks, placing
+        self._enter, self._is_open, self._may_act = enter, is_open, may_act
+        self._timezone, self._clock, self._sleep = timezone, clock, sleep
+        self._loaded = False  # what ran last is known, since this process holds the agent
+        self._latest: dict[str, str] = {}  # field → the id of its latest event
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                seconds = await self.tick()
+            except Exception:
+                # The outermost edge of this loop: what one round could not do must not end the next ones.
+                log.exception("%s: heartbeats and jobs could not be looked at", self._agent)
+                seconds = LOOK_SECONDS
+            await self._sleep(seconds)
+
+    async def tick(self) -> float:
+        """Runs what is due; the seconds until the next look."""
+        if not self._may_act():
+            self._loaded = False
+            return AWAY_SECONDS
+        orders: tuple[Check | Job, ...] = (*self._orders.checks(), *self._orders.jobs())
+        ticks = [Tick.of(order) for order in orders]
+        try:
+            await self._load(ticks)
+        except RedisAway:
+            return AWAY_SECONDS
+        looks = [await self._look(tick) for tick in ticks]
+        now = self._clock()
+        return min(max(min(looks, default=now + LOOK_SECONDS) - now, SHORTEST_SLEEP), LOOK_SECONDS)
+
+    async def _load(self, ticks: Sequence[Tick]) -> None:
+        if not self._loaded and ticks:
+            await self._ticks.load(self._agent)
+            await self._ticks.prune(self._agent, {tick.field for tick in ticks})
+            self._loaded = True
+
+    async def _look(self, tick: Tick) -> float:
+        """Runs it if it is due; when to look at it again."""
+        now, last = self._clock(), self._ticks.last(self._agent, tick.field)
+        if last is None:
+            await self._ticks.run(self._agent, tick.field, now)  # first seen
+            last = now
+        at = tick.due(last, now, self._timezone)
+        if at is not None:
+            if await self._ticks.run(self._agent, tick.field, at):
+                self._raise(tick, at, now)
+            last = self._ticks.last(self._agent, tick.field) or at
+        return tick.next(last, now, self._timezone)
+
+    def _raise(self, tick: Tick, at: float, now: float) -> None:
+        """The event goes into the inbox, unless the one before it is not over or nobody would hear it."""
+        name = f"{tick.field.partition(':')[0]} {tick.order.name!r}"
+        if self._is_open(self._latest.get(tick.field, "")):
+            log.info("%s: %s is passed over, its last turn is not over", self._agent, name)
+            return
+        place = self._placing.of(tick.order.channel, name)
+        if place is None:
+            return
+        event = tick.event(at, place, now)
+        if self._enter(event):
+            self._latest[tick.field] = event.id
+        else:
+            log.warning("%s: %s is passed over, there is no room in the inbox", self._agent, name)
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:12]

@@ -1,0 +1,57 @@
+"""Where an errand speaks: the channel that its file names, else OUTPUT_CHANNEL_ID, else nowhere but the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from agent_cogs.events import NOWHERE
+from agent_themes import DEFAULT_THEME
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A channel and its theme; NOWHERE for the log."""
+
+    channel_id: int
+    theme: str = DEFAULT_THEME
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A channel that the agent sees, and may speak in."""
+
+    channel_id: int
+    name: str
+    theme: str
+
+
+class Placing:
+    """One agent's. `known` are the channels in scope that it sees now; `output` is OUTPUT_CHANNEL_ID."""
+
+    def __init__(self, agent: str, known: Callable[[], Sequence[Known]], output: int | None) -> None:
+        self._agent, self._known, self._output = agent, known, output
+        self._told: set[tuple[str, str]] = set()
+
+    def of(self, channel: int | str | None, who: str) -> Place | None:
+        """The place that a file names by id or name, None where the agent may not speak there: that is told once.
+        `who` says for the log whose channel it is."""
+        if channel is None:
+            return self._default()
+        if channel == self._output:
+            return self._default()
+        for known in self._known():
+            if channel in (known.channel_id, known.name):
+                self._told.discard((who, str(channel)))
+                return Place(known.channel_id, known.theme)
+        if (who, str(channel)) not in self._told:
+            self._told.add((who, str(channel)))
+            log.warning("%s: %s is passed over: the channel %s is none of the bot's", self._agent, who, channel)
+        return None
+
+    def _default(self) -> Place:
+        themes = {known.channel_id: known.theme for known in self._known()} if self._output else {}
+        return Place(self._output or NOWHERE, themes.get(self._output or NOWHERE, DEFAULT_THEME))

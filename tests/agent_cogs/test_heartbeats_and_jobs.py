@@ -1,0 +1,206 @@
+"""The clocks of one agent: what is due, and what is not."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from agent_cogs.clocks import LOOK_SECONDS, Clocks, Tick
+from agent_cogs.events import NOWHERE, CronEvent, HeartbeatEvent, TurnEvent
+from agent_cogs.placing import Known, Placing
+from agent_personas.cron import Job
+from agent_personas.heartbeat import Check
+from agent_personas.schedule import ActiveHours
+from tests.doubles import Clock, MemoryTicks
+
+BERLIN = ZoneInfo("Europe/Berlin")
+LAB = Known(5, "lab", "science")
+
+
+class Day:
+    """An agent's clocks among doubles; time passes while they sleep."""
+
+    def __init__(self, *checks: Check, jobs: tuple[Job, ...] = (), at: str = "2026-11-20 12:00") -> None:
+        self.clock = Clock(datetime.fromisoformat(at).replace(tzinfo=BERLIN).timestamp())
+        self.orders_checks, self.orders_jobs = checks, jobs
+        self.ticks, self.entered = MemoryTicks(), list[tuple[float, TurnEvent]]()
+        self.open, self.acts, self.room, self.slept = set[str](), True, True, list[float]()
+        self.restart()
+
+    def restart(self) -> None:
+        self.clocks = Clocks(
+            "claude",
+            self,
+            self.ticks,
+            Placing("claude", lambda: [LAB], None),
+            enter=self.enter,
+            is_open=lambda turn_id: turn_id in self.open,
+            may_act=lambda: self.acts,
+            timezone=BERLIN,
+            clock=self.clock,
+            sleep=self.sleep,
+        )
+
+    def checks(self) -> tuple[Check, ...]:
+        return self.orders_checks
+
+    def jobs(self) -> tuple[Job, ...]:
+        return self.orders_jobs
+
+    def enter(self, event: TurnEvent) -> bool:
+        if self.room:
+            self.entered.append((self.clock.now, event))
+        return self.room
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.clock.now += seconds
+
+    async def passes(self, hours: float) -> list[str]:
+        """The local times of what ran while the hours passed."""
+        end, before = self.clock.now + hours * 3600, len(self.entered)
+        while self.clock.now < end:
+            await self.sleep(min(await self.clocks.tick(), end - self.clock.now))
+        await self.clocks.tick()
+        return [f"{datetime.fromtimestamp(at, BERLIN):%H:%M}" for at, _ in self.entered[before:]]
+
+
+def check(**more: object) -> Check:
+    return Check(**{"name": "Build", "instruction": "Look.", "interval_seconds": 1800, **more})  # type: ignore[arg-type]
+
+
+def job(expression: str, **more: object) -> Job:
+    return Job(**{"name": "Plan", "expression": expression, "instruction": "Plan.", **more})  # type: ignore[arg-type]
+
+
+async def test_a_check_runs_after_each_interval_and_not_at_once() -> None:
+    day = Day(check(channel="lab"))
+    assert await day.passes(2) == ["12:30", "13:00", "13:30", "14:00"]
+    event = day.entered[0][1]
+    assert isinstance(event, HeartbeatEvent)
+    assert (event.channel_id, event.theme, event.check, event.instruction) == (5, "science", "Build", "Look.")
+    assert (event.forced, event.cools_down, event.kind) == (False, False, "heartbeat")
+
+
+async def test_without_a_channel_it_speaks_nowhere_and_in_a_strange_one_it_does_not_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    day = Day(check(), check(name="Other", channel="secret"))
+    await day.passes(1.1)
+    assert {(event.source, event.channel_id) for _, event in day.entered} == {("heartbeat.md: Build", NOWHERE)}
+    assert caplog.text.count("the channel secret is none of the bot's") == 1
+
+
+async def test_outside_of_its_hours_a_check_waits_and_when_they_begin_it_is_due() -> None:
+    day = Day(check(active_hours=ActiveHours(9 * 60, 11 * 60)), at="2026-11-20 08:00")
+    assert await day.passes(26) == ["09:00", "09:30", "10:00", "10:30", "09:00", "09:30", "10:00"]
+
+
+async def test_an_empty_file_makes_no_call_and_the_files_are_looked_at_each_minute() -> None:
+    day = Day()
+    assert await day.passes(1) == []
+    assert set(day.slept) == {LOOK_SECONDS}
+    day.orders_checks = (check(interval_seconds=60),)
+    assert await day.passes(0.05) == ["13:01", "13:02", "13:03"], "an edit is taken up without a restart"
+
+
+async def test_a_check_whose_turn_is_not_over_is_passed_over() -> None:
+    day = Day(check())
+    await day.passes(0.5)
+    day.open.add(day.entered[0][1].id)
+    assert await day.passes(1) == []
+    day.open.clear()
+    assert await day.passes(0.5) == ["14:00"]
+
+
+async def test_a_restart_neither_repeats_nor_loses_a_check() -> None:
+    day = Day(check())
+    await day.passes(0.75)
+    day.restart()
+    assert await day.passes(0.5) == ["13:00"]
+    day.clock.now += 86_400  # away for a day
+    day.restart()
+    assert await day.passes(0.6) == ["13:15", "13:45"], "once for all that was missed"
+
+
+async def test_where_the_agent_is_not_held_nothing_ticks_and_who_takes_over_knows_what_ran() -> None:
+    day = Day(check())
+    day.acts = False
+    assert await day.passes(3) == []
+    assert day.ticks.times == {}
+    day.ticks.times["claude", Tick.of(check()).field] = day.clock.now - 600  # the other one's last run
+    day.acts = True
+    assert await day.passes(0.5) == ["15:20"]
+
+
+async def test_a_tick_that_another_process_took_is_not_run_again() -> None:
+    day = Day(check())
+    await day.passes(0.4)
+    day.ticks.elsewhere.add(Tick.of(check()).field)
+    assert await day.passes(1) == ["13:00"]
+
+
+async def test_while_redis_is_away_at_the_start_it_waits_to_know_what_ran() -> None:
+    day = Day(check(interval_seconds=60))
+    day.ticks.away = True
+    assert await day.passes(0.5) == []
+    day.ticks.away = False
+    assert await day.passes(0.03) == ["12:31"]
+
+
+async def test_a_full_inbox_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    day = Day(check())
+    day.room = False
+    await day.passes(0.6)
+    assert "claude: heartbeat 'Build' is passed over, there is no room in the inbox" in caplog.text
+
+
+async def test_a_job_runs_at_its_local_time_also_where_summer_time_begins() -> None:
+    day = Day(jobs=(job("30 8 * * *"),), at="2026-03-28 00:00")
+    assert await day.passes(71) == ["08:30", "08:30", "08:30"]
+    assert all(isinstance(event, CronEvent) for _, event in day.entered)
+    assert round(day.entered[1][0] - day.entered[0][0]) == 23 * 3600
+
+
+async def test_a_job_at_an_hour_that_comes_twice_runs_once() -> None:
+    day = Day(jobs=(job("30 2 * * *"),), at="2026-10-24 12:00")
+    assert await day.passes(48) == ["02:30", "02:30"]
+
+
+@pytest.mark.parametrize(("catch_up", "ran"), [(True, ["13:00"]), (False, [])])
+async def test_what_was_missed_in_a_long_sleep_runs_once_where_the_job_says_so(catch_up: bool, ran: list[str]) -> None:
+    day = Day(jobs=(job("0 9 * * *", catch_up=catch_up),))
+    await day.passes(1)
+    day.clock.now += 3 * 86_400
+    assert await day.passes(1) == ran
+
+
+async def test_a_job_whose_times_were_changed_has_missed_nothing() -> None:
+    day = Day(jobs=(job("0 9 * * *", catch_up=True),), at="2026-11-20 08:00")
+    assert await day.passes(6) == ["09:00"]
+    day.orders_jobs = (job("0 13 * * *", catch_up=True),)
+    assert await day.passes(1) == []
+
+
+async def test_a_fault_in_one_round_is_told_and_the_next_one_comes(caplog: pytest.LogCaptureFixture) -> None:
+    class Enough(BaseException):
+        pass
+
+    day = Day(check())
+    day.checks, good = lambda: 1 / 0, day.checks  # type: ignore[method-assign, return-value]
+    rounds = []
+
+    async def next_round(seconds: float) -> None:
+        rounds.append(seconds)
+        day.checks = good  # type: ignore[method-assign]
+        day.clock.now += seconds
+        if day.entered:
+            raise Enough
+
+    day.sleep = next_round  # type: ignore[method-assign]
+    day.restart()
+    with pytest.raises(Enough):
+        await day.clocks.run()
+    assert "heartbeats and jobs could not be looked at" in caplog.text

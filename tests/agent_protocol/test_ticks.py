@@ -1,0 +1,85 @@
+"""Ticks and signed requests over the processes of one Redis."""
+
+from __future__ import annotations
+
+from fakeredis import FakeServer
+
+from agent_protocol import keys
+from agent_protocol.connection import RedisLink
+from agent_protocol.replays import Replays
+from agent_protocol.ticks import MOST_FIELDS, Ticks
+
+
+async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisLink) -> None:
+    one, other = Ticks(link), Ticks(link)
+    assert await one.run("claude", "heartbeat:a", 100.0)
+    assert await other.load("claude") == {"heartbeat:a": 100.0}
+    assert await one.run("claude", "heartbeat:a", 160.0)
+    assert not await other.run("claude", "heartbeat:a", 160.5)
+    assert other.last("claude", "heartbeat:a") == 160.0, "it learns of the other's run"
+    assert await other.run("claude", "heartbeat:a", 220.0)
+    assert not await one.run("claude", "heartbeat:a", 220.0), "nor the same moment twice"
+
+
+async def test_a_restart_finds_when_things_ran_last(link: RedisLink) -> None:
+    await Ticks(link).run("claude", "cron:a", 100.0)
+    after = Ticks(link)
+    assert await after.load("claude") == {"cron:a": 100.0}
+    assert (after.last("claude", "cron:a"), after.last("grok", "cron:a")) == (100.0, None)
+
+
+async def test_a_time_of_a_clock_that_was_wrong_does_not_stand_in_the_way(link: RedisLink) -> None:
+    ticks = Ticks(link)
+    await ticks.run("claude", "cron:a", 9e9)
+    assert await ticks.run("claude", "cron:a", 100.0)
+    assert await Ticks(link).load("claude") == {"cron:a": 100.0}
+
+
+async def test_what_cannot_be_read_is_as_if_it_had_never_run(link: RedisLink) -> None:
+    await link.call(lambda redis: redis.hset(keys.ticks("claude"), mapping={"a": "soon", "b": "nan", "c": "5"}))
+    assert await Ticks(link).load("claude") == {"c": 5.0}
+
+
+async def test_the_times_have_an_end(link: RedisLink) -> None:
+    await Ticks(link).run("claude", "a", 1.0)
+    assert await link.call(lambda redis: redis.ttl(keys.ticks("claude"))) > 0
+
+
+async def test_fields_that_nobody_knows_go_when_there_are_too_many(link: RedisLink) -> None:
+    many = {f"heartbeat:{n}": "1.0" for n in range(MOST_FIELDS + 1)}
+    await link.call(lambda redis: redis.hset(keys.ticks("claude"), mapping=dict(many)))
+    ticks = Ticks(link)
+    await ticks.load("claude")
+    await ticks.prune("claude", {"heartbeat:3"})
+    assert await ticks.load("claude") == {"heartbeat:3": 1.0}
+
+
+async def test_while_redis_is_away_the_holder_goes_on_and_nothing_is_repeated_after_it() -> None:
+    server = FakeServer()
+    async with RedisLink(server, probe_every=0.001) as link:
+        ticks = Ticks(link)
+        await ticks.run("claude", "a", 100.0)
+        server.connected = False
+        assert await ticks.run("claude", "a", 160.0)
+        assert await ticks.run("claude", "a", 220.0)
+        assert ticks.last("claude", "a") == 220.0
+        server.connected = True
+        await link.present.wait()
+        assert await ticks.run("claude", "a", 280.0)
+        assert await Ticks(link).load("claude") == {"a": 280.0}
+
+
+async def test_a_signed_request_is_taken_once_by_whichever_process(link: RedisLink) -> None:
+    one, other = Replays(link), Replays(link)
+    assert await one.first("d1", 600)
+    assert not await one.first("d1", 600)
+    assert not await other.first("d1", 600)
+    assert await other.first("d2", 600)
+    assert await link.call(lambda redis: redis.pttl(keys.event("d1"))) > 500_000
+
+
+async def test_a_request_that_was_not_taken_after_all_may_come_again(link: RedisLink) -> None:
+    replays = Replays(link)
+    await replays.first("d1", 600)
+    await replays.forget("d1")
+    assert await Replays(link).first("d1", 600)

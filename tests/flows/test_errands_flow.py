@@ -1,0 +1,104 @@
+"""What a bot does by itself, through the whole program: a heartbeat, a job, hooks, news from outside."""
+
+import json
+import socket
+import time
+
+import aiohttp
+import pytest
+from flow import decision, flow
+from redis_server import RedisServer
+
+from agent_cogs.clocks import Tick
+from agent_cogs.events_http import sign
+from agent_personas.cron import Job
+from agent_personas.heartbeat import Check
+from agent_protocol.connection import RedisLink
+from agent_protocol.ticks import Ticks
+
+SECRET = "signed-with-this-secret"
+HEARTBEAT = "## Build\n- interval: 60\n- channel: casual\n\nLook at the BUILD.\n"
+AGENTS = (
+    "## Cron Jobs\n### Plan\n- cron: 0 9 * * *\n- channel: debate\n- catch_up: yes\n\nMake a PLAN.\n"
+    "## Hooks\n### startup\n- channel: debate\n\nSay HELLO.\n"
+    "### agent_stop\n- when: webhook\n\nNOTE it.\n"
+    "### shutdown\n- channel: debate\n\nSay GOODBYE.\n"
+)
+ORDERS = ("BUILD", "PLAN", "HELLO", "NOTE", "GOODBYE", "main is red")
+
+
+def by_order(request):
+    text = request.texts[-1]
+    return decision(next((f"did: {order}" for order in ORDERS if order in text), "did: nothing"))
+
+
+@pytest.fixture
+def personas(tmp_path):
+    folder = tmp_path / "personas" / "claude"
+    folder.mkdir(parents=True)
+    (folder / "heartbeat.md").write_text(HEARTBEAT)
+    (folder / "agents.md").write_text(AGENTS)
+    return {"PERSONAS_DIR": str(folder.parent)}
+
+
+async def ran_before(url, seconds):
+    """The check and the job ran so long ago, by another process."""
+    fields = [Tick.of(Check("Build", "", 60)).field, Tick.of(Job("Plan", "0 9 * * *", "")).field]
+    async with RedisLink(url) as link:
+        for field in fields:
+            assert await Ticks(link).run("claude", field, time.time() - seconds)
+
+
+async def test_heartbeat_job_and_startup_hook_run_in_their_channels_and_a_restart_repeats_none(tmp_path, personas):
+    with RedisServer() as redis:
+        await ran_before(redis.url, 2 * 86_400)
+        async with flow(tmp_path, redis_url=redis.url, **personas) as f:
+            f.models.answer = by_order
+            async with f.running(agents=("claude",)) as runtime:
+                await f.discord.wait_for(lambda: len(f.said("debate")) == 2 and f.said("casual"))
+                assert sorted(f.said("debate", "claude")) == ["did: HELLO", "did: PLAN"]
+                assert f.said("casual", "claude") == ["did: BUILD"]
+                await runtime.drain()
+                assert f.said("debate")[-1] == "did: GOODBYE"
+            asked = len(f.models.requests)
+            async with f.running(agents=("claude",)) as runtime:
+                await runtime.drain()
+            assert len(f.models.requests) == asked + 1, "of the second run only the goodbye"
+
+
+async def test_a_signed_event_is_told_in_its_channel_and_hooks_stand_around_it(tmp_path, personas, caplog):
+    caplog.set_level("INFO")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    async with flow(tmp_path, EVENTS_PORT=str(port), EVENTS_SECRET=SECRET, **personas) as f:
+        f.models.answer = by_order
+        body = json.dumps({"channel_id": f.channel("casual"), "name": "build", "text": "main is red"}).encode()
+        stamp = str(round(time.time()))
+        headers = {"X-Timestamp": stamp, "X-Signature": sign(SECRET, stamp, body)}
+        async with f.running(agents=("claude",)) as runtime, aiohttp.ClientSession() as session:
+
+            async def post(agent, **more):
+                url = f"http://127.0.0.1:{port}/events/{agent}"
+                async with session.post(url, data=body, headers={**headers, **more}) as answer:
+                    return answer.status
+
+            assert await post("claude", **{"X-Signature": "sha256=0"}) == 401
+            assert await post("grok") == 404
+            assert await post("claude") == 202
+            assert await post("claude") == 409
+            await f.discord.wait_for(lambda: f.said("casual"))
+            await runtime.drain()
+            assert f.said("casual", "claude") == ["did: main is red"]
+            assert "did: NOTE" in caplog.text
+            assert SECRET not in caplog.text
+
+
+def test_the_secret_is_among_the_secrets(tmp_path):
+    from agent_config import SettingsError, load_settings
+
+    given = {"EVENTS_PORT": "8788", "EVENTS_SECRET": SECRET}
+    assert SECRET in load_settings(given, None).secrets()
+    for wrong in ({"EVENTS_PORT": "8788"}, {"EVENTS_SECRET": "short"}):
+        with pytest.raises(SettingsError, match="EVENTS_SECRET: expected"):
+            load_settings(wrong, None)
