@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
@@ -19,7 +19,6 @@ from agent_cogs.option_book import OptionBook
 from agent_cogs.pin_lines import PinLines
 from agent_cogs.told import Told
 from agent_cogs.window_keeper import WindowKeeper
-from agent_context.blocks import ToolLine
 from agent_context.build import Identity
 from agent_context.entries import Entry
 from agent_context.history import Interval
@@ -27,16 +26,32 @@ from agent_context.options import Options
 from agent_context.window import WindowMemory
 from agent_discord.attachments import ANY_MODEL, Look
 from agent_discord.chores import Chores
+from agent_discord.growing import GrowingPost
 from agent_discord.outlet import Post, Posted
 from agent_discord.text_files import TextFile
 from agent_discord.transcript import Transcript
+from agent_llm.prefill import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.scaling import Fit
 from agent_protocol.costs import Costs
+from agent_tools.loop import ToolEvent
+from agent_tools.records import ToolRecords
+from agent_tools.toolbox import Toolbox
 
 BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
 Draw = Callable[[str], Awaitable[Drawing]]
+GiveTools = Callable[[Options, bool], Toolbox]  # the second: its model searches by itself
+ShowTools = Callable[["Outlet", ToolEvent], None]
+
+
+def no_tools(options: Options, searches: bool) -> Toolbox:
+    del options, searches
+    return Toolbox()
+
+
+def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
+    del outlet, event
 
 
 class Outlet(Protocol):
@@ -67,14 +82,12 @@ class Outlet(Protocol):
         self, entries: Sequence[Entry], *, max_characters: int, most: int = ...
     ) -> Mapping[int, TextFile]: ...
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ...) -> Posted: ...
+    def growing(
+        self, turn_id: str, *, ping: int | None = ..., after: int | None = ..., split_at: int = ...
+    ) -> GrowingPost: ...
+    async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
     async def react(self, message_id: int, emoji: str) -> bool: ...
     def typing(self) -> AbstractContextManager[None]: ...
-
-
-def no_tool_lines(channel_id: int, first: int) -> Sequence[ToolLine]:
-    """For an agent without tools: nothing from the message `first` on."""
-    del channel_id, first
-    return ()
 
 
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
@@ -84,7 +97,11 @@ Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, wh
 class Agent:
     """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names, `user_id`
     gives an agent's in Discord. `book` says what is set for it, and for the others, in a channel; `fit` is what a
-    picture must be for its model. `tool_lines`: what its tools said since a message of a channel."""
+    picture must be for its model.
+
+    `toolbox` has its tools under these options, for a model that searches the web by itself or not; `tool_records`
+    keeps what they brought, `show_tools` shows it in Discord.
+    """
 
     identity: Identity
     names: Mapping[str, str]
@@ -107,7 +124,11 @@ class Agent:
     user_id: Callable[[str], int | None]
     fit: Fit = ANY_MODEL
     pin_lines: PinLines | None = None
-    tool_lines: Callable[[int, int], Sequence[ToolLine]] = no_tool_lines
+    model_name: str = ""  # provider/model, the first of its list
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    toolbox: GiveTools = no_tools
+    tool_records: ToolRecords | None = None
+    show_tools: ShowTools = shown_nowhere
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property

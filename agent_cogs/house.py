@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent_cogs.option_book import OptionBook
+from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
@@ -15,6 +16,8 @@ from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.pasts import Pasts
 from agent_discord.transcript import Transcripts
+from agent_discord.webhooks import Webhooks
+from agent_llm.prefill import PrefillMemory
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
@@ -45,3 +48,6 @@ class House:
     notices: Notices | None = None
     book: OptionBook | None = None  # None: what .env sets alone
     pasts: Pasts | None = None
+    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    tools: ToolHouse | None = None  # None: no agent has any
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)

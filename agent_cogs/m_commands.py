@@ -12,19 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent_cogs.agent import Agent, Outlet
-from agent_cogs.decision import DECISION_SCHEMA
+from agent_cogs.chatting import Asked, Chat
 from agent_cogs.events import MentionEvent
+from agent_cogs.prefilling import Begun
 from agent_cogs.sight import Eyes, Sight
 from agent_cogs.taking import TurnTaker
+from agent_cogs.tooling import box_of
 from agent_cogs.triggers import Call
-from agent_context.build import build_system
-from agent_context.chat import build_history
 from agent_context.commands import MCommand
 from agent_context.entries import Entry
-from agent_context.prefill import build_prefill
-from agent_context.tail import build_tail
 from agent_context.visibility import is_visible
 from agent_llm.types import Message, Prompt
+from agent_tools.loop import with_tools
+from agent_tools.prefill_tools import with_description
 
 RULE = "-" * 20
 MANAGERS_ONLY = "`m context` is for people who may manage messages here."
@@ -65,10 +65,10 @@ class MCommands:
             return
         eyes = Eyes(self._agent, outlet, event, can_draw=self._agent.can_draw and outlet.may_attach)
         sight = await eyes.look(closing=False)
-        prompt, history = as_sent(sight)
+        asked_now = as_sent(self._agent, sight, can_draw=eyes.can_draw)
         name = f"context-{self._agent.key}.txt"
         note = f"what {self._agent.identity.display_name} sees"
-        await outlet.chores.send_file(name, written(prompt, history), note, f"{event.id}:context")
+        await outlet.chores.send_file(name, written(asked_now.prompt, asked_now.history), note, f"{event.id}:context")
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
@@ -77,16 +77,15 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
 
 
-def as_sent(sight: Sight) -> tuple[Prompt, Sequence[Message]]:
-    """What the model would be sent, but for its tools."""
-    context, options = sight.context, sight.options
-    if options.mode == "prefill":
-        begun = build_prefill(
-            context, sight.pictures, sight.files, bare=options.prefill_bare, stop_names=options.stop_names
-        )
-        return Prompt(text="", system=begun.system, prefill=begun.prefill, stop=begun.stops), begun.history
-    prompt = Prompt(text=build_tail(context), system=build_system(context), schema=DECISION_SCHEMA)
-    return prompt, build_history(context, sight.pictures, sight.files)
+def as_sent(agent: Agent, sight: Sight, *, can_draw: bool) -> Asked:
+    """What the model would be sent first."""
+    if sight.options.mode == "prefill" and agent.prefill.takes(agent.model_name):
+        begun = Begun(sight, "", forced=True, can_draw=can_draw)
+        asked, tools = begun.asked(0.0), (*box_of(agent, sight, prefilled=True).specs, *(a.spec for a in begun.acts))
+        prefill = with_description(asked.prompt.prefill or "", tools, begun.speaker) if tools else asked.prompt.prefill
+        return replace(asked, prompt=replace(asked.prompt, prefill=prefill))
+    asked, box = Chat(sight, "").asked(0.0), box_of(agent, sight)
+    return replace(asked, prompt=with_tools(asked.prompt, box)) if box else asked
 
 
 def written(prompt: Prompt, history: Sequence[Message]) -> str:

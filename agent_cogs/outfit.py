@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_cogs.agent import Agent, Draw, Think
+from functools import partial
+
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -19,7 +21,14 @@ from agent_llm.profiles import profile_of
 from agent_net.scaling import Fit
 
 
-def outfit(settings: AgentSettings, house: House, model: Model, think: Think, draw: Draw) -> Agent:
+def outfit(
+    settings: AgentSettings,
+    house: House,
+    model: Model,
+    think: Think,
+    draw: Draw,
+    show_tools: ShowTools = shown_nowhere,
+) -> Agent:
     """The agent as its turns know it; `think` and `draw` call `model`."""
     spec, shared = settings.spec, house.settings
     windows = WindowMemory()
@@ -47,8 +56,13 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         rng=house.rng,
         barge_in=shared.barge_in,
         user_id=house.directory.id_of,
-        fit=fit_of(spec.provider, settings.model),
+        fit=fit_of(settings.provider, settings.model),
         pin_lines=PinLines(house.notices) if house.notices is not None else None,
+        model_name=model.name,
+        prefill=house.prefill,
+        toolbox=partial(house.tools.toolbox, spec.name) if house.tools else no_tools,
+        tool_records=house.tools.records if house.tools else None,
+        show_tools=show_tools,
     )
 
 

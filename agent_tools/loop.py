@@ -26,7 +26,7 @@ from agent_tools.rendering import rounds_as_text
 from agent_tools.running import CallRunner, LoopLimits, ToolEvent
 from agent_tools.toolbox import Toolbox
 
-__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools"]
+__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools", "with_tools"]
 
 MAX_DEPTH = 100
 
@@ -105,9 +105,9 @@ class _Loop:
 
     async def chat(self) -> Reply:
         prompt, rounds = self._prompt, list[ToolRound]()
-        system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
+        offered = with_tools(prompt, self._runner.box)
         while True:
-            reply = await self._ask(replace(prompt, system=system, tools=self._runner.box.specs, rounds=tuple(rounds)))
+            reply = await self._ask(replace(offered, rounds=tuple(rounds)))
             if not reply.tool_calls:
                 return reply
             results = await self._runner.run(reply.tool_calls)
@@ -175,6 +175,12 @@ class _Loop:
             and runner.ends - runner.clock() > limits.answer_seconds
             and await self._may_go_on()
         )
+
+
+def with_tools(prompt: Prompt, box: Toolbox) -> Prompt:
+    """The prompt as a model gets it that calls functions."""
+    system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
+    return replace(prompt, system=system, tools=box.specs)
 
 
 def _with_results(prompt: Prompt, rounds: Sequence[ToolRound]) -> Prompt:
