@@ -115,7 +115,7 @@ class _Loop:
             if self._runner.ended:
                 return replace(reply, tool_calls=())
             if not await self._goes_on():
-                reply = await self._ask(replace(_with_results(prompt, rounds), system=system))
+                reply = await self._ask(replace(_with_results(prompt, rounds), system=offered.system))
                 return replace(reply, tool_calls=())
 
     async def prefilled(self) -> Reply:
