@@ -286,12 +286,12 @@ def _house(
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
-        book=book,
-        pasts=Pasts(transcripts),
         way_out=way_out,
         webhooks=Webhooks(session, directory, posts, way_out.refused),
         notices=Notices(link),
         tools=tools,
+        book=book,
+        pasts=Pasts(transcripts),
     )
 
 

@@ -99,8 +99,8 @@ class Agent:
     gives an agent's in Discord. `book` says what is set for it, and for the others, in a channel; `fit` is what a
     picture must be for its model.
 
-    `toolbox` has its tools under these options, for a model that searches the web by itself or not; `tool_records`
-    keeps what they brought, `show_tools` shows it in Discord.
+    `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
+    `tool_records` keeps what they brought, `show_tools` shows it in Discord.
     """
 
     identity: Identity
@@ -122,9 +122,9 @@ class Agent:
     clock: Callable[[], float]
     rng: random.Random
     user_id: Callable[[str], int | None]
+    model_name: str = ""  # provider/model, the first of its list
     fit: Fit = ANY_MODEL
     pin_lines: PinLines | None = None
-    model_name: str = ""  # provider/model, the first of its list
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     toolbox: GiveTools = no_tools
     tool_records: ToolRecords | None = None

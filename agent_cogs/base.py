@@ -288,8 +288,8 @@ class BaseAgentCog(ListeningCog):
             pictures=house.pictures,
             names=house.names,
             may_post=lambda: self.may_act() and not self._silent(channel.id),
-            pasts=house.pasts,
             may_remove=self.may_act,
+            pasts=house.pasts,
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:

@@ -45,9 +45,9 @@ class House:
     clock: Callable[[], float]
     rng: random.Random
     way_out: WayOut = field(default_factory=WayOut)
-    notices: Notices | None = None
-    book: OptionBook | None = None  # None: what .env sets alone
-    pasts: Pasts | None = None
     webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    notices: Notices | None = None
     tools: ToolHouse | None = None  # None: no agent has any
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    book: OptionBook | None = None  # None: what .env sets alone
+    pasts: Pasts | None = None

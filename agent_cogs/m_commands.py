@@ -17,14 +17,13 @@ from agent_cogs.events import MentionEvent
 from agent_cogs.prefilling import Begun
 from agent_cogs.sight import Eyes, Sight
 from agent_cogs.taking import TurnTaker
-from agent_cogs.tooling import box_of
+from agent_cogs.tooling import ToolUse, box_of
 from agent_cogs.triggers import Call
 from agent_context.commands import MCommand
 from agent_context.entries import Entry
 from agent_context.visibility import is_visible
-from agent_llm.types import Message, Prompt
-from agent_tools.loop import with_tools
-from agent_tools.prefill_tools import with_description
+from agent_llm.types import Message, Prompt, Reply
+from agent_tools.loop import always
 
 RULE = "-" * 20
 MANAGERS_ONLY = "`m context` is for people who may manage messages here."
@@ -63,12 +62,12 @@ class MCommands:
         if not asked.may_manage:
             await outlet.chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
-        eyes = Eyes(self._agent, outlet, event, can_draw=self._agent.can_draw and outlet.may_attach)
-        sight = await eyes.look(closing=False)
-        asked_now = as_sent(self._agent, sight, can_draw=eyes.can_draw)
+        can_draw = self._agent.can_draw and outlet.may_attach
+        sight = await Eyes(self._agent, outlet, event, can_draw=can_draw).look(closing=False)
+        sent = await as_sent(self._agent, outlet, event, sight, can_draw=can_draw)
         name = f"context-{self._agent.key}.txt"
         note = f"what {self._agent.identity.display_name} sees"
-        await outlet.chores.send_file(name, written(asked_now.prompt, asked_now.history), note, f"{event.id}:context")
+        await outlet.chores.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
@@ -77,15 +76,29 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
 
 
-def as_sent(agent: Agent, sight: Sight, *, can_draw: bool) -> Asked:
-    """What the model would be sent first."""
-    if sight.options.mode == "prefill" and agent.prefill.takes(agent.model_name):
-        begun = Begun(sight, "", forced=True, can_draw=can_draw)
-        asked, tools = begun.asked(0.0), (*box_of(agent, sight, prefilled=True).specs, *(a.spec for a in begun.acts))
-        prefill = with_description(asked.prompt.prefill or "", tools, begun.speaker) if tools else asked.prompt.prefill
-        return replace(asked, prompt=replace(asked.prompt, prefill=prefill))
-    asked, box = Chat(sight, "").asked(0.0), box_of(agent, sight)
-    return replace(asked, prompt=with_tools(asked.prompt, box)) if box else asked
+async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Sight, *, can_draw: bool) -> Asked:
+    """What the model would be sent first, its tools with it."""
+    sent: list[Prompt] = []
+
+    async def heard(prompt: Prompt) -> Reply:
+        sent.append(prompt)
+        return Reply(text="")
+
+    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.model_name)
+    way = Begun(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
+    use = ToolUse(
+        agent=agent,
+        outlet=outlet,
+        event=event,
+        sight=sight,
+        box=box_of(agent, sight, prefilled=prefilled),
+        may_go_on=always,
+        acts=way.acts,
+        speaker=way.speaker,
+    )
+    asked = way.asked(0.0)
+    await use.run(heard, asked.prompt)
+    return Asked(sent[0], asked.history)
 
 
 def written(prompt: Prompt, history: Sequence[Message]) -> str:

@@ -88,17 +88,17 @@ class Eyes:
 
     async def _settled(self) -> Options:
         """The options, when the channel's past is known as far as they want to see it, and its pins."""
-        options = self.options()
         for _ in range(2):  # pins, once they are known, may ask for more
+            options = self.options()
             for outlet in filter(None, (self.outlet, self.outlet.parent)):
                 outlet.transcript.deepen(reach_of(options))
             await self.outlet.settle()
-            before, options = options, self.options()
-            if options == before:
+            if options == self.options():
                 break
+        in_force = self.agent.book.of(self.agent.key, self.outlet)
         if self.agent.pin_lines is not None:
-            self.agent.pin_lines.tell(self.agent.book.of(self.agent.key, self.outlet).pins, self.outlet)
-        return options
+            self.agent.pin_lines.tell(in_force.pins, self.outlet)
+        return self.options()
 
     def _identity(self, inner: Mapping[str, str]) -> Identity:
         """Who the agent is where these inner names hold."""
@@ -113,11 +113,13 @@ class Eyes:
         agent, event, channel_id = self.agent, self.event, self.event.channel_id
         kind, whole, seen_all = "recent", False, await self._seen(options, inner)
         entries = seen_all.entries
-        first = min((entry.id for entry in (*seen_all.prefix, *entries)), default=0)
         if isinstance(event, InstructionEvent) and not event.cools_down:
             entries = conversation_entries(entries, history_ids(event))
             kind, whole, share = "conversation", True, 1.0
         await agent.keeper.restore(channel_id, kind)
+        first = min((entry.id for entry in (*seen_all.prefix, *entries)), default=0)
+        if kind == "recent":
+            forget_before(agent, channel_id, first)
         window = agent.windows.lay(
             channel_id,
             kind,
@@ -132,7 +134,6 @@ class Eyes:
         chosen = agent.windows.choose(channel_id, kind, window, options)
         if window.fresh:
             agent.keeper.keep(channel_id, kind)
-            forget_before(agent, channel_id, first)
         return window, chosen
 
     async def _seen(self, options: Options, inner: Mapping[str, str]) -> Resolved:

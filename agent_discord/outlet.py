@@ -87,8 +87,8 @@ class DiscordOutlet:
         pictures: PictureReader,
         names: Mapping[str, str],
         may_post: Callable[[], bool] = lambda: True,
-        pasts: Pasts | None = None,
         may_remove: Callable[[], bool] | None = None,
+        pasts: Pasts | None = None,
     ) -> None:
         self._channel, self._gate, self._pasts, self._may_post = channel, gate, pasts, may_post
         self._inner_names: Mapping[str, str] = {}

@@ -26,7 +26,7 @@ from agent_tools.rendering import rounds_as_text
 from agent_tools.running import CallRunner, LoopLimits, ToolEvent
 from agent_tools.toolbox import Toolbox
 
-__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools", "with_tools"]
+__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools"]
 
 MAX_DEPTH = 100
 
@@ -105,9 +105,9 @@ class _Loop:
 
     async def chat(self) -> Reply:
         prompt, rounds = self._prompt, list[ToolRound]()
-        offered = with_tools(prompt, self._runner.box)
+        system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
         while True:
-            reply = await self._ask(replace(offered, rounds=tuple(rounds)))
+            reply = await self._ask(replace(prompt, system=system, tools=self._runner.box.specs, rounds=tuple(rounds)))
             if not reply.tool_calls:
                 return reply
             results = await self._runner.run(reply.tool_calls)
@@ -115,7 +115,7 @@ class _Loop:
             if self._runner.ended:
                 return replace(reply, tool_calls=())
             if not await self._goes_on():
-                reply = await self._ask(replace(_with_results(prompt, rounds), system=offered.system))
+                reply = await self._ask(replace(_with_results(prompt, rounds), system=system))
                 return replace(reply, tool_calls=())
 
     async def prefilled(self) -> Reply:
@@ -175,12 +175,6 @@ class _Loop:
             and runner.ends - runner.clock() > limits.answer_seconds
             and await self._may_go_on()
         )
-
-
-def with_tools(prompt: Prompt, box: Toolbox) -> Prompt:
-    """The prompt as a model gets it that calls functions."""
-    system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
-    return replace(prompt, system=system, tools=box.specs)
 
 
 def _with_results(prompt: Prompt, rounds: Sequence[ToolRound]) -> Prompt:
