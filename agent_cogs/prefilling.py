@@ -164,7 +164,7 @@ def ephemeral(context: TurnContext) -> str:
             f"{me} opens a new conversation on one concrete topic that fits the channel and was not talked about"
             f" above, with something that the others will want to answer.{hints}"
         )
-    elif context.trigger in ("mention", "reactive") and entries and entries[-1].speaker.agent == context.me.key:
+    elif context.trigger in ("mention", "reactive", "call") and entries and entries[-1].speaker.agent == context.me.key:
         asked = context.target
         if asked is not None:
             told.append(f"{me} answers {one_line(asked.speaker.name, 80)}: “{one_line(asked.text, 200)}”")
