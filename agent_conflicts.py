@@ -40,7 +40,10 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         keys = ("COORDINATOR_ACTIVE_START", "COORDINATOR_ACTIVE_END")
         yield keys, f"{', '.join(keys)}: expected two different hours (0 and 24 are the whole day)"
     if settings.events_port and settings.events_secret is None:
-        yield ("EVENTS_PORT", "EVENTS_SECRET"), "EVENTS_SECRET: expected a secret that signs what comes to EVENTS_PORT"
+        yield (
+            ("EVENTS_PORT", "EVENTS_SECRET"),
+            "EVENTS_PORT: expected EVENTS_SECRET beside it, which signs what comes there",
+        )
     if settings.agent_name and settings.agent_name not in settings.agents:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
     yield from _without_region(settings)
