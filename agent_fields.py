@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_themes import THEMES
@@ -87,6 +87,10 @@ Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 Secret = Annotated[SecretStr, AfterValidator(_one_word)]
+Retries = Annotated[int, Field(ge=0, le=10)]
+AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")]
+_Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}$")]
+ToolPatterns = Annotated[tuple[_Pattern, ...], NoDecode, BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -99,6 +103,9 @@ SECONDS = "a number of seconds, 0 or more (at most 86400)"
 DOLLARS = "US dollars, 0 or more (at most 1000000)"
 CATCH_UP = "a number of seconds, 0 or more (at most 900)"
 DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
+RETRIES = "a whole number from 0 to 10"
+TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
+DEFAULT_TOOLS = ("web_search", "web_fetch", "*__*")  # the last: those of the owner's MCP servers
 BOOL = "true or false"
 REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 HTTP = "an address that begins with http:// or https://"

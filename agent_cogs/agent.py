@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
@@ -18,11 +18,17 @@ from agent_cogs.money import Tariff
 from agent_cogs.told import Told
 from agent_context.build import Identity
 from agent_context.entries import Entry
+from agent_context.options import Options
 from agent_context.window import WindowMemory
+from agent_discord.growing import GrowingPost
 from agent_discord.outlet import Post, Posted
 from agent_discord.transcript import Transcript
+from agent_llm.prefill import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_protocol.costs import Costs
+from agent_tools.loop import ToolEvent
+from agent_tools.records import ToolRecords
+from agent_tools.toolbox import Toolbox
 
 BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
@@ -46,8 +52,21 @@ class Outlet(Protocol):
     async def settle(self) -> None: ...
     async def pictures(self, entries: Sequence[Entry]) -> Mapping[int, tuple[Picture, ...]]: ...
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ...) -> Posted: ...
+    def growing(
+        self, turn_id: str, *, ping: int | None = ..., after: int | None = ..., split_at: int = ...
+    ) -> GrowingPost: ...
+    async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
     async def react(self, message_id: int, emoji: str) -> bool: ...
     def typing(self) -> AbstractContextManager[None]: ...
+
+
+def no_tools(options: Options, searches_itself: bool) -> Toolbox:
+    del options, searches_itself
+    return Toolbox()
+
+
+def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
+    del outlet, event
 
 
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
@@ -55,7 +74,11 @@ Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, wh
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names."""
+    """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names.
+
+    `options_for` says what is set for it in a channel. `toolbox` has its tools under these options, for a model that
+    searches the web by itself or not; `tool_records` keeps what they brought, `show_tools` shows it in Discord.
+    """
 
     identity: Identity
     names: Mapping[str, str]
@@ -74,6 +97,12 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
+    model_name: str = ""  # provider/model
+    options_for: Callable[[Outlet], Options] | None = None
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    toolbox: Callable[[Options, bool], Toolbox] = no_tools
+    tool_records: ToolRecords | None = None
+    show_tools: Callable[[Outlet, ToolEvent], None] = shown_nowhere
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import discord
 
+from agent_cogs.agent import shown_nowhere
 from agent_cogs.arrears import Arrears
 from agent_cogs.busy import BusyLines
 from agent_cogs.events import MentionEvent
@@ -25,6 +26,7 @@ from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit
+from agent_cogs.showing import Spot, ToolShow
 from agent_cogs.stopping import Stopping
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call, Ignored, called
@@ -38,6 +40,7 @@ from agent_discord.lookout import troubles
 from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.rights import signed, who_wrote
 from agent_discord.threads import threads_to_read
+from agent_discord.webhooks import Face
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
@@ -74,8 +77,9 @@ class BaseAgentCog(ListeningCog):
         self.name = settings.spec.name
         self.ready = asyncio.Event()
         self.gate = Gate(shared=house.way_out)
-        self.agent = outfit(settings, house, model, self._think, self._generate_image)
         self.may_act = may_act
+        self._show = ToolShow(house.webhooks, self.gate, self._spot) if house.webhooks is not None else None
+        self.agent = outfit(settings, house, model, self._think, self._generate_image, self._show or shown_nowhere)
         self._guild_came = asyncio.Event()
         find = self._outlet_in_scope
         self._taker = TurnTaker(
@@ -145,6 +149,8 @@ class BaseAgentCog(ListeningCog):
         self.stop_listening()
         await self._taker.inbox.aclose()
         await self._busy.aclose()
+        if self._show is not None:
+            await self._show.aclose()
 
     async def attend(self) -> None:
         """Goes on with what was left open and answers what was missed, for as long as the bot runs."""
@@ -249,11 +255,19 @@ class BaseAgentCog(ListeningCog):
             pictures=house.pictures,
             names=house.names,
             may_post=lambda: self.may_act() and not self._silent(channel.id),
+            may_remove=self.may_act,
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
         channel = self.bot.get_channel(channel_id)
         return self._outlet(channel) if isinstance(channel, Channel) else None
+
+    def _spot(self, channel_id: int) -> Spot | None:
+        """Where and as whom a call of a tool is shown, unless somebody else acts now or silence is wanted."""
+        channel, me = self.bot.get_channel(channel_id), self.bot.user
+        if not isinstance(channel, Channel) or me is None or not self.may_act() or self._silent(channel_id):
+            return None
+        return Spot(channel, Face(self.name, self.settings.display_name, me.display_avatar.url))
 
     def _silent(self, channel_id: int) -> bool:
         """A person wants silence there."""

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
@@ -13,9 +14,12 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
 from agent_discord.transcript import Transcripts
+from agent_discord.webhooks import Webhooks
+from agent_llm.prefill import PrefillMemory
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.stops import Stops
 
@@ -39,3 +43,7 @@ class House:
     clock: Callable[[], float]
     rng: random.Random
     way_out: WayOut = field(default_factory=WayOut)
+    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    notices: Notices | None = None
+    tools: ToolHouse | None = None  # None: no agent has any
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)

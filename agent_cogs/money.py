@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.reach import is_free, rates
 from agent_config import AgentSettings
 from agent_context.build import Trigger
 from agent_context.entries import Entry
 from agent_discord.transcript import Transcript
-from agent_llm.pricing import price
+from agent_llm.pricing import Rates, price
 from agent_llm.types import Usage
 from agent_protocol.money import Kind, Wish
 from agent_themes import theme_named
@@ -32,25 +33,33 @@ KINDS: Mapping[Trigger, Kind] = {"mention": "mention", "starter": "opening", "re
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What an agent's calls cost, in US dollars. `free`: nothing at all."""
+    """What an agent's calls cost, in US dollars, by the first of its models that costs something. `free`: nothing.
+
+    `rates` are its owner's prices, where one has set some; `image_provider` sells the pictures.
+    """
 
     provider: str
     model: str
     image_model: str | None
     free: bool = False
+    rates: Rates | None = None
+    image_provider: str = ""
 
     @classmethod
     def of(cls, agent: AgentSettings, *, free: bool) -> Tariff:
-        return cls(agent.spec.provider, agent.model, agent.image_model, free)
+        models = agent.usable or agent.models
+        paid = next((model for model in models if not is_free(model)), models[0])
+        return cls(paid.provider, paid.model, agent.image_model, free, rates(paid), agent.image_provider)
 
     def call(self, input_tokens: int, *, output_tokens: int = OUTPUT_TOKENS, searches: int = 0) -> float:
         """One call of the model for text."""
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
-        return price(self.provider, self.model, usage, free=self.free).cost_usd
+        return price(self.provider, self.model, usage, free=self.free, rates=self.rates).cost_usd
 
     def picture(self) -> float:
         """One picture."""
-        return price(self.provider, self.image_model or "", Usage(calls=1, pictures=1), free=self.free).cost_usd
+        seller = self.image_provider or self.provider
+        return price(seller, self.image_model or "", Usage(calls=1, pictures=1), free=self.free).cost_usd
 
 
 def prompt_tokens(entries: Sequence[Entry], said: Iterable[str], *, window: int, whole: bool) -> int:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from agent_cogs.agent import Agent, Draw, Think
+from collections.abc import Callable
+from functools import partial
+
+from agent_cogs.agent import Agent, Draw, Outlet, Think, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -12,9 +15,17 @@ from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_llm.model import Model
+from agent_tools.loop import ToolEvent
 
 
-def outfit(settings: AgentSettings, house: House, model: Model, think: Think, draw: Draw) -> Agent:
+def outfit(
+    settings: AgentSettings,
+    house: House,
+    model: Model,
+    think: Think,
+    draw: Draw,
+    show_tools: Callable[[Outlet, ToolEvent], None] = shown_nowhere,
+) -> Agent:
     """The agent as its turns know it; `think` and `draw` call `model`."""
     spec, shared = settings.spec, house.settings
     others = tuple(name for key, name in house.names.items() if key != spec.name)
@@ -39,4 +50,9 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         clock=house.clock,
         rng=house.rng,
         barge_in=shared.barge_in,
+        model_name=model.name,
+        prefill=house.prefill,
+        toolbox=partial(house.tools.toolbox, spec.name) if house.tools else no_tools,
+        tool_records=house.tools.records if house.tools else None,
+        show_tools=show_tools,
     )

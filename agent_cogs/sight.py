@@ -10,6 +10,7 @@ from agent_cogs.contract import CONTRACT
 from agent_cogs.ending import trigger_of
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.gathering import question
+from agent_cogs.tool_lines import tool_lines
 from agent_context.build import TurnContext, shown
 from agent_context.depth import Depth
 from agent_context.entries import Entry
@@ -43,6 +44,8 @@ class Eyes:
 
     def options(self) -> Options:
         """What is set for the agent in this channel."""
+        if self.agent.options_for is not None:
+            return self.agent.options_for(self.outlet)
         return Options(max_messages=min(self.agent.context_size, MAX_MESSAGES))
 
     async def look(self, *, closing: bool) -> Sight:
@@ -90,7 +93,9 @@ class Eyes:
         else:
             entries = shown(entries)
         depth = Depth.of(options, share)
-        return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, whole=kind == "conversation")
+        whole = kind == "conversation"
+        tools = tool_lines(agent, event.channel_id, entries[0].id if entries else 0)
+        return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, tools=tools, whole=whole)
 
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""

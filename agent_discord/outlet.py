@@ -85,11 +85,14 @@ class DiscordOutlet:
         pictures: PictureReader,
         names: Mapping[str, str],
         may_post: Callable[[], bool] = lambda: True,
+        may_remove: Callable[[], bool] | None = None,
     ) -> None:
         self._channel, self._gate = channel, gate
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
-        self._hand = ChannelHand(channel, gate, transcripts, may_post=may_post, refusal=self.refusal)
+        self._hand = ChannelHand(
+            channel, gate, transcripts, may_post=may_post, may_remove=may_remove, refusal=self.refusal
+        )
         self._growing: GrowingPost | None = None
         self._typing: set[TypingSign] = set()
         self.chores = Chores(channel, gate, self._hand, self._errands)
@@ -231,14 +234,18 @@ class DiscordOutlet:
         )
         return self._growing
 
-    async def withdraw(self, turn_id: str) -> None:
-        """Deletes what has grown of a turn that came to nothing."""
+    async def withdraw(self, turn_id: str, after: int | None = None) -> None:
+        """Deletes what has grown of a turn that came to nothing; `after` is set where it may have grown in an earlier
+        run of the program, behind that message."""
         growing, self._growing = self._growing, None
-        if growing is None or growing.turn_id != turn_id:
-            return
-        await growing.stop()
-        if growing.parts is not None:
-            await growing.parts.trim(0)
+        parts = None
+        if growing is not None and growing.turn_id == turn_id:
+            await growing.stop()
+            parts = growing.parts
+        if parts is None and after is not None:
+            parts = await self._open_parts(turn_id, None, after)
+        if parts is not None:
+            await parts.trim(0)
 
     async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> Parts:
         return Parts(self._hand, turn_id, EarlierPosts(await self._own_since(after)), ping)
