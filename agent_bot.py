@@ -21,8 +21,7 @@ from agent_cogs.desk import Desk
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
 from agent_cogs.reach import access, is_free
-from agent_config import AgentSettings, ModelSettings, Settings, missing_key_message
-from agent_conflicts import doubled_tokens
+from agent_config import AgentSettings, ModelSettings, Settings, doubled_tokens, missing_key_message
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of

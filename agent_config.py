@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, SecretStr
 
 from agent_assembly import agent_keys, named_in, with_agents
-from agent_conflicts import conflicts, fitted, oddities, typos
+from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos
 from agent_fields import (
     BOOL,
     CATCH_UP,
@@ -47,6 +47,7 @@ from agent_fields import (
     Count,
     Debounce,
     Dollars,
+    Folder,
     Id,
     Ids,
     Keys,
@@ -68,6 +69,7 @@ from agent_models import (
     KEY_SETTINGS,
     EndpointSettings,
     ModelSettings,
+    unused_models,
 )
 from agent_reading import is_text, machine_timezone, read_env_file, validated
 from agent_roster import AGENTS, BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec
@@ -84,6 +86,7 @@ __all__ = [
     "ModelSettings",
     "Settings",
     "SettingsError",
+    "doubled_tokens",
     "load_settings",
     "machine_timezone",
     "missing_key_message",
@@ -160,7 +163,7 @@ class Settings(Keys):
     standby: bool = setting("STANDBY", BOOL, False)
     timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
-    config_dir: Path = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
+    config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -201,6 +204,11 @@ class Settings(Keys):
     def tools_dir(self) -> Path:
         """Where the tools' records are kept."""
         return self.data_dir / "tools"
+
+    @property
+    def named_texts(self) -> dict[str, str]:
+        """What config/mcp.yaml may take from the settings, by name."""
+        return {name: value.get_secret_value() for name, value in self.named.items()}
 
     @property
     def search_keys(self) -> dict[str, str]:
@@ -277,7 +285,7 @@ def load_settings(
     keys, wrong_keys = validated(agent_keys(agents, filter(ENDPOINT_KEY.fullmatch, texts)), texts, problems)
     wrong |= wrong_settings | wrong_keys
     # Without a file of its own nothing of the folder is read either, unless that folder is named.
-    folder = settings.config_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
+    folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
     settings = fitted(settings).with_(
         keys={key.upper(): value for key, value in keys if isinstance(value, SecretStr)},
         named=named_in(folder / "mcp.yaml", both) if folder else {},
@@ -289,7 +297,8 @@ def load_settings(
     if problems:
         raise SettingsError(problems)
     ours = (*setting_names(agents), *settings.keys, *settings.named)
-    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings)))
+    unused = unused_models(folder) if folder else ()
+    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings), *unused))
 
 
 def _texts(

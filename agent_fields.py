@@ -7,7 +7,9 @@ ValueError with a message), and these never repeat a value that may be a secret.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -87,6 +89,16 @@ Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 Secret = Annotated[SecretStr, AfterValidator(_one_word)]
+
+
+def _can_be_a_path(path: Path) -> Path:
+    """Within what file systems take (255 bytes a name, 4,096 in all), so that looking for it is no error."""
+    if any(len(os.fsencode(part)) > 255 for part in path.parts) or len(os.fsencode(path)) > 4_000:
+        raise ValueError
+    return path
+
+
+Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
 Retries = Annotated[int, Field(ge=0, le=10)]
 AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}$")]

@@ -241,12 +241,23 @@ def chosen_models(
     return {agent: names for agent, names in found.items() if names}, problems
 
 
-def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
+def unused_models(folder: Path) -> list[str]:
+    """A line for each file of a single server that sets the option `model`."""
+    files = sorted((*folder.glob("guilds/*.yaml"), *folder.glob("bots/*.*.yaml")))
+    return [f"{path}: model: not used, a bot has the same models in every server" for path in files if _model_in(path)]
+
+
+def _model_in(path: Path) -> object:
+    """What the file says of the option, None for nothing; a file that cannot be read is told of elsewhere."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return ()  # the whole file is told of where options are read
-    value = content.get("model") if isinstance(content, dict) else None
+        return None
+    return content.get("model") if isinstance(content, dict) else None
+
+
+def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
+    value = _model_in(path)
     names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
     for name in names:
         provider, _, model = str(name).partition("/")

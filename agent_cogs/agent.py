@@ -33,6 +33,17 @@ from agent_tools.toolbox import Toolbox
 BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
 Draw = Callable[[str], Awaitable[Drawing]]
+GiveTools = Callable[[Options, bool], Toolbox]  # the second: its model searches by itself
+ShowTools = Callable[["Outlet", ToolEvent], None]
+
+
+def no_tools(options: Options, searches: bool) -> Toolbox:
+    del options, searches
+    return Toolbox()
+
+
+def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
+    del outlet, event
 
 
 class Outlet(Protocol):
@@ -58,15 +69,6 @@ class Outlet(Protocol):
     async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
     async def react(self, message_id: int, emoji: str) -> bool: ...
     def typing(self) -> AbstractContextManager[None]: ...
-
-
-def no_tools(options: Options, searches_itself: bool) -> Toolbox:
-    del options, searches_itself
-    return Toolbox()
-
-
-def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
-    del outlet, event
 
 
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
@@ -97,12 +99,12 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
-    model_name: str = ""  # provider/model
+    model_name: str = ""  # provider/model, the first of its list
     options_for: Callable[[Outlet], Options] | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
-    toolbox: Callable[[Options, bool], Toolbox] = no_tools
+    toolbox: GiveTools = no_tools
     tool_records: ToolRecords | None = None
-    show_tools: Callable[[Outlet, ToolEvent], None] = shown_nowhere
+    show_tools: ShowTools = shown_nowhere
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property

@@ -41,6 +41,9 @@ def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str) -> Pro
         cache_ttl=options.cache_ttl,
         temperature=options.temperature,
         max_output_tokens=options.max_output_tokens,
+        # Where nothing is set, MODEL_RETRIES holds, which the model knows.
+        retries=options.retries if "retries" in options.model_fields_set else None,
+        fields=options.custom_fields,
         labels=labels(sight.context),
     )
 

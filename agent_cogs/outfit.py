@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, Outlet, Think, no_tools, shown_nowhere
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -15,7 +14,6 @@ from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_llm.model import Model
-from agent_tools.loop import ToolEvent
 
 
 def outfit(
@@ -24,7 +22,7 @@ def outfit(
     model: Model,
     think: Think,
     draw: Draw,
-    show_tools: Callable[[Outlet, ToolEvent], None] = shown_nowhere,
+    show_tools: ShowTools = shown_nowhere,
 ) -> Agent:
     """The agent as its turns know it; `think` and `draw` call `model`."""
     spec, shared = settings.spec, house.settings

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from agent_cogs.agent import Outlet
@@ -57,8 +57,14 @@ class ToolShow:
 
     def __call__(self, outlet: Outlet, event: ToolEvent) -> None:
         """Returns at once."""
-        show = self._call if event.kind == "call" else self._result
-        self._start(outlet.channel_id, show(event.record, outlet.channel_id), event)
+        if len(self._tasks) >= MOST_WAITING:
+            log.warning("channel %d: a call of %s is not shown, too many wait", outlet.channel_id, event.record.name)
+            return
+        lock = self._locks.setdefault(outlet.channel_id, asyncio.Lock())
+        showing = self._in_order(lock, outlet.channel_id, event)
+        task = asyncio.create_task(showing, name=f"showing a call of {event.record.name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
 
     async def aclose(self) -> None:
         """Drops what is not shown yet."""
@@ -67,20 +73,15 @@ class ToolShow:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _start(self, channel_id: int, showing: Coroutine[Any, Any, None], event: ToolEvent) -> None:
-        if len(self._tasks) >= MOST_WAITING:
-            showing.close()
-            log.warning("channel %d: a call of %s is not shown, too many wait", channel_id, event.record.name)
-            return
-        lock = self._locks.setdefault(channel_id, asyncio.Lock())
-        task = asyncio.create_task(_in_order(lock, showing), name=f"showing a call of {event.record.name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a call of a tool could not be shown", exc_info=error)
+
+    async def _in_order(self, lock: asyncio.Lock, channel_id: int, event: ToolEvent) -> None:
+        async with lock:  # given in the order in which it was asked for
+            show = self._call if event.kind == "call" else self._result
+            await show(event.record, channel_id)
 
     async def _call(self, record: ToolRecord, channel_id: int) -> None:
         spot = self._spot(channel_id)
@@ -102,12 +103,3 @@ class ToolShow:
         await self._poster.edit(self._gate, spot.channel, message_id, first)
         for text in more:
             await self._poster.send(self._gate, spot.channel, text, spot.face)
-
-
-async def _in_order(lock: asyncio.Lock, showing: Coroutine[Any, Any, None]) -> None:
-    """Locks are given in the order in which they were asked for."""
-    try:
-        async with lock:
-            await showing
-    finally:
-        showing.close()  # else one that was never begun warns

@@ -77,8 +77,7 @@ async def open_tools(
     `session` asks search engines, `pages` makes what reads addresses from anywhere, `environment` is what servers may
     see a part of, `redact` takes secrets out of what is recorded. Raises OSError where the records cannot be read.
     """
-    named = {name: value.get_secret_value() for name, value in settings.named.items()}
-    servers, problems = read_servers(settings.config_dir / "mcp.yaml", named)
+    servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
         log.warning("an MCP server is left out: %s", problem)
     wanted = ToolSettings(search_keys=settings.search_keys, keyless=settings.web_search)

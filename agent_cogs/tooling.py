@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from agent_cogs.actions import POST_SECONDS
 from agent_cogs.agent import Agent, Outlet
@@ -30,6 +31,7 @@ REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once m
 Ask = Callable[[Prompt], Awaitable[Reply]]
 
 
+@lru_cache(maxsize=64)
 def profile(model_name: str) -> Profile:
     """Of `provider/model`; a provider of another name is an OpenAI-compatible address."""
     provider, _, model = model_name.partition("/")

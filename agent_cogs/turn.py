@@ -96,8 +96,8 @@ async def take_turn(
 
 
 async def _taken_back(turn: _Turn) -> None:
-    """What has grown of an answer that came to nothing does not stay."""
-    if not (turn.event.forced and turn.eyes.options().stream):
+    """What has grown of an answer that came to nothing does not stay, nor what an earlier run has left of it."""
+    if not turn.event.forced or not (turn.progress.going_on or turn.eyes.options().stream):
         return
     try:
         async with asyncio.timeout(WITHDRAW_SECONDS):
