@@ -67,8 +67,8 @@ def with_agents(
     problems: list[str],
     fronts: Mapping[str, Front],
 ) -> Settings:
-    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none. What an agent's
-    own files say (`fronts`) counts more than .env, and less than the owner's option files."""
+    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none. What an
+    agent's own files say (`fronts`) counts more than .env, and less than the owner's option files."""
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]

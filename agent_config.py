@@ -297,8 +297,8 @@ def load_settings(
 ) -> Settings:
     """Read, check and join both sources. Raises SettingsError with all problems at once.
 
-    `local`: what only a real Discord server and its Redis need is as if it were not set. `fronts` reads what the agents'
-    own files say of them.
+    `local`: what only a real Discord server and its Redis need is as if it were not set. `fronts` reads what the
+    agents' own files say of them.
     """
     problems: list[str] = []
     in_file = read_env_file(env_file, problems)

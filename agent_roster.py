@@ -156,8 +156,8 @@ AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Front:
-    """What an agent's own files say of it, known before it starts (agent_personas.identity.IdentityCard); None where they
-    say nothing. `models` are tried in that order."""
+    """What an agent's own files say of it, known before it starts (agent_personas.identity.IdentityCard); None where
+    they say nothing. `models` are tried in that order."""
 
     display_name: str | None = None
     avatar: str | None = None

@@ -22,6 +22,7 @@ import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
+from agent_cogs.persona import Personas
 from agent_cogs.tool_house import ToolHouse, open_tools
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, process_environment
@@ -72,6 +73,7 @@ class Setup:
     use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
     picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
     tools: bool = True
+    personas: bool = True  # read from settings.personas_dir
     pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
@@ -285,6 +287,7 @@ def _house(
         webhooks=Webhooks(session, directory, posts, way_out.refused),
         notices=Notices(link),
         tools=tools,
+        personas=Personas(settings) if setup.personas else None,
     )
 
 

@@ -79,7 +79,8 @@ class BaseAgentCog(ListeningCog):
         self.gate = Gate(shared=house.way_out)
         self.may_act = may_act
         self._show = ToolShow(house.webhooks, self.gate, self._spot) if house.webhooks is not None else None
-        self.agent = outfit(settings, house, model, self._think, self._generate_image, self._show or shown_nowhere)
+        show = self._show or shown_nowhere
+        self.agent = outfit(settings, house, model, self._think, self._generate_image, show, bot.get_channel)
         self._guild_came = asyncio.Event()
         find = self._outlet_in_scope
         self._taker = TurnTaker(

@@ -50,6 +50,7 @@ class Eyes:
 
     async def look(self, *, closing: bool) -> Sight:
         await self.outlet.settle()
+        told = await self.agent.recalled(self.event.channel_id, self.options())
         agent, event, options, theme = self.agent, self.event, self.options(), theme_named(self.event.theme)
         trigger, window = trigger_of(event), self._window(options, theme.window_share)
         topic, round_number, started_with = None, 1, None
@@ -72,6 +73,8 @@ class Eyes:
             can_draw=self.can_draw,
             searches=(theme.search or trigger == "starter") and not closing,
             closing=closing,
+            persona=told.stable,
+            memory=told.memory,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
         newest = self.outlet.transcript.newest

@@ -67,6 +67,10 @@ def cooldown(agent: str, channel_id: int) -> str:
     return f"agent:{agent}:cooldown:{channel_id}"
 
 
+def memory_writes(agent: str, date: str) -> str:
+    return f"agent:{agent}:memory_writes:{date}"
+
+
 def muted(agent: str) -> str:
     return f"agent:{agent}:muted"
 

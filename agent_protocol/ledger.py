@@ -19,6 +19,7 @@ from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.limits import Limits, Verdict
+from agent_protocol.memory_writes import MemoryWrites
 from agent_protocol.money import Bill, Caps
 from agent_protocol.mutes import Mutes
 from agent_protocol.pictures import Pictures
@@ -75,6 +76,7 @@ class Ledger:
         self.records = Records(link, clock)
         self.rests = Rests(link, clock)
         self.windows = Windows(link)
+        self.memory_writes = MemoryWrites(link)
 
     async def settle(
         self,

@@ -63,6 +63,7 @@ class Flow:
             "settings": self.settings,
             "agents": tuple(self.settings.agents),
             "use_default_redis": False,
+            "personas": False,  # who the bots are is for tests of that
             "make_model": partial(provider_model, free_at_home=False),  # the model server's answers have a price
             "picture_origins": (self.discord.api_base.split("/api")[0],),
             **more,
