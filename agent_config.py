@@ -315,8 +315,6 @@ def load_settings(
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
-    if env_file is None and "PERSONAS_DIR" not in texts:  # nor are the personas of this folder read, or written
-        settings = settings.with_(personas_dir=settings.data_dir / "personas")
     own = fronts(settings.personas_dir, tuple(agents))
     settings = with_agents(settings, keys, agents, folder, problems, own)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]

@@ -103,6 +103,7 @@ async def flow(
             **{spec.base_url_setting: models.base_url(spec.provider) for spec in AGENTS.values()},
             "CHANNEL_THEME_MAP": ",".join(f"{ids[name]}:{theme}" for name, theme in themes.items()),
             "DATA_DIR": str(data_dir),
+            "PERSONAS_DIR": str(data_dir / "personas"),
             **({"REDIS_URL": redis_url} if redis_url else {}),
             **QUICK,
             **settings,

@@ -6,13 +6,15 @@ import time
 
 import pytest
 
+from agent_cogs.board import Board
 from agent_cogs.persona import Persona, Personas, front_of, read_fronts
 from agent_cogs.recall import Recall
 from agent_config import AGENTS, load_settings
 from agent_personas.assembly import sections_of
 from agent_personas.identity import IdentityCard
 
-CARD = "---\ndisplay_name: Clyde\nmode: prefill\nprovider: openai\nmodel: gpt-6-luna\ntalkativeness: 0.4\n---\nYou are Clyde."
+FIELDS = "display_name: Clyde\nmode: prefill\nprovider: openai\nmodel: gpt-6-luna\ntalkativeness: 0.4"
+CARD = f"---\n{FIELDS}\n---\nYou are Clyde."
 
 
 def folder_with(tmp_path, **files):
@@ -208,3 +210,9 @@ class Places:
 
 async def never(context):
     raise AssertionError("nothing is written here")
+
+
+def test_the_status_says_what_the_bots_are_where_their_files_do():
+    board = Board((), None, None, disclosures=("Claude is an AI.",))
+    assert board.text(7, {}).endswith("\n-# Claude is an AI.")
+    assert "-#" not in Board((), None, None).text(7, {})

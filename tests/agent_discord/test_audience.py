@@ -1,5 +1,5 @@
-"""What was learned in one channel is told in another only where everybody there may read the first; by unpatched py-cord
-on the stand-in."""
+"""What was learned in one channel is told in another only where everybody there may read the first; by unpatched
+py-cord on the stand-in."""
 
 from types import SimpleNamespace
 
