@@ -15,10 +15,12 @@ RUN sed '/^# Tests/,$d' requirements.txt > /tmp/runtime.txt \
 COPY . .
 RUN python -m compileall -q . \
     && useradd --uid 10001 --no-create-home agents \
-    && install -d -o agents -g agents -m 0700 data
+    && install -d -o agents -g agents -m 0700 data \
+    && chown -R agents:agents personas
 
 USER agents
-VOLUME ["/app/data"]
+# The bots write their memories beside their persona files.
+VOLUME ["/app/data", "/app/personas"]
 # An answer on the port of the container's own loopback means that it lives; /readyz says whether it can work.
 ENV HEALTH_PORT=8080
 HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "agent_health"]

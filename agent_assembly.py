@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import SecretStr, create_model
 
-from agent_fields import HTTP, Keys, Secret, address_with, setting
+from agent_fields import HTTP, TOOL_PATTERNS, Keys, Secret, ToolPatterns, address_with, setting
 from agent_models import (
     KEY_SETTINGS,
     AwsSettings,
@@ -22,7 +22,7 @@ from agent_models import (
     read_endpoints,
 )
 from agent_reading import is_text
-from agent_roster import BASE_URL_SETTINGS, AgentSettings, AgentSpec
+from agent_roster import BASE_URL_SETTINGS, AgentSettings, AgentSpec, Front
 
 if TYPE_CHECKING:
     from agent_config import Settings  # which imports this module
@@ -54,18 +54,29 @@ def agent_keys(agents: Mapping[str, AgentSpec], endpoint_keys: Iterable[str]) ->
         add(spec.token_setting, Secret | None, "a Discord bot token")
         add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
         add(spec.image_model_setting, str | None, "the name of a picture model, or none")
+        add(spec.personality_setting, str | None, "a text")
+        add(spec.tools_setting, ToolPatterns | None, TOOL_PATTERNS)
     return create_model("AgentKeys", __base__=Keys, **fields)
 
 
 def with_agents(
-    settings: Settings, keys: Keys, agents: Mapping[str, AgentSpec], folder: Path | None, problems: list[str]
+    settings: Settings,
+    keys: Keys,
+    agents: Mapping[str, AgentSpec],
+    folder: Path | None,
+    problems: list[str],
+    fronts: Mapping[str, Front],
 ) -> Settings:
-    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none."""
+    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none. What an
+    agent's own files say (`fronts`) counts more than .env, and less than the owner's option files."""
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
     sources = _sources(settings, keys, endpoints)
-    made = {name: _agent(spec, settings.model_retries, keys, sources, chosen) for name, spec in agents.items()}
+    made: dict[str, AgentSettings] = {}
+    for name, spec in agents.items():
+        front = fronts.get(name, Front())
+        made[name] = _agent(spec, settings.model_retries, keys, sources, chosen.get(name) or front.models, front)
     return settings.with_(agents=made, endpoints=endpoints)
 
 
@@ -88,7 +99,7 @@ def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSet
 
 
 def _agent(
-    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: Mapping[str, tuple[str, ...]]
+    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: tuple[str, ...], front: Front
 ) -> AgentSettings:
     def read(key: str) -> Any:
         return getattr(keys, key.lower())
@@ -102,15 +113,19 @@ def _agent(
         )
         return replace(own, base_url=read(spec.base_url_setting) or own.base_url)
 
-    models = tuple(map(model, chosen.get(spec.name) or listed(read(spec.model_setting) or "") or (spec.model,)))
-    image = read(spec.image_model_setting) or spec.image_model or "none"
+    models = tuple(map(model, chosen or listed(read(spec.model_setting) or "") or (spec.model,)))
+    image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"
     image_provider, image_model = sources.parted(image, spec.provider)
     draws = image.lower() != "none" and any(one.provider == image_provider for one in models)
+    colour = spec.colour if front.colour is None else front.colour
     return AgentSettings(
-        spec=spec,
+        spec=replace(spec, display_name=front.display_name or spec.display_name, colour=colour),
         token=read(spec.token_setting),
         models=models,
         image_model=image_model if draws else None,
         image_provider=image_provider,
         retries=retries,
+        personality=read(spec.personality_setting),
+        allowed_tools=read(spec.tools_setting),
+        front=front,
     )

@@ -143,6 +143,7 @@ class BotProcess:
         side = [asyncio.create_task(each) for each in work]
         try:
             await self.lease.taken.wait()  # a stand-by logs in when it takes over
+            await self._boot_persona()
             await self._stay_online(self.agent.token.get_secret_value())
         except discord.LoginFailure:
             self.failure = self._refused_token
@@ -159,6 +160,12 @@ class BotProcess:
             log.error("%s is offline: %s", self.agent.spec.name, self.failure)
             await self.cog.aclose()  # who subscribes is waited for
             await self.lease.release()
+
+    async def _boot_persona(self) -> None:
+        """Makes what is missing of the agent's own files: a matter of whoever acts for it."""
+        if self._house.personas is not None:
+            persona = self._house.personas.of(self.agent.name)
+            await asyncio.to_thread(persona.boot, self.agent.spec)
 
     async def _log_in_and_connect(self, token: str) -> None:
         await log_in(self.client, token, self.agent.spec.name, self._house.rng, self.delayed)

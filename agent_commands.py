@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 
+from agent_cogs.persona import read_fronts
 from agent_config import (
     AGENTS,
     Settings,
@@ -131,7 +132,7 @@ def _make_data_dir(settings: Settings) -> None:
 
 def _settings(*, local: bool = False) -> Settings | None:
     try:
-        settings = load_settings(process_environment(), local=local)
+        settings = load_settings(process_environment(), local=local, fronts=read_fronts)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return None

@@ -72,7 +72,16 @@ from agent_models import (
     unused_models,
 )
 from agent_reading import is_text, machine_timezone, read_env_file, validated
-from agent_roster import AGENTS, BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec
+from agent_roster import (
+    AGENTS,
+    BASE_URL_SETTINGS,
+    STAND_INS,
+    AgentSettings,
+    AgentSpec,
+    Front,
+    ReadFronts,
+    no_fronts,
+)
 from agent_themes import DEFAULT_THEME
 
 __all__ = [
@@ -83,6 +92,7 @@ __all__ = [
     "AgentSettings",
     "AgentSpec",
     "EndpointSettings",
+    "Front",
     "ModelSettings",
     "Settings",
     "SettingsError",
@@ -171,6 +181,7 @@ class Settings(Keys):
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
     config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     personas_dir: Folder = setting("PERSONAS_DIR", "a folder", Path("personas"))
+    memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", COUNT, 10)
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -225,8 +236,17 @@ class Settings(Keys):
         return {engine: key.get_secret_value() for engine, key in keys.items() if key is not None}
 
     def personality_of(self, agent: str) -> str:
-        """AGENT_PERSONALITY where it is set, the table's own otherwise."""
-        return self.agent_personality or self.agents[agent].spec.personality
+        """What the settings say, else the table's own; a persona's files stand between the two."""
+        return self.soul_of(agent) or self.agents[agent].spec.personality
+
+    def soul_of(self, agent: str) -> str | None:
+        """The personality that the settings put in the place of the agent's soul.md: its own, else that of all."""
+        return self.agents[agent].personality or self.agent_personality
+
+    def tools_of(self, agent: str) -> tuple[str, ...]:
+        """The patterns of the tools that the agent may use at all."""
+        own = self.agents[agent].allowed_tools
+        return self.allowed_tools if own is None else own
 
     def secrets(self) -> frozenset[str]:
         """Every secret text of the settings: tokens, keys, and the passwords that addresses carry, as they are sent."""
@@ -279,10 +299,12 @@ def load_settings(
     agents: Mapping[str, AgentSpec] = AGENTS,
     *,
     local: bool = False,
+    fronts: ReadFronts = no_fronts,
 ) -> Settings:
     """Read, check and join both sources. Raises SettingsError with all problems at once.
 
-    `local`: what only a real Discord server and its Redis need is as if it were not set.
+    `local`: what only a real Discord server and its Redis need is as if it were not set. `fronts` reads what the
+    agents' own files say of them.
     """
     problems: list[str] = []
     in_file = read_env_file(env_file, problems)
@@ -299,7 +321,8 @@ def load_settings(
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
-    settings = with_agents(settings, keys, agents, folder, problems)
+    own = fronts(settings.personas_dir, tuple(agents))
+    settings = with_agents(settings, keys, agents, folder, problems, own)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
     if problems:
         raise SettingsError(problems)

@@ -117,7 +117,12 @@ CATCH_UP = "a number of seconds, 0 or more (at most 900)"
 DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
 RETRIES = "a whole number from 0 to 10"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
-DEFAULT_TOOLS = ("web_search", "web_fetch", "*__*")  # the last: those of the owner's MCP servers
+READING = (
+    "files_read",
+    "files_glob",
+    "files_grep",
+)  # strangers may bring a model to write: the owner decides
+DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", *READING, "*__*")  # the last: those of the owner's MCP servers
 BOOL = "true or false"
 REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 HTTP = "an address that begins with http:// or https://"

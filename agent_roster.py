@@ -6,8 +6,9 @@ base URL); agent_config makes settings of them, and its users read the table fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import SecretStr
@@ -54,6 +55,14 @@ class AgentSpec:
         return f"{self.name.upper()}_IMAGE_MODEL"
 
     @property
+    def personality_setting(self) -> str:
+        return f"AGENT_PERSONALITY_{self.name.upper()}"
+
+    @property
+    def tools_setting(self) -> str:
+        return f"ALLOWED_TOOLS_{self.name.upper()}"
+
+    @property
     def base_url_setting(self) -> str:
         return BASE_URL_SETTINGS.get(self.provider, f"{self.provider.upper()}_BASE_URL")
 
@@ -66,6 +75,8 @@ class AgentSpec:
             self.model_setting,
             self.image_model_setting,
             self.base_url_setting,
+            self.personality_setting,
+            self.tools_setting,
         )
 
 
@@ -143,11 +154,35 @@ AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in 
 """The one table of agents, by name, in the order in which they are listed everywhere."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """What an agent's own files say of it, known before it starts (agent_personas.identity.IdentityCard); None where
+    they say nothing. `models` are tried in that order."""
+
+    display_name: str | None = None
+    avatar: str | None = None
+    models: tuple[str, ...] = ()
+    image_model: str | None = None
+    talkativeness: float | None = None
+    colour: int | None = None
+    disclosure: str | None = None
+
+
+ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, Front]]  # by the personas' folder and the agents' names
+
+
+def no_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
+    """For a start that reads no persona."""
+    del folder, agents
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """An agent as configured. `models` are tried in that order; the first one says what kind of agent it is.
 
     `image_model` is None for one that does not draw; it is a model of `image_provider`. `retries`: of one call.
+    `personality` and `allowed_tools` are None where nothing is set for this agent alone.
     """
 
     spec: AgentSpec
@@ -156,6 +191,9 @@ class AgentSettings:
     image_model: str | None
     image_provider: str = ""
     retries: int = 2
+    personality: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    front: Front = Front()
 
     @property
     def name(self) -> str:

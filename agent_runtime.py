@@ -23,7 +23,8 @@ import aiohttp
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.events_http import EventDoor, Receive, serving_events
 from agent_cogs.house import House
-from agent_cogs.option_book import opened_book
+from agent_cogs.option_book import no_layer, opened_book
+from agent_cogs.persona import Personas
 from agent_cogs.tool_house import ToolHouse, open_tools
 from agent_cogs.triggers import Scope
 from agent_config import AgentSettings, Settings, process_environment
@@ -75,6 +76,7 @@ class Setup:
     use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
     picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
     tools: bool = True
+    personas: bool = True  # read from settings.personas_dir
     pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
@@ -277,7 +279,8 @@ def _house(
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
-    book = opened_book(settings, names)
+    personas = Personas(settings) if setup.personas else None
+    book = opened_book(settings, names, personas.layer if personas else no_layer)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
@@ -302,6 +305,7 @@ def _house(
         tools=tools,
         book=book,
         pasts=Pasts(transcripts),
+        personas=personas,
     )
 
 

@@ -32,8 +32,10 @@ from agent_discord.transcript import Transcript
 from agent_llm.prefill import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.scaling import Fit
+from agent_personas.assembly import PersonaPrompt
 from agent_protocol.costs import Costs
 from agent_tools.loop import ToolEvent
+from agent_tools.memory import NAME as MEMORY
 from agent_tools.records import ToolRecords
 from agent_tools.toolbox import Toolbox
 
@@ -95,6 +97,12 @@ class Outlet(Protocol):
     def typing(self) -> AbstractContextManager[None]: ...
 
 
+class Recall(Protocol):
+    """What its own files bring to its turns; agent_cogs.recall."""
+
+    async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
+
+
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
 
 
@@ -134,6 +142,7 @@ class Agent:
     toolbox: GiveTools = no_tools
     tool_records: ToolRecords | None = None
     show_tools: ShowTools = shown_nowhere
+    recall: Recall | None = None  # its persona, where it has one
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property
@@ -143,6 +152,13 @@ class Agent:
     def options_for(self, outlet: Outlet) -> Options:
         """What is set for the agent in this channel."""
         return self.book.options(self.key, outlet)
+
+    async def recalled(self, channel_id: int, options: Options) -> PersonaPrompt:
+        """What its own files say of it, as far as it may be told in the channel; read anew."""
+        if self.recall is None:
+            return PersonaPrompt("", "")
+        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options, True)
+        return await self.recall.look(channel_id, writes=writes)
 
     def today(self) -> str:
         """The local date, as it stands in Redis keys: 2026-11-20."""

@@ -84,7 +84,8 @@ class BaseAgentCog(ListeningCog):
         self.gate = Gate(shared=house.way_out)
         self.may_act = may_act
         self._show = ToolShow(house.webhooks, self.gate, self._spot) if house.webhooks is not None else None
-        self.agent = outfit(settings, house, model, self._think, self._generate_image, self._show or shown_nowhere)
+        show = self._show or shown_nowhere
+        self.agent = outfit(settings, house, model, self._think, self._generate_image, show, bot.get_channel)
         self._guild_came = asyncio.Event()
         find = self._outlet_in_scope
         self._taker = TurnTaker(
@@ -314,7 +315,13 @@ class BaseAgentCog(ListeningCog):
         channel, me = self.bot.get_channel(channel_id), self.bot.user
         if not isinstance(channel, Channel) or me is None or not self.may_act() or self._silent(channel_id):
             return None
-        return Spot(channel, Face(self.name, self.settings.display_name, me.display_avatar.url))
+        return Spot(channel, Face(self.name, self.settings.display_name, self._avatar or me.display_avatar.url))
+
+    @property
+    def _avatar(self) -> str | None:
+        """The picture that its own files give an address of."""
+        named = self.settings.front.avatar
+        return named if named is not None and named.startswith("https://") else None
 
     def _silent(self, channel_id: int) -> bool:
         """A person wants silence there."""

@@ -35,12 +35,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """`budget` in US dollars a day, None for any sum; `stops`: channel → seconds left."""
+    """`budget` in US dollars a day, None for any sum; `stops`: channel → seconds left. `disclosures`: what the
+    bots' owner wants said of them, such as that they are AIs."""
 
     rows: tuple[Row, ...]
     budget: float | None
     talk: Running | None
     stops: Mapping[int, float] = field(default_factory=dict)
+    disclosures: tuple[str, ...] = ()
 
     def text(self, channel_id: int, names: Mapping[str, str]) -> str:
         online = listed([row.standing for row in self.rows if row.online])
@@ -54,6 +56,7 @@ class Board:
             shown = [f"<#{channel}> for {lasting(self.stops[channel])}" for channel in others[:MOST_STOPS]]
             more = len(others) - MOST_STOPS
             lines.append(f"**Stopped elsewhere**: {listed([*shown, f'{more} more'] if more > 0 else shown)}")
+        lines += [f"-# {disclosure}" for disclosure in self.disclosures]
         return "\n".join(lines)
 
     def _today(self) -> str:
@@ -97,4 +100,5 @@ async def look(house: House, channel_id: int, parent_id: int | None = None) -> B
     stops = {channel: until - now for channel, until in house.stops.held().items()}
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
-    return Board(rows, house.settings.daily_budget, talk, stops)
+    said = (agent.front.disclosure for agent in house.settings.agents.values())
+    return Board(rows, house.settings.daily_budget, talk, stops, tuple(filter(None, said)))

@@ -12,7 +12,7 @@ from agent_cogs.labels import labels
 from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.partial import text_so_far
 from agent_cogs.sight import Sight
-from agent_context.build import build_system
+from agent_context.build import build_system, memory_part
 from agent_context.chat import build_history
 from agent_context.options import Options
 from agent_context.tail import build_tail
@@ -73,7 +73,10 @@ class Chat:
     def asked(self, timeout: float) -> Asked:
         context = self.sight.context
         prompt = prompt_of(self.sight, self._tail, timeout=timeout, cache_key=self.cache_key)
-        prompt = replace(prompt, system=build_system(context), schema=DECISION_SCHEMA, search=context.searches)
+        system = build_system(context)
+        memory = memory_part(context)
+        stable = len(system) - len(memory) if memory else 0
+        prompt = replace(prompt, system=system, stable=stable, schema=DECISION_SCHEMA, search=context.searches)
         return Asked(prompt, self._history)
 
     def asked_again(self, timeout: float, reason: str, brought: str) -> Asked:

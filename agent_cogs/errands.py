@@ -50,7 +50,8 @@ class Errands:
         self._agent, self._house, self._taker, self._sleep = agent, agent.house, taker, sleep
         house, settings = agent.house, agent.house.settings
         self._ticks = house.ledger.ticks
-        self.persona = Persona(agent.name, settings.personas_dir / agent.name)
+        own = house.personas
+        self.persona = own.of(agent.name) if own else Persona(agent.name, settings.personas_dir / agent.name)
         self._placing = Placing(agent.name, agent.places, settings.output_channel_id)
         self._hooks = LifeHooks(agent.name, self.persona.hooks, self._placing, taker.in_line, house.clock)
         taker.hooks = self._hooks

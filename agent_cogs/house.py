@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from agent_cogs.option_book import OptionBook
+from agent_cogs.persona import Personas
 from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
@@ -48,6 +49,7 @@ class House:
     webhooks: Webhooks | None = None  # None: nothing is shown by webhook
     notices: Notices | None = None
     tools: ToolHouse | None = None  # None: no agent has any
+    personas: Personas | None = None  # None: the agents are what the table of agents says
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     book: OptionBook | None = None  # None: what .env sets alone
     pasts: Pasts | None = None

@@ -109,11 +109,13 @@ class OptionBook:
         return frozenset({agent, options.name or self._names.get(agent, agent)})
 
 
-def opened_book(settings: Settings, names: Mapping[str, str]) -> OptionBook:
+def opened_book(
+    settings: Settings, names: Mapping[str, str], extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer
+) -> OptionBook:
     """With the files of these settings, as they are now."""
     files = OptionFiles(settings.config_files_dir, tuple(names))
     files.look()
-    return OptionBook(names, base_layer(settings), files)
+    return OptionBook(names, base_layer(settings), files, extra_layer)
 
 
 def reach_of(options: Options) -> int:

@@ -11,11 +11,14 @@ from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
 from agent_cogs.option_book import OptionBook, base_layer
 from agent_cogs.pin_lines import PinLines
+from agent_cogs.recall import recall_of
 from agent_cogs.told import Told
+from agent_cogs.tool_house import nothing
 from agent_cogs.window_keeper import WindowKeeper
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
+from agent_discord.audience import ChannelOf
 from agent_llm.model import Model
 from agent_llm.profiles import profile_of
 from agent_net.scaling import Fit
@@ -28,10 +31,12 @@ def outfit(
     think: Think,
     draw: Draw,
     show_tools: ShowTools = shown_nowhere,
+    channel_of: ChannelOf = lambda _: None,
 ) -> Agent:
-    """The agent as its turns know it; `think` and `draw` call `model`."""
+    """The agent as its turns know it; `think` and `draw` call `model`, `channel_of` gives its bot's channels."""
     spec, shared = settings.spec, house.settings
     windows = WindowMemory()
+    recall = recall_of(spec.name, house, channel_of)
     others = tuple(name for key, name in house.names.items() if key != spec.name)
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
@@ -60,9 +65,12 @@ def outfit(
         fit=fit_of(settings.provider, settings.model),
         pin_lines=PinLines(house.notices) if house.notices is not None else None,
         prefill=house.prefill,
-        toolbox=partial(house.tools.toolbox, spec.name) if house.tools else no_tools,
+        toolbox=partial(house.tools.toolbox, spec.name, own=recall.tools if recall else nothing)
+        if house.tools
+        else no_tools,
         tool_records=house.tools.records if house.tools else None,
         show_tools=show_tools,
+        recall=recall,
     )
 
 

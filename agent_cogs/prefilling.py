@@ -19,7 +19,7 @@ from agent_cogs.chatting import Asked, prompt_of
 from agent_cogs.decision import Decision
 from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.sight import Sight
-from agent_context.build import TurnContext
+from agent_context.build import TurnContext, memory_part
 from agent_context.prefill import Transcript, build_prefill, read_completion
 from agent_context.untrusted import one_line
 from agent_llm.stops import cut
@@ -140,7 +140,9 @@ class Begun:
     def _asked(self, transcript: Transcript, timeout: float) -> Asked:
         prompt = prompt_of(self.sight, "", timeout=timeout, cache_key=self.cache_key)
         stop = (*transcript.stops, SYSTEM_SPEAKS)
-        prompt = replace(prompt, system=transcript.system, prefill=transcript.prefill, stop=stop)
+        memory = "" if self.sight.options.prefill_bare else memory_part(self.sight.context)
+        system, stable = transcript.system, len(transcript.system) - len(memory)
+        prompt = replace(prompt, system=system, stable=stable, prefill=transcript.prefill, stop=stop)
         return Asked(prompt, transcript.history)
 
     def heard(self, raw: str) -> str:

@@ -56,6 +56,7 @@ class Eyes:
     async def look(self, *, closing: bool) -> Sight:
         agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
         options = await self._settled()
+        told = await agent.recalled(event.channel_id, options)
         inner = agent.book.inner_names(self.outlet)
         self.outlet.know_as(inner)
         window, chosen = await self._window(options, theme.window_share, inner)
@@ -81,6 +82,8 @@ class Eyes:
             searches=(theme.search or trigger == "starter" or looks_things_up(event)) and not closing,
             closing=closing,
             errand=event.errand if isinstance(event, ErrandEvent) else None,
+            persona=told.stable,
+            memory=told.memory,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
         newest = self.outlet.transcript.newest

@@ -27,24 +27,33 @@ from agent_tools.toolbox import Toolbox, gathered, is_allowed
 
 SEARCH = "web_search"  # left out for a model that searches by itself
 
+Own = Callable[[], Sequence[RunnableTool]]
+
 log = logging.getLogger(__name__)
+
+
+def nothing() -> Sequence[RunnableTool]:
+    return ()
 
 
 @dataclass(slots=True)
 class ToolHouse:
-    """`allowed` are the patterns of ALLOWED_TOOLS; a tool that fits none is no agent's."""
+    """`allowed` are the patterns of ALLOWED_TOOLS, `allowed_of` those of single agents; a tool that fits none is not
+    the agent's."""
 
     built_in: Sequence[RunnableTool]
     servers: ToolSource
     records: ToolRecords
     allowed: Sequence[str]
+    allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
-    def toolbox(self, agent: str, options: Options, searches: bool) -> Toolbox:
-        """What the agent may use now in a channel with these options. `searches`: its model does so by itself."""
+    def toolbox(self, agent: str, options: Options, searches: bool, own: Own = nothing) -> Toolbox:
+        """What the agent may use now in a channel with these options. `searches`: its model does so by itself. `own`
+        gives the tools that are made for this agent."""
         return Toolbox(
             tool
-            for tool in self._known(agent)
+            for tool in self._known(agent, own())
             if is_allowed(tool.spec.name, options.tools) and not (searches and tool.spec.name == SEARCH)
         )
 
@@ -52,13 +61,14 @@ class ToolHouse:
         """All that the agent may ever use, as far as the servers are there."""
         return tuple(sorted(tool.spec.name for tool in self._known(agent)))
 
-    def _known(self, agent: str) -> Sequence[RunnableTool]:
-        box, problems = gathered((*self.built_in, *self.servers.tools_for(agent)))
+    def _known(self, agent: str, own: Sequence[RunnableTool] = ()) -> Sequence[RunnableTool]:
+        box, problems = gathered((*self.built_in, *own, *self.servers.tools_for(agent)))
+        allowed = self.allowed_of.get(agent, self.allowed)
         for problem in problems:
             if problem not in self._told:
                 self._told.add(problem)
                 log.warning("a tool is left out: %s", problem)
-        found = (box.get(name) for name in box.names if is_allowed(name, self.allowed))
+        found = (box.get(name) for name in box.names if is_allowed(name, allowed))
         return [tool for tool in found if tool is not None]
 
 
@@ -86,4 +96,5 @@ async def open_tools(
         fetcher = await stack.enter_async_context(pages())
         built_in = await stack.enter_async_context(built_in_tools(wanted, session, fetcher, clock=clock))
         running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
-        yield ToolHouse(built_in, running, records, settings.allowed_tools)
+        allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
+        yield ToolHouse(built_in, running, records, settings.allowed_tools, allowed_of)

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_context.blocks import Block, Line, Note, ToolLine
-from agent_context.build import Identity, TurnContext, build_persona
+from agent_context.build import Identity, TurnContext, build_persona, memory_part
 from agent_context.chat import NO_PICTURES, marked, pictures_of
 from agent_context.entries import Entry, Speaker
 from agent_context.render import MAX_TEXT, NO_FILES, attachment_marks, quoted_files, speaker_label
@@ -78,7 +78,7 @@ def build_prefill(
     between = GAP if begins and (parts or tail) else ""
     others = labels(context.window.entries, me)
     return Transcript(
-        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}",
+        system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{memory_part(context)}",
         history=(Message("user", OPENING), *parts),
         prefill=f"{tail}{between}{begins}",
         stops=tuple(f"\n{name}:" for name in others[:stop_names]),

@@ -7,7 +7,7 @@ again here, since this is where people look for them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,7 @@ class CoordinatorConfig:
     turn_delay_max: float = 45.0
     fire_on_startup: bool = False
     timeout_threshold: int = 8
+    talkativeness: Mapping[str, float] = field(default_factory=dict)  # agent → 0 to 1
 
     def theme_of(self, channel_id: int) -> str:
         return self.channels.get(channel_id, DEFAULT_THEME)
@@ -86,4 +87,11 @@ def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfi
         turn_delay_max=settings.turn_delay_max,
         fire_on_startup=settings.fire_on_startup,
         timeout_threshold=settings.timeout_threshold,
+        talkativeness=_talkativeness(settings, agents),
     )
+
+
+def _talkativeness(settings: Settings, agents: Sequence[str]) -> dict[str, float]:
+    """Of those whose own files say it."""
+    said = {agent: settings.agents[agent].front.talkativeness for agent in agents if agent in settings.agents}
+    return {agent: share for agent, share in said.items() if share is not None}

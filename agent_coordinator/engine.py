@@ -181,7 +181,8 @@ class Engine:
         state = self._judge(state)
         if state.ended_because is not None:
             return state
-        return state.begin_round(speaking_order(self._config.agents, state.last_speaker, self._rng))
+        shares = self._config.talkativeness
+        return state.begin_round(speaking_order(self._config.agents, state.last_speaker, self._rng, shares))
 
     def _judge(self, state: ConversationState) -> ConversationState:
         if not state.opened:

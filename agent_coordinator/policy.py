@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +11,7 @@ from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY, CONTINUATION
 
 END_REQUESTS_NEEDED = 2  # consecutive turns that were not skips
 SPEAKERS_NEEDED = 2  # one alone would go on talking to itself
+ALIKE: Mapping[str, float] = {}  # nobody is said to be more talkative than another
 
 EndReason = Literal[
     "agreed",
@@ -35,13 +36,31 @@ class Verdict:
     because: EndReason | None = None
 
 
-def speaking_order(agents: Sequence[str], last_speaker: str | None, rng: random.Random) -> tuple[str, ...]:
-    """All agents, shuffled; whoever spoke last is not the first, unless alone."""
-    order = rng.sample(list(agents), len(agents))
+def speaking_order(
+    agents: Sequence[str], last_speaker: str | None, rng: random.Random, shares: Mapping[str, float] = ALIKE
+) -> tuple[str, ...]:
+    """The agents of a round, shuffled; whoever spoke last is not the first, unless alone.
+
+    `shares`: agent → how talkative it is, 0 to 1. The most talkative is asked in each round, the others as often as
+    their share is of that one's; where nobody differs, or nothing is said, all are asked. Never fewer than two.
+    """
+    order = chosen(rng.sample(list(agents), len(agents)), shares, rng)
     if len(order) > 1 and order[0] == last_speaker:
         other = rng.randrange(1, len(order))
         order[0], order[other] = order[other], order[0]
     return tuple(order)
+
+
+def chosen(order: Sequence[str], shares: Mapping[str, float], rng: random.Random) -> list[str]:
+    """Those of `order` who are asked, by their shares. One of whom nothing is known is as talkative as anybody."""
+    most = max((shares[agent] for agent in order if agent in shares), default=0.0)
+    if most <= 0 or all(shares.get(agent, most) == most for agent in order):
+        return list(order)
+    asked = [agent for agent in order if rng.random() < shares.get(agent, most) / most]
+    if len(asked) < SPEAKERS_NEEDED:
+        loudest = sorted(order, key=lambda agent: -shares.get(agent, most))[:SPEAKERS_NEEDED]
+        asked = [agent for agent in order if agent in asked or agent in loudest]
+    return asked
 
 
 def opening_order(agents: Sequence[str], starter: str, rng: random.Random) -> tuple[str, ...]:

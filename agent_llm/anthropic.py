@@ -17,7 +17,17 @@ from agent_llm.hearing import Hearing
 from agent_llm.profiles import Profile
 from agent_llm.reading import json_object, number, parts, text
 from agent_llm.retry import Retrier
-from agent_llm.shaping import Part, Turn, base64_of, cache_marks, schema_of, turns_of, unique_sources, wants_schema
+from agent_llm.shaping import (
+    Part,
+    Turn,
+    base64_of,
+    cache_marks,
+    schema_of,
+    system_parts,
+    turns_of,
+    unique_sources,
+    wants_schema,
+)
 from agent_llm.tooling import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
 from agent_llm.types import CacheTtl, Message, Prompt, Reply, Source, StopReason, ToolCall, ToolResult, ToolRound, Usage
 
@@ -136,12 +146,13 @@ class AnthropicModel(ProviderModel):
 def request_of(
     prompt: Prompt, history: Sequence[Message], model: str, profile: Profile, *, asked_by: str = ""
 ) -> dict[str, Any]:
-    """The fields of POST /v1/messages. One of the cache marks is the system prompt's, which the tools stand before.
+    """The fields of POST /v1/messages. The first cache marks are the system prompt's, which the tools stand before.
 
     `asked_by` is the model's `provider/model`, whose echoes are its own.
     """
     turns = turns_of(prompt, history, profile)
-    marks = cache_marks(turns, profile.cache_marks - bool(prompt.system))
+    system = system_parts(prompt)
+    marks = cache_marks(turns, profile.cache_marks - len(system))
     mark = _EPHEMERAL[prompt.cache_ttl]
     request: dict[str, Any] = {
         "model": model,
@@ -150,8 +161,8 @@ def request_of(
     }
     for place, step in enumerate(prompt.rounds):
         request["messages"] += _round(step, place, profile, asked_by)
-    if prompt.system:
-        request["system"] = [{"type": "text", "text": prompt.system, "cache_control": mark}]
+    if system:
+        request["system"] = [{"type": "text", "text": piece, "cache_control": mark} for piece in system]
     if wanted := stops.for_request(prompt.stop, profile.max_stops):
         request["stop_sequences"] = wanted
     if prompt.temperature is not None:

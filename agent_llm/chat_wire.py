@@ -15,7 +15,7 @@ from agent_llm.errors import BadAnswer, ModelError, ServerFailed
 from agent_llm.failures import error_of_status
 from agent_llm.profiles import Profile
 from agent_llm.reading import number, part, parts, text
-from agent_llm.shaping import Part, Turn, cache_marks, data_url, schema_of, turns_of, wants_schema
+from agent_llm.shaping import Part, Turn, cache_marks, data_url, schema_of, system_parts, turns_of, wants_schema
 from agent_llm.tooling import arguments_of, parameters_of, written
 from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
 
@@ -40,10 +40,10 @@ def request_of(
 ) -> dict[str, Any]:
     """The body of POST /chat/completions. `asked_by` is the provider whose echoes are its own."""
     turns = turns_of(prompt, history, profile)
-    marks = cache_marks(turns, profile.cache_marks - bool(prompt.system))
+    marks = cache_marks(turns, profile.cache_marks - len(system_parts(prompt)))
     mark = {"type": "ephemeral"} if prompt.cache_ttl == "5m" else {"type": "ephemeral", "ttl": prompt.cache_ttl}
     between = "\n\n" if prompt.prefill is None else ""
-    messages = [_system(prompt.system, mark if profile.cache_marks else None)] if prompt.system else []
+    messages = [_system(prompt, mark if profile.cache_marks else None)] if prompt.system else []
     messages += [_message(turn, marks, mark, between) for turn in turns]
     if prompt.prefill is None:
         messages += [message for step in prompt.rounds for message in _round(step, asked_by, profile)]
@@ -88,10 +88,11 @@ def _limits(prompt: Prompt, profile: Profile) -> dict[str, Any]:
     return limits
 
 
-def _system(said: str, mark: Mapping[str, str] | None) -> dict[str, Any]:
+def _system(prompt: Prompt, mark: Mapping[str, str] | None) -> dict[str, Any]:
     if mark is None:
-        return {"role": "system", "content": said}
-    return {"role": "system", "content": [{"type": "text", "text": said, "cache_control": mark}]}
+        return {"role": "system", "content": prompt.system}
+    pieces = [{"type": "text", "text": piece, "cache_control": mark} for piece in system_parts(prompt)]
+    return {"role": "system", "content": pieces}
 
 
 def _message(turn: Turn, marks: Container[int], mark: Mapping[str, str], between: str) -> dict[str, Any]:

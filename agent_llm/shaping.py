@@ -113,6 +113,13 @@ def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = (
     return frozenset(marks[-limit:] if limit > 0 else ())
 
 
+def system_parts(prompt: Prompt) -> tuple[str, ...]:
+    """The system prompt in the pieces after each of which a cache may end: none, one or two."""
+    whole, stable = prompt.system, prompt.stable
+    pieces = (whole[:stable], whole[stable:].lstrip("\n")) if 0 < stable < len(whole) else (whole,)
+    return pieces if whole else ()
+
+
 def wants_schema(prompt: Prompt, profile: Profile) -> bool:
     """True where the request carries the schema, False where there is none or words must do."""
     if prompt.schema is None or (prompt.tools and not profile.schema_with_tools):

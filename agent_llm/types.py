@@ -79,6 +79,9 @@ class ToolRound:
 class Prompt:
     """What frames a history: `system` before it (stable to the byte), `text` after it (what changes).
 
+    `stable`: so many of `system`'s first characters change even less than the rest, 0 where there is no difference; a
+    cache may end there.
+
     `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search, `tools` are
     functions of ours, and `rounds` what has come of them in this turn; they follow `text`. `timeout` is in seconds, for
     all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and stand-ins; they are
@@ -93,6 +96,7 @@ class Prompt:
 
     text: str
     system: str = ""
+    stable: int = 0
     pictures: tuple[Picture, ...] = ()
     schema: Mapping[str, Any] | None = None
     schema_name: str = "decision"

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -93,6 +94,12 @@ class Block:
 def visible_memory(text: str, may_see: MaySee) -> str:
     """What a reader may be told of a memory, without its marks. `may_see` says it of a channel's id."""
     return "\n".join(_parted(block.text)[0] for block, seen in _judged(_blocks(text), may_see) if seen)
+
+
+@lru_cache(maxsize=32)
+def origins(text: str) -> frozenset[int]:
+    """The channels that its entries came from: whoever shows a memory has to know of each whether it may be told."""
+    return frozenset(channel for block in _blocks(text) for channel in block.channels or ())
 
 
 def ensure_memory(folder: Path) -> bool:

@@ -71,6 +71,10 @@ def ticks(agent: str) -> str:
     return f"agent:{agent}:ticks"
 
 
+def memory_writes(agent: str, date: str) -> str:
+    return f"agent:{agent}:memory_writes:{date}"
+
+
 def muted(agent: str) -> str:
     return f"agent:{agent}:muted"
 

@@ -20,6 +20,7 @@ from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.instructed import Instructed
 from agent_protocol.limits import Limits, Verdict
+from agent_protocol.memory_writes import MemoryWrites
 from agent_protocol.money import Bill, Caps
 from agent_protocol.mutes import Mutes
 from agent_protocol.pictures import Pictures
@@ -81,6 +82,7 @@ class Ledger:
         self.instructed = Instructed(link, clock)
         self.ticks = Ticks(link)
         self.replays = Replays(link, clock)
+        self.memory_writes = MemoryWrites(link)
 
     async def settle(
         self,

@@ -63,6 +63,7 @@ class Flow:
             "settings": self.settings,
             "agents": tuple(self.settings.agents),
             "use_default_redis": False,
+            "personas": False,  # who the bots are is for tests of that
             "make_model": partial(provider_model, free_at_home=False),  # the model server's answers have a price
             "picture_origins": (self.discord.api_base.split("/api")[0],),
             **more,
@@ -102,6 +103,7 @@ async def flow(
             **{spec.base_url_setting: models.base_url(spec.provider) for spec in AGENTS.values()},
             "CHANNEL_THEME_MAP": ",".join(f"{ids[name]}:{theme}" for name, theme in themes.items()),
             "DATA_DIR": str(data_dir),
+            "PERSONAS_DIR": str(data_dir / "personas"),
             **({"REDIS_URL": redis_url} if redis_url else {}),
             **QUICK,
             **settings,

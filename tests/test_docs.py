@@ -160,6 +160,7 @@ async def test_the_readmes_fifth_agent_logs_in_and_answers(fifth: AgentSpec, tmp
                 coordinator=False,
                 make_model=lambda agent: ScriptedVoice(agent.name, rng=setup.rng),
                 use_default_redis=False,
+                personas=False,  # nothing is written into this folder
             )
             async with running(setup) as runtime:
                 assert await runtime.wait_online() == {fifth.name}

@@ -1,0 +1,72 @@
+"""What an agent's own files bring to its turns: who it is and what it noted, and the tools that change them.
+
+Persona ─ files ─┬─ look   a part of the prompt: of the memory only what may be told in the channel
+Audience ────────┴─ tools  memory, and the files of its workspace
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from agent_cogs.house import House
+from agent_cogs.persona import Persona
+from agent_discord.audience import Audience, ChannelOf
+from agent_personas.assembly import PersonaPrompt
+from agent_personas.workspace import Workspace
+from agent_tools.files import WRITING, file_tools
+from agent_tools.memory import NAME as MEMORY
+from agent_tools.memory import MayWrite, MemoryTool
+from agent_tools.protocol import RunnableTool, ToolContext
+
+NOBODYS_SHARE = 5  # bots among themselves may change a memory so many times as often as one person's words
+
+__all__ = ["MEMORY", "Recall", "recall_of"]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """One agent's. `places` says who reads which channel, `may_write` counts what it writes into its memory."""
+
+    persona: Persona
+    places: Audience
+    may_write: MayWrite
+
+    async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
+        """What the files say now, for a turn in the channel. `writes`: it has the tool for its memory there."""
+        await self.persona.mend()
+        return self.persona.system(self.places.may_see(channel_id), MEMORY if writes else None)
+
+    def tools(self) -> Sequence[RunnableTool]:
+        """Those that work on its folder now; which of them it may use is for the owner to say."""
+        if not self.persona.exists:
+            return ()
+        if (self.persona.folder / "workspace").is_dir():
+            return self._tools
+        return self._without_files
+
+    @cached_property
+    def _tools(self) -> tuple[RunnableTool, ...]:
+        folder = self.persona.folder
+        return (MemoryTool(folder, self.places, self.may_write), *file_tools(Workspace(folder / "workspace")))
+
+    @cached_property
+    def _without_files(self) -> tuple[RunnableTool, ...]:
+        """There is nothing to read yet."""
+        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
+
+
+def recall_of(agent: str, house: House, channel_of: ChannelOf) -> Recall | None:
+    """None where no personas are read."""
+    if house.personas is None:
+        return None
+    most = house.settings.memory_writes
+
+    async def may_write(context: ToolContext) -> bool:
+        today = f"{datetime.fromtimestamp(house.clock(), house.settings.timezone):%Y-%m-%d}"
+        limit = most if context.asked_by is not None else most * NOBODYS_SHARE
+        return await house.ledger.memory_writes.take(agent, today, context.asked_by, limit)
+
+    return Recall(house.personas.of(agent), Audience(channel_of), may_write)

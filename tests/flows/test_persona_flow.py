@@ -1,0 +1,93 @@
+"""Personas over the whole program: files in the prompt, what is noted in one turn and told in the next, and where."""
+
+import json
+import os
+import time
+
+from flow import decision, flow
+
+from agent_local.discord import permissions
+from agent_local.discord.world import Overwrite
+from agent_local.model_server import Answer
+from agent_personas.assembly import sections_of
+
+
+def noting(text):
+    """The model notes something before it answers a question with "note" in it."""
+
+    def answer(request):
+        if "note" in request.texts[-1] and not request.results:
+            return Answer(text="", calls=(("memory", json.dumps({"action": "append", "text": text})),))
+        return decision(f"answer {len(request.results)}")
+
+    return answer
+
+
+async def asked(f, channel, words, bot="claude"):
+    """What the bot's model was shown when a person had asked, its tools' results and all."""
+    before = len(f.said(channel, bot))
+    await f.discord.say("Alice", channel, f"<@{f.user_id(bot)}> {words}")
+    await f.discord.wait_for(lambda: len(f.said(channel, bot)) > before)
+    return [request for request in f.models.requests if request.kind == "text"][-1]
+
+
+async def test_files_are_made_at_the_start_and_an_edit_changes_the_next_prompt(tmp_path):
+    personas = tmp_path / "who"
+    async with flow(tmp_path, PERSONAS_DIR=str(personas)) as f, f.running(agents=("claude",), personas=True):
+        soul = personas / "claude" / "soul.md"
+        assert soul.is_file()
+        assert not (personas / "grok").exists()
+        first = await asked(f, "debate", "who are you?")
+        assert {"Identity", "Personality"} <= set(sections_of(first.system))
+        soul.write_text("You speak in rhymes.")
+        os.utime(soul, (time.time() - 60,) * 2)
+        second = await asked(f, "debate", "and now?")
+        assert "You speak in rhymes." in second.system
+        assert "rhymes" not in first.system
+
+
+async def test_what_is_noted_is_in_the_next_prompt_after_all_that_stays_and_survives_a_restart(tmp_path):
+    async with flow(tmp_path) as f:
+        f.models.answer = noting("Ann keeps bees")
+        async with f.running(agents=("claude",), personas=True):
+            first = await asked(f, "debate", "note that Ann keeps bees")
+            assert [text for _, text in first.results] == ["noted"]
+            second = await asked(f, "debate", "what about Ann?")
+            assert "- Ann keeps bees" in second.system
+            assert "channel:" not in second.system
+            stays = first.system.partition("# Your notes")[0]
+            assert second.system.startswith(stays)
+            assert "# What you answer" in stays
+        async with f.running(agents=("claude",), personas=True):
+            assert "- Ann keeps bees" in (await asked(f, "casual", "and here?")).system
+
+
+async def test_what_was_learned_in_a_closed_channel_is_not_recalled_in_an_open_one(tmp_path):
+    async with flow(tmp_path, channels={"lobby": "casual", "staff": "casual"}) as f:
+        staff = f.world.channel("staff")
+        staff.overwrites[f.world.guild.id] = Overwrite(f.world.guild.id, 0, deny=permissions.VIEW_CHANNEL)
+        me = f.user_id("claude")
+        staff.overwrites[me] = Overwrite(me, 1, allow=permissions.VIEW_CHANNEL)
+        f.models.answer = noting("Bob is leaving")
+        async with f.running(agents=("claude",), personas=True):
+            await asked(f, "staff", "note that Bob is leaving")
+            assert "Bob is leaving" in (await asked(f, "staff", "who leaves?")).system
+            assert "Bob" not in (await asked(f, "lobby", "who leaves?")).system
+
+
+async def test_a_person_cannot_flood_a_memory(tmp_path):
+    async with flow(tmp_path, MEMORY_WRITES_PER_DAY="1") as f, f.running(agents=("claude",), personas=True):
+        f.models.answer = noting("spam")
+        assert (await asked(f, "debate", "note this")).results[0][1] == "noted"
+        assert "often enough" in (await asked(f, "debate", "note that")).results[0][1]
+
+
+async def test_a_write_that_fails_leaves_the_answer(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), personas=True) as runtime:
+        f.models.answer = noting("Ann keeps bees")
+        folder = runtime.house.personas.of("claude").folder
+        (folder / "memory.md").unlink()
+        (folder / "memory.md").symlink_to(tmp_path / "nowhere")
+        last = await asked(f, "debate", "note that Ann keeps bees")
+        assert last.results[0][1].startswith("nothing was changed")
+        assert f.said("debate", "claude") == ["answer 1"]
