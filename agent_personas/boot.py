@@ -1,0 +1,171 @@
+"""The first start: boot.md says which files a persona needs, and those that are missing are made.
+
+    ## Required
+    - soul.md
+    - identity.md
+
+    ## Optional
+    - user.md
+
+    ## Defaults
+
+    ### user.md
+    What the file begins with: all the text here, or what the one code block here holds.
+
+Without boot.md, or without one of its sections, what is built in counts. Nothing that exists is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent_personas.disk import as_bytes, folder_at, locked, read_plain, told, write_whole
+from agent_personas.errors import NotFound, PersonaError
+from agent_personas.files import MAX_FILE_BYTES, read_persona
+from agent_personas.schedule import Problems
+from agent_personas.sections import Line, Section, closes, plain, scan, sections, under
+
+FILE = "boot.md"
+REQUIRED = ("soul.md", "identity.md")
+OPTIONAL = ("agents.md", "user.md", "memory.md", "tools.md", "heartbeat.md")
+DEFAULTS: Mapping[str, str] = {
+    "soul.md": "# Soul\n",
+    "identity.md": "# Identity\n",
+    "agents.md": "# Operating rules\n",
+    "user.md": "# The people here\n",
+    "memory.md": "# Memory\n",
+    "tools.md": "# Tools\n",
+    "heartbeat.md": "# Heartbeat\n",
+}
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,59}\.md", re.ASCII)
+_ITEM = re.compile(r"[ \t]*[-*+][ \t]+`?([^`\s]+)`?[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class BootConfig:
+    """Files that must be there, files that should be, and what each begins with where it is not."""
+
+    required: tuple[str, ...] = REQUIRED
+    optional: tuple[str, ...] = OPTIONAL
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.required, *self.optional)))
+
+
+@dataclass(frozen=True, slots=True)
+class BootReport:
+    """Files that were there and could be read, files that were made, and what went wrong: worth a log line each."""
+
+    loaded: tuple[str, ...]
+    made: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
+    """What boot.md says, and what in it is wrong, with file and line."""
+    problems = Problems(FILE, text)
+    if text is None:
+        return BootConfig(), ()
+    lines = scan(text)
+    known = {section.title.casefold(): section for section in sections(lines, 2)}
+    required = _names(known.get("required"), REQUIRED, problems)
+    optional = _names(known.get("optional"), OPTIONAL, problems)
+    defaults: dict[str, str] = {}
+    for section in under(lines, "Defaults"):
+        name = section.title.strip("`")
+        if not _NAME.fullmatch(name) or name in defaults:
+            problems.add(section.heading.number, f"{name!r} is no name of a file, or there twice")
+        else:
+            defaults[name] = _content(section, lines, plain(text).split("\n"))
+    return BootConfig(required, optional, defaults), problems.told()
+
+
+def _names(section: Section | None, otherwise: tuple[str, ...], problems: Problems) -> tuple[str, ...]:
+    """The files of a list; all that is no list is for people."""
+    if section is None:
+        return otherwise
+    found: dict[str, None] = {}
+    for line in section.body:
+        item = None if line.fence else _ITEM.fullmatch(line.text)
+        if item and _NAME.fullmatch(item[1]):
+            found[item[1]] = None
+        elif line.text.lstrip().startswith(("- ", "* ", "+ ")):
+            problems.add(line.number, "the name of a file is wanted here, as in `- user.md`, and no path")
+    return tuple(found)
+
+
+def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
+    """The text below a heading as it stands there, comments too: a default may be made of nothing else."""
+    start = section.heading.number
+    end = next(
+        (line.number for line in lines if line.number > start and 0 < line.level <= section.heading.level),
+        len(source) + 1,
+    )
+    raw = source[start : end - 1]
+    while raw and not raw[0].strip():
+        del raw[0]
+    while raw and not raw[-1].strip():
+        del raw[-1]
+    if _is_code(raw):
+        raw = raw[1:-1]
+    return "\n".join(raw) + "\n" if raw else ""
+
+
+def _is_code(raw: list[str]) -> bool:
+    """Whether these lines are one code block and nothing else."""
+    first = scan(raw[0]) if raw else ()
+    fence = first[0].fence if first else ""
+    return bool(fence) and [n for n, line in enumerate(raw) if n and closes(line, fence)][:1] == [len(raw) - 1]
+
+
+def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
+    """Makes the folder and the files that boot.md names and that are missing. Never raises.
+
+    What a file begins with: what boot.md says, else `defaults` (of this agent), else what is built in, else a heading.
+    """
+    found = read_persona(folder)
+    config, said = parse_boot(found.boot)
+    loaded, missing, problems = list[str](), list[str](), list(said)
+    for name in config.files:
+        try:
+            read_plain(str(folder / name), MAX_FILE_BYTES, follow=True)
+            loaded.append(name)
+        except NotFound:
+            missing.append(name)
+        except PersonaError as error:
+            problems.append(f"{name}: left out, {error}")
+    beginnings = {name: _beginning(name, config, defaults or {}) for name in missing}
+    made = _make(folder, beginnings, problems)
+    return BootReport(tuple(loaded), made, tuple(problems))
+
+
+def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
+    """Writes what is still missing, under the lock: another process may be at it. A whole folder is not touched."""
+    if not beginnings:
+        return ()
+    made: list[str] = []
+    try:
+        with told():
+            folder.mkdir(parents=True, exist_ok=True)
+        with folder_at(folder) as descriptor, locked(descriptor):
+            for name, text in beginnings.items():
+                if not os.path.lexists(folder / name):
+                    write_whole(descriptor, name, as_bytes(text))
+                    made.append(name)
+    except PersonaError as error:
+        left = [name for name in beginnings if name not in made]
+        problems.append(f"{', '.join(left)}: missing, and could not be made: {error}")
+    return tuple(made)
+
+
+def _beginning(name: str, config: BootConfig, given: Mapping[str, str]) -> str:
+    for source in (config.defaults, given, DEFAULTS):
+        if name in source:
+            return source[name]
+    return f"# {name.removesuffix('.md').replace('_', ' ').capitalize()}\n"

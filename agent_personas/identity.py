@@ -1,0 +1,166 @@
+"""identity.md: what the agent is called and looks like, as YAML front matter, then a text for the prompt.
+
+    ---
+    display_name: Claude
+    talkativeness: 0.6
+    colour: #D97757
+    ---
+    You are Claude …
+
+Each field is judged by itself: a wrong one is a problem with its line, and the others count. Values are taken as they
+are written (`No` is a name here, and `4.10` a version), with quotes where YAML needs them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from agent_personas.sections import plain
+
+FILE = "identity.md"
+MAX_FRONT_MATTER = 8_192  # characters
+_FENCE = re.compile(r"---[ \t]*")
+_END = re.compile(r"(?:---|\.\.\.)[ \t]*")
+_COLOUR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
+_UNQUOTED_COLOUR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
+_SPELLINGS = {"color": "colour"}
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("one line of visible characters is wanted")
+    return text
+
+
+def _file_or_address(text: str) -> str:
+    if text.startswith("https://") or re.fullmatch(r"[\w-][\w.-]*\.(?:png|jpe?g|gif|webp)", text, re.IGNORECASE):
+        return text
+    raise ValueError("an https address, or the name of a picture in this folder, is wanted")
+
+
+def _rgb(text: Any) -> int:
+    if isinstance(text, int) and 0 <= text <= 0xFFFFFF:
+        return text
+    match = _COLOUR.fullmatch(str(text))
+    if match is None:
+        raise ValueError("a colour such as #D97757 is wanted")
+    return int(match[1], 16)
+
+
+_Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+
+
+class IdentityCard(BaseModel):
+    """The front matter. None where nothing is said: what other layers of options say then counts.
+
+    `display_name` is what Discord shows, 32 characters at most. `avatar` is an https address or a picture's name in the
+    persona's folder. `model` may be written `provider/model`. `talkativeness` goes from 0 to 1. `colour` is 0xRRGGBB.
+    `disclosure` is the line that says that this is an AI.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    display_name: Annotated[_Line, Field(max_length=32)] | None = None
+    avatar: Annotated[_Line, AfterValidator(_file_or_address)] | None = None
+    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
+    model: _Line | None = None
+    image_model: _Line | None = None
+    mode: Literal["chat", "prefill"] | None = None
+    talkativeness: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    colour: Annotated[int, BeforeValidator(_rgb)] | None = None
+    disclosure: _Line | None = None
+
+
+def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
+    """The front matter and its problems, each with file and line. Without front matter: a card that says nothing."""
+    front, _ = _parted(plain(text or ""))
+    if front is None:
+        opened = _FENCE.fullmatch(plain(text or "").partition("\n")[0]) is not None
+        return IdentityCard(), (f"{FILE}:1: the front matter is never closed by ---",) if opened else ()
+    problems: list[str] = []
+    values, lines = _read(front, problems)
+    while True:
+        try:
+            return IdentityCard.model_validate(values), tuple(sorted(problems, key=_line_of))
+        except ValidationError as error:
+            for wrong in error.errors():
+                key = str(wrong["loc"][0])
+                if values.pop(key, None) is not None:
+                    problems.append(f"{FILE}:{lines[key]}: {key}: {_expected(wrong)}")
+
+
+def body_of(text: str) -> str:
+    """The text after the front matter."""
+    return _parted(plain(text))[1]
+
+
+def _parted(text: str) -> tuple[str | None, str]:
+    """Front matter, None without one, and the rest."""
+    lines = text.split("\n")
+    if not _FENCE.fullmatch(lines[0]):
+        return None, text
+    for number, line in enumerate(lines[1:], 1):
+        if _END.fullmatch(line):
+            return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    return None, text
+
+
+def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+    """Key → value as written, and key → line in the file. Nothing is constructed, so nothing in it can grow."""
+    try:
+        if len(front) > MAX_FRONT_MATTER:
+            raise ValueError(f"it has more than {MAX_FRONT_MATTER} characters")
+        root = yaml.compose(front, yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 2 if error.problem_mark else 1
+        problems.append(f"{FILE}:{line}: this is not YAML: {error.problem or 'it cannot be read'}")
+        return {}, {}
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        problems.append(f"{FILE}:1: the front matter cannot be read ({type(error).__name__})")
+        return {}, {}
+    if root is None:
+        return {}, {}
+    if not isinstance(root, yaml.MappingNode):
+        problems.append(f"{FILE}:2: lines of the form `key: value` are wanted")
+        return {}, {}
+    return _values(root, front.split("\n"), problems)
+
+
+def _values(root: yaml.MappingNode, source: list[str], problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for key_node, node in root.value:
+        line = int(key_node.start_mark.line)
+        key = _SPELLINGS.get(str(key_node.value), str(key_node.value))
+        if key in lines:
+            problems.append(f"{FILE}:{line + 2}: {key} is there twice; the first one counts")
+            continue
+        lines[key] = line + 2
+        if key not in IdentityCard.model_fields:
+            known = ", ".join(IdentityCard.model_fields)
+            problems.append(f"{FILE}:{line + 2}: {key[:40]!r} is not known; known are {known}")
+        elif not isinstance(node, yaml.ScalarNode):
+            problems.append(f"{FILE}:{line + 2}: {key}: one value is wanted")
+        elif value := _value(node, source[line]):
+            values[key] = value
+    return values, lines
+
+
+def _value(node: yaml.ScalarNode, source: str) -> str:
+    """As written. `colour: #D97757` is an empty value and a comment to YAML, and a colour to whoever wrote it."""
+    if node.tag == "tag:yaml.org,2002:null":
+        match = _UNQUOTED_COLOUR.fullmatch(source)
+        return match[1] if match else ""
+    return str(node.value).strip()
+
+
+def _expected(wrong: Any) -> str:
+    return str(wrong["msg"]).removeprefix("Value error, ").lower()
+
+
+def _line_of(problem: str) -> int:
+    return int(problem.split(":", 2)[1])

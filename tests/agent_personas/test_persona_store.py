@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent_personas import disk, store
+from agent_personas.boot import bootstrap, parse_boot
+from agent_personas.errors import Ambiguous, NotFound, NotStored, OutOfBounds, TooLarge
+from agent_personas.memory import append
+from agent_personas.store import change, replace, version, versions
+
+
+def test_the_last_ten_versions_are_kept_also_over_a_clock_that_goes_back(tmp_path: Path) -> None:
+    for number in range(13):
+        replace(tmp_path, "soul.md", f"text {number}", clock=lambda now=1e9 - number * 1e6: now)  # type: ignore[misc]
+    kept = versions(tmp_path, "soul.md")
+    assert [version(tmp_path, name) for name in kept] == [f"text {number}" for number in range(11, 1, -1)]
+    assert versions(tmp_path, "user.md") == ()
+    for name in ("../soul.md", "soul.md", "x/soul.md.20261120T091500Z-000001", "soul.md.20261120T091500Z-999999"):
+        with pytest.raises(NotFound):
+            version(tmp_path, name)
+
+
+def test_the_same_text_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "soul.md").write_bytes(b"a\r\nb")
+    replace(tmp_path, "soul.md", "a\nb")
+    assert (tmp_path / "soul.md").read_bytes() == b"a\r\nb"
+    assert versions(tmp_path, "soul.md") == ()
+
+
+def test_an_edit_of_what_has_changed_meanwhile_is_refused(tmp_path: Path) -> None:
+    replace(tmp_path, "soul.md", "new", expected="")
+    with pytest.raises(Ambiguous):
+        replace(tmp_path, "soul.md", "mine", expected="old")
+    replace(tmp_path, "soul.md", "mine", expected="new")
+    assert (tmp_path / "soul.md").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["../x.md", "/etc/passwd", "", ".lock", "other.md", "soul.md/../x"])
+def test_only_a_personas_files_are_changed(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OutOfBounds):
+        change(tmp_path, name, lambda old: "x")
+
+
+def test_links_are_not_written_through(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "persona", tmp_path / "outside.md"
+    folder.mkdir()
+    outside.write_text("theirs", encoding="utf-8")
+    (folder / "memory.md").symlink_to(outside)
+    with pytest.raises(OutOfBounds):
+        append(folder, "mine", None)
+    (folder / "memory.md").unlink()
+    (folder / "memory.md").symlink_to(tmp_path / "nowhere.md")  # leads to nothing yet
+    with pytest.raises(OutOfBounds):
+        append(folder, "mine", None)
+    (folder / "memory.md").unlink()
+    (folder / "memory.md").write_text("a", encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    (folder / ".history").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutOfBounds):
+        append(folder, "mine", None)
+    assert outside.read_text(encoding="utf-8") == "theirs"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_the_old_text_and_no_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace(tmp_path, "memory.md", "old")
+    os.chmod(tmp_path / "memory.md", 0o640)
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device", "/secret/path")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(NotStored, match=r"^no space left on device$"):
+            append(tmp_path, "new", None)
+    assert (tmp_path / "memory.md").read_text() == "old"
+    assert {path.name for path in tmp_path.iterdir()} == {"memory.md", ".lock", ".history"}
+    replace(tmp_path, "memory.md", "new")
+    assert (tmp_path / "memory.md").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "LOCK_SECONDS", 0.0)
+    with disk.folder_at(tmp_path) as descriptor, disk.locked(descriptor):  # noqa: SIM117 - what is raised within
+        with pytest.raises(NotStored, match="by somebody else"):
+            replace(tmp_path, "soul.md", "x")
+    replace(tmp_path, "soul.md", "x")
+
+
+def test_a_file_beyond_its_limit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge):
+        replace(tmp_path, "soul.md", "é" * 40_000)
+    assert not (tmp_path / "soul.md").exists()
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        store.replace(tmp_path / "nowhere", "soul.md", "x")
+
+
+# --- the first start ------------------------------------------------------------------------------------------------
+
+
+def test_without_boot_md_what_is_built_in_counts(tmp_path: Path) -> None:
+    report = bootstrap(tmp_path / "new" / "claude", {"soul.md": "Dry.\n"})
+    assert report.made == ("soul.md", "identity.md", "agents.md", "user.md", "memory.md", "tools.md", "heartbeat.md")
+    assert (tmp_path / "new" / "claude" / "soul.md").read_text() == "Dry.\n"
+    assert (tmp_path / "new" / "claude" / "memory.md").read_text() == "# Memory\n"
+    again = bootstrap(tmp_path / "new" / "claude")
+    assert (again.loaded, again.made, again.problems) == (report.made, (), ())
+
+
+def test_a_default_is_a_text_or_one_code_block_with_its_comments() -> None:
+    config, problems = parse_boot(
+        "## Required\n- soul.md\n\n## Defaults\n### `user.md`\n\n<!-- who? -->\nPeople.\n\n### tools.md\n````\n"
+        "# Tools\n```\nx\n```\n````\n### two.md\n```\na\n```\n```\nb\n```\n### none.md\n## Optional\n"
+    )
+    assert (config.required, config.optional) == (("soul.md",), ())
+    assert config.defaults == {
+        "user.md": "<!-- who? -->\nPeople.\n",
+        "tools.md": "# Tools\n```\nx\n```\n",
+        "two.md": "```\na\n```\n```\nb\n```\n",
+        "none.md": "",
+    }
+    assert problems == ()
+
+
+def test_boot_md_names_no_file_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "boot.md").write_text(
+        "## Required\n- ../x.md\n- /etc/y.md\n- soul.txt\n- .z.md\n- a/b.md\n- soul.md\n## Optional\nNone.\n"
+        "## Defaults\n### ../x.md\nx\n",
+        encoding="utf-8",
+    )
+    report = bootstrap(tmp_path)
+    assert report.made == ("soul.md",)
+    assert [problem.split(":")[1] for problem in report.problems] == ["2", "3", "4", "5", "6", "11"]
+
+
+def test_a_folder_that_cannot_be_written_is_told_once_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "soul.md").write_text("kind", encoding="utf-8")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "/secret/path")
+
+    monkeypatch.setattr(os, "rename", refused)
+    report = bootstrap(tmp_path)
+    assert report.loaded == ("soul.md",)
+    (problem,) = report.problems
+    assert problem.startswith("identity.md, agents.md,")
+    assert problem.endswith("missing, and could not be made: permission denied")
