@@ -20,7 +20,8 @@ from agent_cogs.commands import CommandsKeeper, place_of
 from agent_cogs.desk import Desk
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
-from agent_config import AgentSettings
+from agent_cogs.sessions import AgentSessions
+from agent_config import AgentSettings, CodingSettings
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of
@@ -29,6 +30,8 @@ from agent_discord.refusals import count_refusals
 from agent_discord.slash import Slash
 from agent_discord.standing import show_rests
 from agent_llm import pricing
+from agent_llm.agent_query import QueryConfig
+from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_llm.registry import build_model
@@ -49,6 +52,8 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     """The agent's real model; its SDK is imported when it is needed. On an own machine its calls cost nothing."""
     free = free_at_home and pricing.at_home(agent.base_url)
     key = agent.api_key.get_secret_value() if agent.api_key else ""
+    if agent.coding is not None:
+        return AgentSdkModel(coding_config(agent, agent.coding, key), free=free)
 
     def build() -> Model:
         return build_model(
@@ -61,6 +66,22 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
         )
 
     return LazyModel(f"{agent.spec.provider}/{agent.model}", build, can_draw=bool(agent.image_model), free=free)
+
+
+def coding_config(agent: AgentSettings, coding: CodingSettings, key: str) -> QueryConfig:
+    """For an agent whose turns the Claude Agent SDK runs."""
+    return QueryConfig(
+        model=agent.model,
+        workspace=coding.workspace,
+        home=coding.home,
+        api_key=key,
+        base_url=agent.base_url,
+        allowed_tools=coding.allowed_tools,
+        permission_mode=coding.permission_mode,
+        max_turns=coding.max_steps,
+        max_usd=coding.max_usd,
+        hidden=coding.hidden,
+    )
 
 
 def intents() -> discord.Intents:
@@ -82,6 +103,8 @@ class BotProcess:
 
     def __init__(self, agent: AgentSettings, house: House, lease: Lease, model: Model) -> None:
         self.agent, self.lease, self.model = agent, lease, model
+        if isinstance(model, AgentSdkModel):
+            model.conversations = AgentSessions(agent.spec.name, house.ledger.sessions)
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
             intents=intents(),
             max_messages=None,  # the transcript is the memory

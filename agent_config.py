@@ -36,10 +36,16 @@ from agent_fields import (
     HTTP,
     ID,
     IDS,
+    LIMIT,
+    MILLISECONDS,
+    MODES,
     PER_DAY,
     REDIS,
     SECONDS,
     SOME,
+    STEPS,
+    TOOLS,
+    AgentRuntime,
     BargeIn,
     CatchUp,
     Count,
@@ -48,18 +54,23 @@ from agent_fields import (
     Id,
     Ids,
     Keys,
+    Limit,
     LogLevel,
     PerDay,
+    PermissionMode,
     Port,
     Seconds,
     Secret,
     Some,
+    Steps,
     ThemeMap,
+    Words,
     address_with,
+    in_seconds,
     setting,
     zero_is_none,
 )
-from agent_roster import AGENTS, BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec
+from agent_roster import AGENTS, BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings
 from agent_themes import DEFAULT_THEME
 
 __all__ = [
@@ -69,6 +80,7 @@ __all__ = [
     "USER_SHARE",
     "AgentSettings",
     "AgentSpec",
+    "CodingSettings",
     "Settings",
     "SettingsError",
     "load_settings",
@@ -79,6 +91,7 @@ __all__ = [
     "setting_names",
 ]
 
+READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
 DEFAULT_BUDGET = 5.0  # US dollars a day, while no budget is set
 USER_SHARE = 0.2
 
@@ -106,6 +119,16 @@ class Settings(Keys):
     context_window_size: Some = setting("CONTEXT_WINDOW_SIZE", SOME, 40)
     max_concurrent_turns: Some = setting("MAX_CONCURRENT_TURNS", SOME, 5)
     max_queue_depth: Some = setting("MAX_QUEUE_DEPTH", SOME, 100)
+    turn_timeout_seconds: Limit = setting("TURN_TIMEOUT_SECONDS", LIMIT, 120.0)
+    allow_dms: bool = setting("ALLOW_DMS", BOOL, False)
+    personas_dir: Path = setting("PERSONAS_DIR", "a folder", Path("personas"))
+    agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", "claude-agent-sdk, or nothing", None)
+    allowed_tools: Words = setting("ALLOWED_TOOLS", TOOLS, ())
+    permission_mode: PermissionMode = setting("PERMISSION_MODE", MODES, "dontAsk")
+    agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", STEPS, 20)
+    agent_sdk_max_usd: float = setting(
+        "AGENT_SDK_MAX_USD", "US dollars, more than 0 (at most 1000)", 0.5, gt=0, le=1000, allow_inf_nan=False
+    )
     budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, None)
     budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", DOLLARS, None)
     budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", DOLLARS, None)
@@ -226,7 +249,7 @@ def load_settings(
     """
     problems: list[str] = []
     in_file = _read_env_file(env_file, problems)
-    known = _known(in_file, environ, agents)
+    known = _known(in_file, environ, agents, problems)
     if local:
         known = {key: text for key, text in known.items() if key not in _live_only(agents)}
     texts = {key: text for key, text in known.items() if _is_text(text)}
@@ -235,8 +258,9 @@ def load_settings(
     settings, wrong_settings = _validated(Settings, texts, problems)
     keys, wrong_keys = _validated(_agent_keys(agents), texts, problems)
     wrong |= wrong_settings | wrong_keys
-    settings = fitted(settings).with_(
-        agents={spec.name: _agent_settings(spec, keys) for spec in agents.values()},
+    settings = fitted(settings)
+    settings = settings.with_(
+        agents={spec.name: _agent_settings(spec, keys, settings) for spec in agents.values()},
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
@@ -268,12 +292,19 @@ def _read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
     return filled
 
 
-def _known(in_file: Mapping[str, str], environ: Mapping[str, str], agents: Mapping[str, AgentSpec]) -> dict[str, str]:
+def _known(
+    in_file: Mapping[str, str], environ: Mapping[str, str], agents: Mapping[str, AgentSpec], problems: list[str]
+) -> dict[str, str]:
     """Our keys' texts from both sources, without empty ones."""
     both = {**in_file, **{key: value.strip() for key, value in environ.items() if value.strip()}}
     for key, stand_in in STAND_INS.items():
-        if key not in both and stand_in in both:
-            both[key] = both[stand_in]
+        if key in both or stand_in not in both:
+            continue
+        text: str | None = both[stand_in]
+        if stand_in.endswith("_MS") and (text := in_seconds(both[stand_in])) is None:
+            problems.append(f"{stand_in}: expected {MILLISECONDS}")
+        if text is not None:
+            both[key] = text
     return {key: both[key] for key in setting_names(agents) if key in both}
 
 
@@ -327,7 +358,22 @@ def _agent_keys(agents: Mapping[str, AgentSpec]) -> type[Keys]:
     return create_model("AgentKeys", __base__=Keys, **fields)
 
 
-def _agent_settings(spec: AgentSpec, keys: Keys) -> AgentSettings:
+def _coding(spec: AgentSpec, shared: Settings) -> CodingSettings | None:
+    """For the agents of Anthropic, where AGENT_RUNTIME says so."""
+    if shared.agent_runtime is None or spec.provider != "anthropic":
+        return None
+    return CodingSettings(
+        workspace=(shared.personas_dir / spec.name / "workspace").absolute(),
+        home=(shared.data_dir / "agent-sdk" / spec.name).absolute(),
+        allowed_tools=shared.allowed_tools or READING_TOOLS,
+        permission_mode=shared.permission_mode,
+        max_steps=shared.agent_sdk_max_steps,
+        max_usd=shared.agent_sdk_max_usd,
+        hidden=tuple(sorted({*setting_names(), *STAND_INS.values()} - {spec.key_setting, spec.base_url_setting})),
+    )
+
+
+def _agent_settings(spec: AgentSpec, keys: Keys, shared: Settings) -> AgentSettings:
     def read(key: str) -> Any:
         return getattr(keys, key.lower())
 
@@ -339,6 +385,7 @@ def _agent_settings(spec: AgentSpec, keys: Keys) -> AgentSettings:
         model=read(spec.model_setting) or spec.model,
         image_model=None if image_model and image_model.lower() == "none" else image_model,
         base_url=read(spec.base_url_setting),
+        coding=_coding(spec, shared),
     )
 
 

@@ -46,6 +46,15 @@ def zero_is_none(value: object) -> object:
     return None if value in (0, "0") else value
 
 
+def in_seconds(milliseconds: str) -> str | None:
+    """None for what is no number of milliseconds between a second and ten minutes."""
+    try:
+        seconds = float(milliseconds) / 1000
+    except ValueError:
+        return None
+    return str(seconds) if 1 <= seconds <= 600 else None
+
+
 def _one_word(secret: SecretStr) -> SecretStr:
     """A token or key goes into an HTTP header, and one that does not fit there would be shown in the error."""
     text = secret.get_secret_value()
@@ -86,6 +95,11 @@ Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)
 Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
+Limit = Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)]  # the longest turn that there is
+Steps = Annotated[int, Field(ge=1, le=200)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_list)]
+AgentRuntime = Literal["claude-agent-sdk"]
+PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"]
 Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -99,6 +113,11 @@ SECONDS = "a number of seconds, 0 or more (at most 86400)"
 DOLLARS = "US dollars, 0 or more (at most 1000000)"
 CATCH_UP = "a number of seconds, 0 or more (at most 900)"
 DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
+LIMIT = "a number of seconds from 1 to 600"
+MILLISECONDS = "a number of milliseconds from 1000 to 600000"
+STEPS = "a whole number from 1 to 200"
+TOOLS = "names of tools, separated by commas"
+MODES = "default, acceptEdits, plan, dontAsk, auto or bypassPermissions"
 BOOL = "true or false"
 REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 HTTP = "an address that begins with http:// or https://"

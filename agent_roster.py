@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import SecretStr
@@ -22,7 +23,15 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 """Provider → the key of its base URL: the name that the provider's own SDK reads, where it has one."""
 
-STAND_INS = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}  # Google's SDK knows both names; ours wins when both are set
+STAND_INS = {
+    "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK knows both names
+    # names that gateways for one bot use
+    "BOT_TOKEN_CLAUDE": "DISCORD_BOT_TOKEN",
+    "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
+    "PERSONAS_DIR": "CONFIG_DIR",
+    "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",  # agent_config turns it into seconds
+}
+"""Our key → another name that it is known by; ours wins when both are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +150,25 @@ AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in 
 """The one table of agents, by name, in the order in which they are listed everywhere."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingSettings:
+    """How the Claude Agent SDK runs an agent's turns. `workspace` is where its tools work, `home` where it keeps its
+    sessions. At most `max_steps` model calls and `max_usd` US dollars a turn. `hidden`: variables of this process's
+    environment that its programs do not get."""
+
+    workspace: Path
+    home: Path
+    allowed_tools: tuple[str, ...]
+    permission_mode: str
+    max_steps: int
+    max_usd: float
+    hidden: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """An agent as configured. `image_model` is None for one that does not draw, `base_url` for the provider's own."""
+    """An agent as configured. `image_model` is None for one that does not draw, `base_url` for the provider's own,
+    `coding` for one whose model is asked without the Claude Agent SDK."""
 
     spec: AgentSpec
     token: SecretStr | None
@@ -151,6 +176,7 @@ class AgentSettings:
     model: str
     image_model: str | None
     base_url: str | None = field(default=None, repr=False)  # an address may carry a password
+    coding: CodingSettings | None = None
 
     @property
     def name(self) -> str:

@@ -52,6 +52,7 @@ from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
 from agent_protocol.orders import Orders
+from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
 from agent_shutdown import Stopping, last_turns
 
@@ -256,6 +257,7 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         stops=Stops(link, bus, setup.clock),
         ignores=Ignores(link, bus),
         orders=Orders(bus),
+        resets=Resets(link, bus),
         ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,
@@ -274,6 +276,8 @@ async def _remember(house: House) -> None:
         with suppress(RedisAway):  # it is read when Redis is there
             await memory.read()
     house.orders.start()
+    if house.resets is not None:
+        house.resets.start()
 
 
 def this_process() -> str:

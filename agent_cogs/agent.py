@@ -53,6 +53,11 @@ class Outlet(Protocol):
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
 
 
+async def never_reset(_: int) -> int:
+    """Everything is context."""
+    return 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names."""
@@ -74,6 +79,7 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
+    reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property

@@ -17,6 +17,7 @@ from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
 from agent_protocol.orders import Orders
+from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
 
 
@@ -38,4 +39,5 @@ class House:
     pictures: PictureReader
     clock: Callable[[], float]
     rng: random.Random
+    resets: Resets | None = None
     way_out: WayOut = field(default_factory=WayOut)

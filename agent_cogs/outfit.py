@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent_cogs.agent import Agent, Draw, Think
+from functools import partial
+
+from agent_cogs.agent import Agent, Draw, Think, never_reset
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -39,4 +41,5 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         clock=house.clock,
         rng=house.rng,
         barge_in=shared.barge_in,
+        reset=partial(house.resets.since, spec.name) if house.resets is not None else never_reset,
     )

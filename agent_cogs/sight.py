@@ -10,6 +10,7 @@ from agent_cogs.contract import CONTRACT
 from agent_cogs.ending import trigger_of
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.gathering import question
+from agent_cogs.sessions import after
 from agent_context.build import TurnContext, shown
 from agent_context.depth import Depth
 from agent_context.entries import Entry
@@ -40,6 +41,7 @@ class Eyes:
 
     def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, *, can_draw: bool) -> None:
         self.agent, self.outlet, self.event, self.can_draw = agent, outlet, event, can_draw
+        self.reset = 0  # the last message that is context no longer
 
     def options(self) -> Options:
         """What is set for the agent in this channel."""
@@ -47,6 +49,7 @@ class Eyes:
 
     async def look(self, *, closing: bool) -> Sight:
         await self.outlet.settle()
+        self.reset = await self.agent.reset(self.event.channel_id)
         agent, event, options, theme = self.agent, self.event, self.options(), theme_named(self.event.theme)
         trigger, window = trigger_of(event), self._window(options, theme.window_share)
         topic, round_number, started_with = None, 1, None
@@ -84,11 +87,11 @@ class Eyes:
         if isinstance(event, InstructionEvent) and not event.cools_down:
             history = event.instruction.conversation_history
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
-            entries = shown(merge_history(entries, history, names, transcript.deleted))
+            entries = after(shown(merge_history(entries, history, names, transcript.deleted)), self.reset)
             entries = conversation_entries(entries, history_ids(event))
             kind, share = "conversation", 1.0
         else:
-            entries = shown(entries)
+            entries = after(shown(entries), self.reset)
         depth = Depth.of(options, share)
         return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, whole=kind == "conversation")
 

@@ -15,6 +15,7 @@ from agent_cogs.labels import labels
 from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.over import TurnOver
 from agent_cogs.progress import Progress
+from agent_cogs.sessions import conversation_of
 from agent_cogs.sight import Sight
 from agent_cogs.spending import Spending
 from agent_context.build import TurnContext, build_system
@@ -98,5 +99,6 @@ class Mind:
             search=context.searches,
             timeout=left,
             cache_key=f"{self.agent.key}:{self.event.channel_id}",
+            conversation=conversation_of(self.event),
             labels=labels(context),
         )

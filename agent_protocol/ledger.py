@@ -25,6 +25,7 @@ from agent_protocol.pictures import Pictures
 from agent_protocol.presence import Presence
 from agent_protocol.records import RECORD, Records, TurnRecord
 from agent_protocol.rests import Rests
+from agent_protocol.sessions import Sessions
 from agent_protocol.turns import Claim, Turns
 from agent_protocol.windows import Windows
 
@@ -75,6 +76,7 @@ class Ledger:
         self.records = Records(link, clock)
         self.rests = Rests(link, clock)
         self.windows = Windows(link)
+        self.sessions = Sessions(link)
 
     async def settle(
         self,

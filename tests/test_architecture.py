@@ -58,6 +58,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     # xAI speaks through openai's package
     "openai": ("agent_llm.openai", "agent_llm.grok", "agent_llm.compatible", "benchmarks.bare"),
     "anthropic": ("agent_llm.anthropic", "agent_llm.bedrock", "benchmarks.bare"),
+    "claude_agent_sdk": ("agent_llm.agent_sdk",),
     "google": ("agent_llm.gemini", "benchmarks.bare"),
     "os.environ": ("agent_config",),
     "os.environb": (),
