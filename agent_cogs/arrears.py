@@ -101,7 +101,15 @@ class Arrears:
         calling = missed(entries, lambda entry: agent.owes(_heard(entry, channel)), since, people)
         for entry, call in calling if theme is not None else ():
             to_all = call is Call.ROLE
-            event = MentionEvent.of(entry, channel_id=channel.id, theme=theme or "", to_all=to_all, now=now, late=True)
+            event = MentionEvent.of(
+                entry,
+                channel_id=channel.id,
+                theme=theme or "",
+                to_all=to_all,
+                now=now,
+                late=True,
+                seconds=self._house.settings.turn_timeout_seconds,
+            )
             if self._taker.enter(event):
                 log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
 

@@ -213,7 +213,12 @@ class BaseAgentCog(ListeningCog):
 
     async def _called(self, message: discord.Message, asked: Entry, theme: str, call: Call) -> None:
         event = MentionEvent.of(
-            asked, channel_id=message.channel.id, theme=theme, to_all=call is Call.ROLE, now=self.house.clock()
+            asked,
+            channel_id=message.channel.id,
+            theme=theme,
+            to_all=call is Call.ROLE,
+            now=self.house.clock(),
+            seconds=self.house.settings.turn_timeout_seconds,
         )
         if self._taker.enter(event) or event.id in self._taker.book:
             return

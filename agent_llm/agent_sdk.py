@@ -160,6 +160,7 @@ class AgentSdkModel:
             model=self.config.model,
             status=getattr(error, "api_error_status", None),
         )
+        ours.origin = type(error).__name__
         data = getattr(error, "data", None)
         if isinstance(data, Mapping) and isinstance(data.get("usage"), Mapping):
             ours.usage = self._priced(data["usage"], int(data.get("num_turns") or 0))

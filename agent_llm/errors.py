@@ -29,10 +29,12 @@ class ModelError(Exception):
     """Base of everything that can go wrong with a model.
 
     `usage` is what the failed call cost nevertheless (a refused or empty answer is billed), None when nothing is known.
+    `origin` is the name of the SDK's own error, where it tells more than ours.
     """
 
     kind = "the model failed"
     usage: Usage | None = None
+    origin = ""
 
     def __init__(
         self,
