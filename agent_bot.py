@@ -35,6 +35,7 @@ from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_llm.registry import build_model
+from agent_personas.files import PERSONA_FILES
 from agent_protocol.leases import Lease
 from agent_themes import THEMES
 
@@ -84,9 +85,17 @@ def coding_config(agent: AgentSettings, coding: CodingSettings, key: str) -> Que
     )
 
 
-def intents() -> discord.Intents:
-    """What the bots need to hear. `message_content` must be switched on in the developer portal."""
-    return discord.Intents(guilds=True, guild_messages=True, guild_reactions=True, message_content=True)
+def intents(*, direct: bool = False) -> discord.Intents:
+    """What the bots need to hear. `message_content` must be switched on in the developer portal. `direct`: direct
+    messages too."""
+    return discord.Intents(
+        guilds=True,
+        guild_messages=True,
+        guild_reactions=True,
+        message_content=True,
+        dm_messages=direct,
+        dm_reactions=direct,
+    )
 
 
 def cog_class(path: str) -> type[BaseAgentCog]:
@@ -106,7 +115,7 @@ class BotProcess:
         if isinstance(model, AgentSdkModel):
             model.conversations = AgentSessions(agent.spec.name, house.ledger.sessions)
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
-            intents=intents(),
+            intents=intents(direct=house.settings.allow_dms),
             max_messages=None,  # the transcript is the memory
             guild_ready_timeout=GUILD_READY_SECONDS,
             auto_sync_commands=False,
@@ -185,7 +194,7 @@ class BotProcess:
     async def _keep_commands(self) -> None:
         await self.cog.ready.wait()
         house, name = self._house, self.agent.spec.name
-        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES)))
+        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES), PERSONA_FILES))
         keeper = CommandsKeeper(
             name,
             place_of(name, house.settings),

@@ -55,6 +55,7 @@ from agent_protocol.orders import Orders
 from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
 from agent_shutdown import Stopping, last_turns
+from agent_themes import DEFAULT_THEME
 
 DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 
@@ -251,7 +252,7 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     return House(
         settings=settings,
-        scope=Scope(settings.channels, frozenset(settings.guild_ids)),
+        scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
         names=names,
         bus=bus,
         stops=Stops(link, bus, setup.clock),
