@@ -409,9 +409,11 @@ def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/lo
 
 def missing_tokens_message(settings: Settings) -> str:
     """Three lines for a start without any bot token: what is missing, where it goes, and how to try without."""
-    keys = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+    tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+    lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
+    keys = f", and its key ({', '.join(lacking)})" if lacking else ""
     return (
-        f"No bot token is set; at least one is needed of {keys}.\n"
+        f"No bot token is set; at least one is needed of {tokens}{keys}.\n"
         "To go live, copy .env.example to .env and fill in a token and its API key for each bot (README: Going live).\n"
         "To try it on this machine, with no token and no key: make local (which runs python run_all.py --local)"
     )

@@ -23,10 +23,11 @@ IN_FOLDER: Mapping[str, str] = {
 }
 """A tool for files → the rule that allows it below the working folder."""
 
-# Claude Code reads these. Nothing but the model's own calls leaves the machine, and what it starts gets no key.
+# Claude Code reads these. Nothing but the model's own calls leaves the machine, and a provider that refuses is not
+# asked for minutes.
 QUIET: Mapping[str, str] = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    "CLAUDE_CODE_SUBPROCESS_ENV_SCRUB": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "2",
     "DISABLE_AUTOUPDATER": "1",
 }
 

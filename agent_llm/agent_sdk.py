@@ -121,16 +121,20 @@ class AgentSdkModel:
             await self.conversations.drop(channel_id)
 
     async def _query(self, sdk: ModuleType, arguments: QueryArguments, channel_id: int | None, text: str) -> Reply:
+        result = None  # the stream is heard to its end: the program writes its session down before it ends
         try:
             async with aclosing(sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments))) as stream:
                 async for message in stream:
                     if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
                         await self._began(message.data.get("session_id"), channel_id, text)
                     elif isinstance(message, sdk.ResultMessage) and not message.is_error:
-                        return self._reply(message)
+                        result = message
         except (sdk.ClaudeSDKError, OSError, ValueError) as error:
-            self._explain(error, resumed=arguments.resume is not None)
-        raise BadAnswer("the query ended without a result", provider=PROVIDER, model=self.config.model)
+            if result is None:
+                self._explain(error, resumed=arguments.resume is not None)
+        if result is None:
+            raise BadAnswer("the query ended without a result", provider=PROVIDER, model=self.config.model)
+        return self._reply(result)
 
     async def _began(self, session_id: object, channel_id: int | None, text: str) -> None:
         """Kept at once: a query that is cut off has been read by its session all the same."""
@@ -197,8 +201,8 @@ def options_of(sdk: ModuleType, arguments: QueryArguments) -> Any:
 
 
 def _from_program(line: str) -> None:
-    """What the program says to nobody may quote a path; it is for whoever looks closely."""
-    log.debug("claude agent sdk: %s", line)
+    """Why it could not start, for one; the owner's to know."""
+    log.warning("the Claude Agent SDK's program says: %.300s", line.strip())
 
 
 def kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:

@@ -31,7 +31,10 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_discord": {"agent_context", "agent_llm.types", "agent_net"},
     "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol"},
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
-    "agent_bot": {"agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_protocol", "agent_themes"},
+    "agent_bot": {
+        *("agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_personas"),
+        *("agent_protocol", "agent_themes"),
+    },
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
         ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
