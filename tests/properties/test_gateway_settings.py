@@ -63,8 +63,9 @@ def test_all_that_is_missing_is_named(tmp_path_factory, token, key, in_file):
     path = None
     if in_file:
         path = tmp_path_factory.mktemp("env") / ".env"
-        path.write_text("".join(f"{name}='{value}'\n" for name, value in given_values.items() if "'" not in value))
-        given_values = {name: value for name, value in given_values.items() if "'" in value}
+        quoted = {name: value for name, value in given_values.items() if not {"'", "\\"} & set(value)}
+        path.write_text("".join(f"{name}='{value}'\n" for name, value in quoted.items()))
+        given_values = {name: value for name, value in given_values.items() if name not in quoted}
     read = load_settings({**given_values, "TIMEZONE": "UTC"}, path)
     missing = {"BOT_TOKEN_CLAUDE": token is None, "ANTHROPIC_API_KEY": key is None}
     if token is None:
