@@ -31,7 +31,7 @@ run: $(READY)
 # The unittest cases by both of their runners; pytest runs everything and has the last word.
 test: $(READY)
 	@$(PY) -m unittest discover -s tests
-	@$(PY) -m pytest -rs $(ARGS)
+	@$(PY) -m pytest -rs -n 3 --dist worksteal $(ARGS)
 
 lint: $(READY)
 	@$(PY) -m ruff check .

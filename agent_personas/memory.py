@@ -38,7 +38,7 @@ MAX_SECTION_NAME = 60
 MIN_FORGET = 3
 MaySee = Callable[[int], bool]
 
-_MARK = re.compile(r"[ \t]*<!--(?:(?!-->).)*?\bchannels?\s*[:=](?:(?!-->).)*(?:-->|$)", re.DOTALL | re.IGNORECASE)
+_NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=]", re.IGNORECASE)
 _CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*)(?:\s[^>]*)?-->", re.ASCII)
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"([ \t]*)[-*+][ \t]+")
@@ -69,18 +69,18 @@ class Block:
     @property
     def words(self) -> str:
         """Without the marks and what makes it an entry, in small letters: what is searched."""
-        return " ".join(_ITEM.sub("", _MARK.sub("", self.text), count=1).split()).casefold()
+        return " ".join(_ITEM.sub("", _parted(self.text)[0], count=1).split()).casefold()
 
     @property
     def title(self) -> str:
-        match = _HEADING.match(_MARK.sub("", self.text))
+        match = _HEADING.match(_parted(self.text)[0])
         return " ".join(match[2].split()).casefold() if match else ""
 
     @property
     def channels(self) -> tuple[int, ...] | None:
         """Where it was learned; empty: everywhere; None: a mark is there and cannot be understood."""
-        marks = _MARK.findall(self.text)
-        read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark.strip()))]
+        marks = _parted(self.text)[1]
+        read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
         if len(read) < len(marks):
             return None
         return tuple(int(channel) for match in read for channel in match[1].split(","))
@@ -92,7 +92,7 @@ class Block:
 
 def visible_memory(text: str, may_see: MaySee) -> str:
     """What a reader may be told of a memory, without its marks. `may_see` says it of a channel's id."""
-    return "\n".join(_MARK.sub("", block.text) for block, seen in _judged(_blocks(text), may_see) if seen)
+    return "\n".join(_parted(block.text)[0] for block, seen in _judged(_blocks(text), may_see) if seen)
 
 
 def ensure_memory(folder: Path) -> bool:
@@ -166,7 +166,7 @@ def forget(folder: Path, text: str, may_see: MaySee = lambda channel: True) -> s
         return _joined(block for block, _ in judged if block is not removed[0])
 
     change(folder, FILE, edit, limit=MAX_FILE_BYTES)  # one that grew by hand may shrink
-    return _MARK.sub("", removed[0].text).strip()
+    return _parted(removed[0].text)[0].strip()
 
 
 def _entry(text: str, origin: Origin | None, channels: Iterable[int] = ()) -> Block:
@@ -196,6 +196,24 @@ def _title(section: str) -> str:
     if not 0 < len(title) <= MAX_SECTION_NAME:
         raise OutOfBounds(f"a section's name has 1 to {MAX_SECTION_NAME} characters on one line")
     return title
+
+
+def _parted(text: str) -> tuple[str, list[str]]:
+    """A text without its marks, and those: comments that name a channel. One that is never closed goes to the end.
+
+    Once through the text, whatever it holds: a pattern that says the same can be made to take minutes.
+    """
+    kept, marks, at = "", list[str](), 0
+    while (start := text.find("<!--", at)) >= 0:
+        end = text.find("-->", start + 4)
+        end = len(text) if end < 0 else end + 3
+        if _NAMES_CHANNEL.search(text, start, end):
+            kept += text[at:start].rstrip(" \t")
+            marks.append(text[start:end])
+        else:
+            kept += text[at:end]
+        at = end
+    return kept + text[at:], marks
 
 
 def _blocks(text: str) -> list[Block]:

@@ -127,7 +127,7 @@ async def test_nobody_listening_is_a_failed_connection(provider: str) -> None:
         taken.bind(("127.0.0.1", 0))
         model = build_model(provider, api_key=KEY, base_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
         with pytest.raises(ConnectionFailed):
-            await model.complete(Prompt(text="x", timeout=0.4))
+            await model.complete(Prompt(text="x", timeout=3))
         await model.aclose()
 
 

@@ -79,7 +79,7 @@ async def test_a_file_is_told_by_its_bytes_whatever_its_header_says(body, media_
 def archive():
     data = BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("bomb", bytes(1_000_000))
+        file.writestr(zipfile.ZipInfo("bomb"), bytes(1_000_000), zipfile.ZIP_DEFLATED)
     return data.getvalue()
 
 
