@@ -20,8 +20,16 @@ from agent_cogs.commands import CommandsKeeper, place_of
 from agent_cogs.desk import Desk
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
+from agent_cogs.reach import access, is_free
 from agent_cogs.sessions import AgentSessions
-from agent_config import AgentSettings, CodingSettings
+from agent_config import (
+    AgentSettings,
+    CodingSettings,
+    ModelSettings,
+    Settings,
+    doubled_tokens,
+    missing_key_message,
+)
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of
@@ -29,12 +37,12 @@ from agent_discord.login import log_in
 from agent_discord.refusals import count_refusals
 from agent_discord.slash import Slash
 from agent_discord.standing import show_rests
-from agent_llm import pricing
 from agent_llm.agent_query import QueryConfig
 from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
-from agent_llm.registry import build_model
+from agent_llm.registry import build_model, in_order
+from agent_llm.retry import RetryPolicy
 from agent_personas.files import PERSONA_FILES
 from agent_protocol.leases import Lease
 from agent_themes import THEMES
@@ -50,32 +58,53 @@ log = logging.getLogger(__name__)
 
 
 def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
-    """The agent's real model; its SDK is imported when it is needed. On an own machine its calls cost nothing."""
-    free = free_at_home and pricing.at_home(agent.base_url)
-    key = agent.api_key.get_secret_value() if agent.api_key else ""
-    if agent.coding is not None:
-        return AgentSdkModel(coding_config(agent, agent.coding, key), free=free)
+    """The agent's real models, as one that falls back on the next; SDKs are imported when they are needed.
+
+    On an own machine calls cost nothing. Raises ValueError for an agent without any model that can be asked.
+    """
+    usable = {model.name: model for model in agent.usable}
+    if agent.coding is not None and agent.models[0].name in usable:
+        free = free_at_home and is_free(agent.models[0])
+        return AgentSdkModel(coding_config(agent, agent.coding), free=free)
+    draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
+
+    def make(provider: str, model: str) -> Model:
+        name = f"{provider}/{model}"
+        image_model = agent.image_model if agent.image_model and name == draws else ""
+        return _lazy(usable[name], image_model, agent.retries, free_at_home=free_at_home)
+
+    return in_order(usable, make, own={model.provider for model in agent.models})
+
+
+def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:
+    free = free_at_home and is_free(model)
+    retry = RetryPolicy(attempts=retries + 1)
 
     def build() -> Model:
-        return build_model(
-            agent.spec.provider,
-            api_key=key,
-            model=agent.model,
-            image_model=agent.image_model or "",
-            base_url=agent.base_url,
-            free=free,
-        )
+        return build_model(**access(model), image_model=image_model, free=free, retry=retry)
 
-    return LazyModel(f"{agent.spec.provider}/{agent.model}", build, can_draw=bool(agent.image_model), free=free)
+    return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
 
 
-def coding_config(agent: AgentSettings, coding: CodingSettings, key: str) -> QueryConfig:
+def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
+    """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
+    in the log or among the settings' warnings."""
+    doubled = {name for names in doubled_tokens(settings) for name in names}
+    wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
+    chosen = [agent for agent in (settings.agents[name] for name in wanted if name not in doubled) if agent.token]
+    for agent in chosen:
+        if not agent.usable:
+            log.warning("%s", missing_key_message(agent))
+    return tuple(agent.name for agent in chosen if agent.usable)
+
+
+def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
     """For an agent whose turns the Claude Agent SDK runs."""
     return QueryConfig(
         model=agent.model,
         workspace=coding.workspace,
         home=coding.home,
-        api_key=key,
+        api_key=agent.api_key.get_secret_value() if agent.api_key else "",
         base_url=agent.base_url,
         allowed_tools=coding.allowed_tools,
         permission_mode=coding.permission_mode,
@@ -123,7 +152,7 @@ class BotProcess:
             member_cache_flags=discord.MemberCacheFlags.none(),
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        self.cog = cog_class(agent.spec.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
+        self.cog = cog_class(agent.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)))
         self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))

@@ -67,7 +67,7 @@ def main_one_bot() -> int:
     if agent.token is None:
         print(f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set", file=sys.stderr)
         return 2
-    if agent.api_key is None:
+    if not agent.usable:
         print(missing_key_message(agent), file=sys.stderr)
         return 2
     return _serve(settings, only=(agent.name,), coordinator=False)
@@ -76,7 +76,8 @@ def main_one_bot() -> int:
 def _serve(
     settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
 ) -> int:
-    from agent_runtime import Setup, runnable, serve  # not before the settings are known to be right
+    from agent_bot import runnable
+    from agent_runtime import Setup, serve  # not before the settings are known to be right
 
     agents = runnable(settings, only, without)
     if not agents:

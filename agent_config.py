@@ -6,34 +6,33 @@ are rows of AGENTS: a row brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <
 and with what was expected; values are not repeated there, since any of them may be a secret pasted into the wrong
 line. What is odd but usable becomes a line of `Settings.warnings`.
 
-Three modules stand behind this one, and all others import from here: agent_roster is the table of agents, agent_fields
-makes values of texts, agent_conflicts sees what does not fit together.
+Six modules stand behind this one, and all others import from here: agent_roster is the table of agents, agent_models
+says which models they use, agent_reading and agent_fields make values of texts, agent_conflicts sees what does not fit
+together.
 
 No other module reads `os.environ`; even here it is an argument, and `process_environment()` is what callers pass.
 """
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
-from dotenv.parser import parse_stream
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, create_model
-from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic import BeforeValidator, Field, SecretStr
 
-from agent_conflicts import conflicts, fitted, oddities, typos
+from agent_assembly import agent_keys, named_in, with_agents
+from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos
 from agent_fields import (
     BOOL,
     CATCH_UP,
     COUNT,
     DEBOUNCE,
+    DEFAULT_TOOLS,
     DOLLARS,
-    HTTP,
     ID,
     IDS,
     LIMIT,
@@ -41,16 +40,19 @@ from agent_fields import (
     MODES,
     PER_DAY,
     REDIS,
+    RETRIES,
     SECONDS,
     SOME,
     STEPS,
-    TOOLS,
+    TOOL_PATTERNS,
     AgentRuntime,
+    AwsRegion,
     BargeIn,
     CatchUp,
     Count,
     Debounce,
     Dollars,
+    Folder,
     Id,
     Ids,
     Keys,
@@ -59,17 +61,26 @@ from agent_fields import (
     PerDay,
     PermissionMode,
     Port,
+    Retries,
     Seconds,
     Secret,
     Some,
     Steps,
     ThemeMap,
-    Words,
+    ToolPatterns,
     address_with,
     in_seconds,
     setting,
     zero_is_none,
 )
+from agent_models import (
+    ENDPOINT_KEY,
+    KEY_SETTINGS,
+    EndpointSettings,
+    ModelSettings,
+    unused_models,
+)
+from agent_reading import is_text, machine_timezone, read_env_file, validated
 from agent_roster import AGENTS, BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings
 from agent_themes import DEFAULT_THEME
 
@@ -81,8 +92,11 @@ __all__ = [
     "AgentSettings",
     "AgentSpec",
     "CodingSettings",
+    "EndpointSettings",
+    "ModelSettings",
     "Settings",
     "SettingsError",
+    "doubled_tokens",
     "load_settings",
     "machine_timezone",
     "missing_key_message",
@@ -91,7 +105,7 @@ __all__ = [
     "setting_names",
 ]
 
-READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
+SHORTEST_SECRET = 6  # characters of a text that config/mcp.yaml names; a shorter one would be found in any word
 DEFAULT_BUDGET = 5.0  # US dollars a day, while no budget is set
 USER_SHARE = 0.2
 
@@ -123,7 +137,6 @@ class Settings(Keys):
     allow_dms: bool = setting("ALLOW_DMS", BOOL, False)
     personas_dir: Path = setting("PERSONAS_DIR", "a folder", Path("personas"))
     agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", "claude-agent-sdk, or nothing", None)
-    allowed_tools: Words = setting("ALLOWED_TOOLS", TOOLS, ())
     permission_mode: PermissionMode = setting("PERMISSION_MODE", MODES, "dontAsk")
     agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", STEPS, 20)
     agent_sdk_max_usd: float = setting(
@@ -151,12 +164,25 @@ class Settings(Keys):
     turn_delay_max: Seconds = setting("COORDINATOR_TURN_DELAY_MAX", SECONDS, 45.0)
     priority_channels: Ids = setting("COORDINATOR_PRIORITY_CHANNELS", IDS, ())
     timeout_threshold: Some = setting("COORDINATOR_TIMEOUT_THRESHOLD", SOME, 8)
+    model_retries: Retries = setting("MODEL_RETRIES", RETRIES, 2)
+    aws_region: AwsRegion | None = setting("AWS_REGION", "a region such as us-east-1", None)
+    aws_access_key_id: Secret | None = setting("AWS_ACCESS_KEY_ID", "an access key", None)
+    aws_secret_access_key: Secret | None = setting("AWS_SECRET_ACCESS_KEY", "a secret key", None)
+    aws_session_token: Secret | None = setting("AWS_SESSION_TOKEN", "a session token", None)
+    aws_profile: str | None = setting("AWS_PROFILE", "the name of a profile", None)
+    allowed_tools: ToolPatterns = setting("ALLOWED_TOOLS", TOOL_PATTERNS, DEFAULT_TOOLS)
+    web_search: bool = setting("WEB_SEARCH", BOOL, True)
+    tavily_api_key: Secret | None = setting("TAVILY_API_KEY", "an API key", None)
+    brave_api_key: Secret | None = setting("BRAVE_API_KEY", "an API key", None)
+    perplexity_api_key: Secret | None = setting("PERPLEXITY_API_KEY", "an API key", None)
+    exa_api_key: Secret | None = setting("EXA_API_KEY", "an API key", None)
     redis_url: Annotated[str | None, address_with(("redis", "rediss", "unix"))] = setting(
         "REDIS_URL", REDIS, None, repr=False
     )
     standby: bool = setting("STANDBY", BOOL, False)
     timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
     data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
+    config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -166,6 +192,9 @@ class Settings(Keys):
     health_port: Port = setting("HEALTH_PORT", "a port from 1 to 65535, or 0 for none", 0)
     shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", SECONDS, 20.0)
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
+    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
+    keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
+    named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml takes from the settings
     warnings: tuple[str, ...] = ()
     runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
 
@@ -190,6 +219,23 @@ class Settings(Keys):
             return self.budget_user_usd
         return self.daily_budget * USER_SHARE
 
+    @property
+    def tools_dir(self) -> Path:
+        """Where the tools' records are kept."""
+        return self.data_dir / "tools"
+
+    @property
+    def named_texts(self) -> dict[str, str]:
+        """What config/mcp.yaml may take from the settings, by name."""
+        return {name: value.get_secret_value() for name, value in self.named.items()}
+
+    @property
+    def search_keys(self) -> dict[str, str]:
+        """Search engine → key, in the order in which they are asked."""
+        engines = ("tavily", "brave", "perplexity", "exa")
+        keys = {engine: getattr(self, f"{engine}_api_key") for engine in engines}
+        return {engine: key.get_secret_value() for engine, key in keys.items() if key is not None}
+
     def personality_of(self, agent: str) -> str:
         """AGENT_PERSONALITY where it is set, the table's own otherwise."""
         return self.agent_personality or self.agents[agent].spec.personality
@@ -197,10 +243,13 @@ class Settings(Keys):
     def secrets(self) -> frozenset[str]:
         """Every secret text of the settings: tokens, keys, and the passwords that addresses carry, as they are sent."""
         agents = self.agents.values()
-        values = [*(getattr(self, name) for name in type(self).model_fields), *(a.token for a in agents)]
-        values += [agent.api_key for agent in agents]
+        models = [model for agent in agents for model in agent.models]
+        values = [*(getattr(self, name) for name in type(self).model_fields), *self.keys.values()]
+        values += [*(agent.token for agent in agents), *(model.api_key for model in models)]
+        values += [value for value in self.named.values() if len(value.get_secret_value()) >= SHORTEST_SECRET]
         found = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
-        for address in filter(None, (self.redis_url, *(agent.base_url for agent in agents))):
+        addresses = {self.redis_url, *(model.base_url for model in models)}
+        for address in filter(None, (*addresses, *(endpoint.base_url for endpoint in self.endpoints.values()))):
             if password := urlsplit(address).password:
                 found |= {password, unquote(password)}
         return frozenset(found)
@@ -232,7 +281,7 @@ def process_environment() -> Mapping[str, str]:
 def setting_names(agents: Mapping[str, AgentSpec] = AGENTS) -> tuple[str, ...]:
     """Every key that is read, AGENT_NAME included, each once."""
     keys = [str(info.validation_alias) for info in Settings.model_fields.values() if info.validation_alias]
-    keys += [key for spec in agents.values() for key in spec.settings]
+    keys += [*KEY_SETTINGS.values(), *(key for spec in agents.values() for key in spec.settings)]
     return tuple(dict.fromkeys(keys))
 
 
@@ -248,26 +297,38 @@ def load_settings(
     `local`: what only a real Discord server and its Redis need is as if it were not set.
     """
     problems: list[str] = []
-    in_file = _read_env_file(env_file, problems)
-    known = _known(in_file, environ, agents, problems)
-    if local:
-        known = {key: text for key, text in known.items() if key not in _live_only(agents)}
-    texts = {key: text for key, text in known.items() if _is_text(text)}
-    wrong = known.keys() - texts.keys()
-    problems += [f"{key}: expected text in UTF-8" for key in known if key in wrong]
-    settings, wrong_settings = _validated(Settings, texts, problems)
-    keys, wrong_keys = _validated(_agent_keys(agents), texts, problems)
+    in_file = read_env_file(env_file, problems)
+    both = _joined(in_file, environ, problems)
+    texts, wrong = _texts(both, agents, local=local, problems=problems)
+    settings, wrong_settings = validated(Settings, texts, problems)
+    keys, wrong_keys = validated(agent_keys(agents, filter(ENDPOINT_KEY.fullmatch, texts)), texts, problems)
     wrong |= wrong_settings | wrong_keys
-    settings = fitted(settings)
-    settings = settings.with_(
-        agents={spec.name: _agent_settings(spec, keys, settings) for spec in agents.values()},
+    # Without a file of its own nothing of the folder is read either, unless that folder is named.
+    folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
+    settings = fitted(settings).with_(
+        keys={key.upper(): value for key, value in keys if isinstance(value, SecretStr)},
+        named=named_in(folder / "mcp.yaml", both) if folder else {},
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
+    settings = with_agents(settings, keys, agents, folder, problems)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
     if problems:
         raise SettingsError(problems)
-    return settings.with_(warnings=(*typos(in_file, setting_names(agents), agents), *oddities(settings)))
+    ours = (*setting_names(agents), *settings.keys, *settings.named)
+    unused = unused_models(folder) if folder else ()
+    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings), *unused))
+
+
+def _texts(
+    both: Mapping[str, str], agents: Mapping[str, AgentSpec], *, local: bool, problems: list[str]
+) -> tuple[dict[str, str], set[str]]:
+    """The texts of our keys, and the keys whose values are no text; each of these adds a line to `problems`."""
+    ours = {*setting_names(agents), *BASE_URL_SETTINGS.values()} - (_live_only(agents) if local else frozenset())
+    known = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
+    wrong = {key for key, text in known.items() if not is_text(text)}
+    problems += [f"{key}: expected text in UTF-8" for key in known if key in wrong]
+    return {key: text for key, text in known.items() if key not in wrong}, wrong
 
 
 def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
@@ -276,26 +337,8 @@ def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
     return frozenset({*places, *others, *(spec.token_setting for spec in agents.values())})
 
 
-def _read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
-    """The file's filled lines. `${NAME}` is not replaced: that would read the process environment."""
-    try:
-        text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{path}: cannot be read as UTF-8 text ({type(error).__name__})")
-        return {}
-    bindings = list(parse_stream(io.StringIO(text)))
-    problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
-    lines = {line.key: line.value for line in bindings if line.key and not line.error}
-    filled = {key: value.strip() for key, value in lines.items() if value and value.strip()}
-    if filled.pop("AGENT_NAME", None):
-        problems.append("AGENT_NAME: belongs to one process (AGENT_NAME=gemini python run_bot.py), not into .env")
-    return filled
-
-
-def _known(
-    in_file: Mapping[str, str], environ: Mapping[str, str], agents: Mapping[str, AgentSpec], problems: list[str]
-) -> dict[str, str]:
-    """Our keys' texts from both sources, without empty ones."""
+def _joined(in_file: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    """All texts of both sources, without empty ones."""
     both = {**in_file, **{key: value.strip() for key, value in environ.items() if value.strip()}}
     for key, stand_in in STAND_INS.items():
         if key in both or stand_in not in both:
@@ -305,103 +348,7 @@ def _known(
             problems.append(f"{stand_in}: expected {MILLISECONDS}")
         if text is not None:
             both[key] = text
-    return {key: both[key] for key in setting_names(agents) if key in both}
-
-
-def _is_text(value: str) -> bool:
-    """No byte that is not UTF-8 (in os.environ a surrogate) and no NUL: no file and no server would take them."""
-    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-class _Texts(EnvSettingsSource):
-    """pydantic-settings' reading of environment variables, from a mapping instead of the process."""
-
-    def __init__(self, model: type[BaseSettings], texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        super().__init__(model)
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return dict(self._texts)
-
-
-_Model = TypeVar("_Model", bound=Keys)
-
-
-def _validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]) -> tuple[_Model, set[str]]:
-    """The model with its wrong keys left at their defaults, and those keys; each adds one line to `problems`."""
-    values = _Texts(model, texts)()
-    try:
-        return model(**values), set()
-    except ValidationError as error:
-        # include_input=False: an input may be a secret
-        found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False, include_input=False))}
-    expected = {info.validation_alias: info.description for info in model.model_fields.values()}
-    for key in (key for key in values if key in found):
-        own_words = str(found[key].get("ctx", {}).get("error", "")) if found[key]["type"] == "value_error" else ""
-        problems.append(f"{key}: {own_words or f'expected {expected[key]}'}")
-    return model(**{key: value for key, value in values.items() if key not in found}), set(found)
-
-
-def _agent_keys(agents: Mapping[str, AgentSpec]) -> type[Keys]:
-    """The settings that the table's rows bring, as a model whose fields are called like their keys in small letters."""
-    fields: dict[str, Any] = {}
-    for spec in agents.values():
-        url = Annotated[str | None, address_with(("http", "https"))]
-        for key, kind, expected in (
-            (spec.token_setting, Secret | None, "a Discord bot token"),
-            (spec.key_setting, Secret | None, "an API key"),
-            (spec.model_setting, str | None, "the name of a model"),
-            (spec.image_model_setting, str | None, "the name of a picture model, or none"),
-            (spec.base_url_setting, url, HTTP),
-        ):
-            fields[key.lower()] = (kind, setting(key, expected, None))
-    return create_model("AgentKeys", __base__=Keys, **fields)
-
-
-def _coding(spec: AgentSpec, shared: Settings) -> CodingSettings | None:
-    """For the agents of Anthropic, where AGENT_RUNTIME says so."""
-    if shared.agent_runtime is None or spec.provider != "anthropic":
-        return None
-    return CodingSettings(
-        workspace=(shared.personas_dir / spec.name / "workspace").absolute(),
-        home=(shared.data_dir / "agent-sdk" / spec.name).absolute(),
-        allowed_tools=shared.allowed_tools or READING_TOOLS,
-        permission_mode=shared.permission_mode,
-        max_steps=shared.agent_sdk_max_steps,
-        max_usd=shared.agent_sdk_max_usd,
-        hidden=tuple(sorted({*setting_names(), *STAND_INS.values()} - {spec.key_setting, spec.base_url_setting})),
-    )
-
-
-def _agent_settings(spec: AgentSpec, keys: Keys, shared: Settings) -> AgentSettings:
-    def read(key: str) -> Any:
-        return getattr(keys, key.lower())
-
-    image_model = read(spec.image_model_setting) or spec.image_model
-    return AgentSettings(
-        spec=spec,
-        token=read(spec.token_setting),
-        api_key=read(spec.key_setting),
-        model=read(spec.model_setting) or spec.model,
-        image_model=None if image_model and image_model.lower() == "none" else image_model,
-        base_url=read(spec.base_url_setting),
-        coding=_coding(spec, shared),
-    )
-
-
-def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> ZoneInfo:
-    """TZ where it names a zone, else the zone that /etc/localtime is, else UTC."""
-    names = [environ.get("TZ", "").removeprefix(":"), os.path.realpath(localtime)]
-    for name in names:
-        try:
-            return ZoneInfo(name.rpartition("zoneinfo/")[2].removeprefix("posix/"))
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            continue
-    try:
-        with localtime.open("rb") as file:
-            return ZoneInfo.from_file(file, key="localtime")
-    except (OSError, ValueError):
-        return ZoneInfo("UTC")
+    return both
 
 
 # --- what the owner is told at start --------------------------------------------------------------------------------
@@ -421,5 +368,5 @@ def missing_tokens_message(settings: Settings) -> str:
 
 def missing_key_message(agent: AgentSettings) -> str:
     """The line for a bot with a token but no key."""
-    spec = agent.spec
-    return f"{spec.display_name} stays offline: {spec.token_setting} is set, {spec.key_setting} is not"
+    lacking = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
+    return f"{agent.display_name} stays offline: {agent.spec.token_setting} is set, {lacking} is not"

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agent_roster import STAND_INS
+from agent_roster import STAND_INS, AgentSettings
 
 if TYPE_CHECKING:
     from agent_config import Settings  # which imports this module
@@ -41,8 +41,16 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
         yield keys, f"{', '.join(keys)}: expected two different hours (0 and 24 are the whole day)"
     if settings.agent_name and settings.agent_name not in settings.agents:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
+    yield from _without_region(settings)
     if settings.commands_bot and settings.commands_bot not in settings.agents:
         yield ("COMMANDS_BOT",), f"COMMANDS_BOT: expected one of {', '.join(settings.agents)}"
+
+
+def _without_region(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
+    for agent in settings.agents.values():
+        if agent.token is not None and any(model.provider == "bedrock" and not model.aws for model in agent.models):
+            yield ("AWS_REGION",), f"AWS_REGION: expected the region of the models that {agent.name} has on Bedrock"
+            return
 
 
 def doubled_tokens(settings: Settings) -> list[tuple[str, ...]]:
@@ -59,6 +67,8 @@ def oddities(settings: Settings) -> Iterator[str]:
     for names in doubled_tokens(settings):
         keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
         yield f"{keys}: expected a token of its own for each bot, these are the same, so none of these bots is started"
+    for agent in settings.agents.values():
+        yield from _odd_models(agent)
     channels = settings.channels
     if strays := [str(channel) for channel in settings.channel_theme_map if channel not in channels]:
         yield f"CHANNEL_THEME_MAP: not in AGENT_CHANNEL_IDS and therefore not used: {', '.join(strays)}"
@@ -66,6 +76,16 @@ def oddities(settings: Settings) -> Iterator[str]:
         yield f"COORDINATOR_PRIORITY_CHANNELS: not among the channels and therefore not used: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel, so the bots will speak nowhere"
+
+
+def _odd_models(agent: AgentSettings) -> Iterator[str]:
+    setting, own = agent.spec.model_setting, agent.spec.provider
+    if any("/" in model.model and model.provider == own and not model.base_url for model in agent.models):
+        yield f"{setting}: what stands before a slash is no provider, so all of it is taken as a model of {own}"
+    if agent.token is not None and agent.usable:
+        for model in agent.models:
+            if model.lacks:
+                yield f"{setting}: a model of {model.provider} is left out, {model.lacks} is not set"
 
 
 def typos(in_file: Mapping[str, str], ours: Collection[str], agents: Iterable[str]) -> Iterator[str]:

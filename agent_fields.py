@@ -7,11 +7,13 @@ ValueError with a message), and these never repeat a value that may be a secret.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_themes import THEMES
@@ -97,10 +99,23 @@ CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
 Limit = Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)]  # the longest turn that there is
 Steps = Annotated[int, Field(ge=1, le=200)]
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_comma_list)]
 AgentRuntime = Literal["claude-agent-sdk"]
 PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"]
 Secret = Annotated[SecretStr, AfterValidator(_one_word)]
+
+
+def _can_be_a_path(path: Path) -> Path:
+    """Within what file systems take (255 bytes a name, 4,096 in all), so that looking for it is no error."""
+    if any(len(os.fsencode(part)) > 255 for part in path.parts) or len(os.fsencode(path)) > 4_000:
+        raise ValueError
+    return path
+
+
+Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
+Retries = Annotated[int, Field(ge=0, le=10)]
+AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")]
+_Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?$")]
+ToolPatterns = Annotated[tuple[_Pattern, ...], NoDecode, BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -116,8 +131,10 @@ DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
 LIMIT = "a number of seconds from 1 to 600"
 MILLISECONDS = "a number of milliseconds from 1000 to 600000"
 STEPS = "a whole number from 1 to 200"
-TOOLS = "names of tools, separated by commas"
 MODES = "default, acceptEdits, plan, dontAsk, auto or bypassPermissions"
+RETRIES = "a whole number from 0 to 10"
+TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
+DEFAULT_TOOLS = ("web_search", "web_fetch", "*__*")  # the last: those of the owner's MCP servers
 BOOL = "true or false"
 REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
 HTTP = "an address that begins with http:// or https://"

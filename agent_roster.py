@@ -7,11 +7,13 @@ base URL); agent_config makes settings of them, and its users read the table fro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import SecretStr
+
+from agent_models import COGS, COMPATIBLE_COG, ModelSettings
 
 BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -167,15 +169,18 @@ class CodingSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """An agent as configured. `image_model` is None for one that does not draw, `base_url` for the provider's own,
-    `coding` for one whose model is asked without the Claude Agent SDK."""
+    """An agent as configured. `models` are tried in that order; the first one says what kind of agent it is.
+
+    `image_model` is None for one that does not draw; it is a model of `image_provider`. `retries`: of one call.
+    `coding` is set for one whose turns the Claude Agent SDK runs.
+    """
 
     spec: AgentSpec
     token: SecretStr | None
-    api_key: SecretStr | None
-    model: str
+    models: tuple[ModelSettings, ...]
     image_model: str | None
-    base_url: str | None = field(default=None, repr=False)  # an address may carry a password
+    image_provider: str = ""
+    retries: int = 2
     coding: CodingSettings | None = None
 
     @property
@@ -185,3 +190,29 @@ class AgentSettings:
     @property
     def display_name(self) -> str:
         return self.spec.display_name
+
+    @property
+    def provider(self) -> str:
+        return self.models[0].provider
+
+    @property
+    def model(self) -> str:
+        return self.models[0].model
+
+    @property
+    def api_key(self) -> SecretStr | None:
+        return self.models[0].api_key
+
+    @property
+    def base_url(self) -> str | None:
+        return self.models[0].base_url
+
+    @property
+    def usable(self) -> tuple[ModelSettings, ...]:
+        """The models that can be asked with what is set."""
+        return tuple(model for model in self.models if model.lacks is None)
+
+    @property
+    def cog(self) -> str:
+        """The class that its first model wants, as "module:Class"."""
+        return self.spec.cog if self.provider == self.spec.provider else COGS.get(self.provider, COMPATIBLE_COG)

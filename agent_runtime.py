@@ -11,49 +11,51 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import random
-import secrets
-import socket
-import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.house import House
+from agent_cogs.option_book import opened_book
+from agent_cogs.tool_house import ToolHouse, open_tools
 from agent_cogs.triggers import Scope
-from agent_config import AgentSettings, Settings, missing_key_message
-from agent_conflicts import doubled_tokens
+from agent_config import AgentSettings, Settings, process_environment
 from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
-from agent_discord.redaction import Redactor
-from agent_discord.transcript import Transcripts
+from agent_discord.pasts import Pasts
+from agent_discord.redaction import Redactor, own_folders
+from agent_discord.transcript import MAX_ENTRIES, Transcripts
+from agent_discord.webhooks import Webhooks
 from agent_health import Health, serving_health
 from agent_llm import pricing
+from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_net.fetch import PictureFetcher
+from agent_net.public import PublicFetcher
 from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
 from agent_protocol.ignores import Ignores
-from agent_protocol.leases import Lease
+from agent_protocol.leases import Lease, this_process
 from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
+from agent_protocol.webhook_posts import WebhookPosts
 from agent_shutdown import Stopping, last_turns
 from agent_themes import DEFAULT_THEME
 
@@ -73,6 +75,8 @@ class Setup:
     coordinator_config: CoordinatorConfig | None = None
     use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
     picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
+    tools: bool = True
+    pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 
@@ -228,7 +232,9 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         log.info("Redis: %s", place.description)
         link = await stack.enter_async_context(RedisLink(place.address))
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        house = _house(setup, link, session)
+        way_out = WayOut(Redactor(settings.secrets(), own_folders(settings.data_dir)))
+        tools = await stack.enter_async_context(_tools(setup, session, way_out)) if setup.tools else None
+        house = _house(setup, link, session, way_out, tools)
         stack.push_async_callback(house.fetcher.aclose)
         runtime = Runtime(setup, house, link)
         await _remember(house)
@@ -238,18 +244,35 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
+        if house.book is not None:
+            runtime.start(house.book.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
         yield runtime
 
 
-def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> House:
+def _tools(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> AbstractAsyncContextManager[ToolHouse]:
+    return open_tools(
+        setup.settings,
+        session,
+        environment=process_environment(),
+        redact=way_out.redact.secrets,
+        clock=setup.clock,
+        pages=setup.pages,
+    )
+
+
+def _house(
+    setup: Setup, link: RedisLink, session: aiohttp.ClientSession, way_out: WayOut, tools: ToolHouse | None
+) -> House:
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
-    transcripts = Transcripts(directory)
+    book = opened_book(settings, names)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    posts = WebhookPosts(link, setup.clock)
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
@@ -262,11 +285,16 @@ def _house(setup: Setup, link: RedisLink, session: aiohttp.ClientSession) -> Hou
         ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,
-        fetcher=Fetcher(transcripts),
+        fetcher=Fetcher(transcripts, posts),
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
-        way_out=WayOut(Redactor(settings.secrets(), own_folders(settings))),
+        way_out=way_out,
+        webhooks=Webhooks(session, directory, posts, way_out.refused),
+        notices=Notices(link),
+        tools=tools,
+        book=book,
+        pasts=Pasts(transcripts),
     )
 
 
@@ -281,11 +309,6 @@ async def _remember(house: House) -> None:
         house.resets.start()
 
 
-def this_process() -> str:
-    """A name that no other process has, on this machine or another."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"
-
-
 def _caps(settings: Settings) -> Caps:
     return Caps(
         all=settings.daily_budget,
@@ -294,24 +317,6 @@ def _caps(settings: Settings) -> Caps:
         person=settings.user_budget,
         mentions=settings.mentions_per_minute,
     )
-
-
-def own_folders(settings: Settings) -> tuple[Path, ...]:
-    """Where the program lives on this machine: its code, its data, its virtual environment."""
-    environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
-    return (Path(__file__).parent, settings.data_dir, *environment)
-
-
-def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
-    in the log or among the settings' warnings."""
-    doubled = {name for names in doubled_tokens(settings) for name in names}
-    wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
-    chosen = [settings.agents[name] for name in wanted if name not in doubled]
-    for agent in chosen:
-        if agent.token is not None and agent.api_key is None:
-            log.warning("%s", missing_key_message(agent))
-    return tuple(agent.spec.name for agent in chosen if agent.token is not None and agent.api_key is not None)
 
 
 def stop_on_signals(runtime: Runtime) -> None:
@@ -340,8 +345,10 @@ async def settle_down(runtime: Runtime) -> None:
     """After the start: the SDKs that will be needed, then no more garbage collection of what stays."""
     await runtime.wait_online()
     for bot in runtime.bots.values():
-        if isinstance(bot.model, LazyModel):
-            await bot.model.get_ready()
+        models = bot.model.models if isinstance(bot.model, Fallbacks) else (bot.model,)
+        for model in models:
+            if isinstance(model, LazyModel):
+                await model.get_ready()
     if any(not bot.model.free for bot in runtime.bots.values()):
         await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()

@@ -1,9 +1,10 @@
-"""`python run_all.py --check`: is this set-up ready to start? Asks Discord, the providers and Redis, and posts nothing.
+"""`python run_all.py --check`: is this set-up ready to start? Asks Discord, models, tool servers, Redis; posts nothing.
 
     run.py          every check side by side, each within its time, one that breaks stops no other
     bots.py         a bot's token, intents, servers, channels; look.py reads them, permissions.py knows what is needed
     model_keys.py   API keys and models
     forecast.py     what the schedule costs in a day
+    tools.py        the tools, and the MCP servers of the owner's file
     machine.py      Redis, the data folder, the clock
     report.py       findings.py as a table or lines
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from agent_check.findings import Findings
 from agent_cogs.money import Tariff
+from agent_cogs.reach import is_free
 from agent_config import Settings
 from agent_coordinator.policy import continuation_probability
-from agent_llm.pricing import at_home
 from agent_themes import Theme, theme_named
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of a turn
@@ -45,8 +45,8 @@ def forecast(tariffs: Sequence[Tariff], themes: Sequence[Theme], conversations: 
 
 def check_costs(settings: Settings, found: Findings) -> None:
     """The forecast, beside the day's budget."""
-    agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.api_key is not None]
-    tariffs = [Tariff.of(agent, free=at_home(agent.base_url)) for agent in agents]
+    agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.usable]
+    tariffs = [Tariff.of(agent, free=is_free(agent.usable[0])) for agent in agents]
     themes = [theme_named(theme) for theme in settings.channels.values()]
     conversations = (settings.schedule_min + settings.schedule_max) / 2
     dollars = forecast(tariffs, themes, conversations, settings.max_rounds)

@@ -5,61 +5,78 @@ from __future__ import annotations
 import asyncio
 
 from agent_check.findings import Findings
-from agent_config import AgentSettings
-from agent_llm.base import ProviderModel
+from agent_cogs.reach import access
+from agent_config import AgentSettings, ModelSettings
 from agent_llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agent_llm.registry import build_model
 from agent_llm.retry import RetryPolicy
+from agent_models import AT_HOME
 
 SECONDS = 15.0  # for each model, the provider's answer alone
 _ONCE = RetryPolicy(attempts=1)
 
 
 async def check_key(agent: AgentSettings, found: Findings) -> None:
-    """The key by way of the model, then the picture model, without which the bot still speaks."""
-    if agent.api_key is None:
-        found.wrong("key", f"{agent.spec.key_setting} is not set", f"put the key into {agent.spec.key_setting}")
-        return
-    error = await _error_of(agent, agent.model)
-    if error is not None and not _unknown(error):
-        _key_finding(agent, error, found)
-        return
-    found.ok("key", f"{agent.spec.key_setting} is accepted")
-    if error is None:
-        found.ok("model", agent.model)
-    else:
-        found.wrong("model", f"{agent.model} is not known", _rename(agent, agent.spec.model_setting, agent.spec.model))
+    """Each model by way of its key, then the picture model, without which the bot still speaks.
+
+    A model that others stand in for is warned of; one that stands alone must be right.
+    """
+    fine = [await _check_model(agent, model, found) for model in agent.models]
+    if not any(fine) and len(fine) > 1:
+        found.wrong("models", "none of the list can be used", f"mend {agent.spec.model_setting}")
     await _check_image_model(agent, found)
 
 
+async def _check_model(agent: AgentSettings, model: ModelSettings, found: Findings) -> bool:
+    tell = found.wrong if len(agent.models) == 1 else found.warn
+    if model.lacks:
+        tell("key", f"{model.lacks} is not set", f"set {model.lacks}, or take the model out of the list")
+        return False
+    error = await _error_of(model, model.model)
+    if error is not None and not _unknown(error):
+        _key_finding(agent, model, error, found)
+        return False
+    found.ok("key", _accepted(model))
+    if error is None:
+        found.ok("model", _shown(agent, model))
+        return True
+    usual = f" (usually {agent.spec.model})" if model.provider == agent.spec.provider else ""
+    tell("model", f"{_shown(agent, model)} is not known", f"mend {agent.spec.model_setting}{usual}{_address(model)}")
+    return False
+
+
+def _accepted(model: ModelSettings) -> str:
+    return f"{model.key_setting} is accepted" if model.api_key else f"{model.provider} answers without one"
+
+
+def _shown(agent: AgentSettings, model: ModelSettings) -> str:
+    """As it is written in the settings."""
+    return model.model if model.provider == agent.spec.provider else model.name
+
+
 async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
-    if agent.image_model is None or agent.image_model == agent.model:
+    of_provider = (model for model in agent.usable if model.provider == agent.image_provider)
+    seller = next(of_provider, None)
+    if agent.image_model is None or seller is None or agent.image_model == seller.model:
         return
-    error = await _error_of(agent, agent.image_model)
+    error = await _error_of(seller, agent.image_model)
     if error is None:
         found.ok("picture model", agent.image_model)
         return
     told = f"{agent.image_model} is not known" if _unknown(error) else f"{agent.image_model}: {error.kind}"
     usual = agent.spec.image_model or "none"
-    found.warn("picture model", told, _rename(agent, agent.spec.image_model_setting, usual))
+    advice = f"mend {agent.spec.image_model_setting} (usually {usual}){_address(seller)}"
+    found.warn("picture model", told, advice)
 
 
-async def _error_of(agent: AgentSettings, name: str) -> ModelError | None:
+async def _error_of(settings: ModelSettings, name: str) -> ModelError | None:
     """What the provider answers when it is asked about a model, None when all is well."""
-    assert agent.api_key is not None
-    key = agent.api_key.get_secret_value()
     # In a thread, since it imports the SDK.
-    model = await asyncio.to_thread(
-        build_model,
-        agent.spec.provider,
-        api_key=key,
-        model=name,
-        image_model="",
-        base_url=agent.base_url,
-        retry=_ONCE,
-    )
     try:
-        assert isinstance(model, ProviderModel)
+        model = await asyncio.to_thread(build_model, **{**access(settings), "model": name}, image_model="", retry=_ONCE)
+    except ModelError as error:  # a package is missing
+        return error
+    try:
         await model.check(timeout=SECONDS)
     except ModelError as error:
         return error
@@ -72,24 +89,23 @@ def _unknown(error: ModelError) -> bool:
     return error.status == 404
 
 
-def _key_finding(agent: AgentSettings, error: ModelError, found: Findings) -> None:
+def _key_finding(agent: AgentSettings, model: ModelSettings, error: ModelError, found: Findings) -> None:
     status = f" ({error.status})" if error.status else ""
-    told = f"{error.kind}{status}"
+    alone = len(agent.models) == 1
+    told = f"{error.kind}{status}" if alone else f"{model.provider}: {error.kind}{status}"
+    tell = found.wrong if alone else found.warn
     if isinstance(error, BadKey):
-        found.wrong("key", told, f"mend {agent.spec.key_setting}")
+        tell("key", told, f"mend {model.key_setting}")
     elif isinstance(error, QuotaUsedUp):
-        found.wrong("key", told, f"add credit to the account of {agent.spec.key_setting}")
+        tell("key", told, f"add credit to the account of {model.key_setting}")
     elif isinstance(error, (ConnectionFailed, TimedOut)):
-        found.wrong("key", told, f"check the network{_address(agent)}, then check again")
+        tell("key", told, f"check the network{_address(model)}, then check again")
     elif isinstance(error, Retryable):
         found.warn("key", told, "check again later")
     else:
-        found.wrong("key", told, f"check {agent.spec.model_setting}{_address(agent)}")
+        tell("key", told, f"check {agent.spec.model_setting}{_address(model)}")
 
 
-def _rename(agent: AgentSettings, setting: str, usual: str) -> str:
-    return f"mend {setting} (usually {usual}){_address(agent)}"
-
-
-def _address(agent: AgentSettings) -> str:
-    return f" and {agent.spec.base_url_setting}" if agent.base_url else ""
+def _address(model: ModelSettings) -> str:
+    """Where the address is that was asked, unless it is the provider's own."""
+    return f" and {model.base_url_setting}" if model.base_url or model.provider in AT_HOME else ""

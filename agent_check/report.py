@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from urllib.parse import unquote, urlsplit
 
 from rich.console import Console
 from rich.table import Table
@@ -23,12 +22,7 @@ _HIDDEN = "***"
 
 def secrets_of(settings: Settings) -> list[str]:
     """Everything in the settings that must not be shown, the longest first."""
-    secrets = {secret.get_secret_value() for a in settings.agents.values() for secret in (a.token, a.api_key) if secret}
-    for address in (settings.redis_url, *(agent.base_url for agent in settings.agents.values())):
-        password = urlsplit(address).password if address else None
-        if password:
-            secrets |= {password, unquote(password)}
-    return sorted(secrets, key=len, reverse=True)
+    return sorted(settings.secrets(), key=len, reverse=True)
 
 
 def show(sections: Sequence[Section], console: Console, secrets: Collection[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -13,12 +13,12 @@ import aiohttp
 import discord
 from rich.console import Console
 
-from agent_check import bots, machine, report
+from agent_check import bots, machine, report, tools
 from agent_check.findings import Findings, Level, Section
 from agent_check.forecast import check_costs
 from agent_check.look import BotView
 from agent_check.model_keys import check_key
-from agent_config import AgentSettings, Settings
+from agent_config import AgentSettings, Settings, process_environment
 
 T = TypeVar("T")
 
@@ -32,16 +32,28 @@ async def run_check(
     seconds: float = SECONDS,
     use_default_redis: bool = True,
     clock: Callable[[], float] = time.time,
+    environment: Mapping[str, str] | None = None,
 ) -> int:
-    """Prints the report; 0 when nothing is wrong, else 1. Each check has `seconds`."""
+    """Prints the report; 0 when nothing is wrong, else 1. Each check has `seconds`.
+
+    `environment`: of what MCP servers may see a part; this process's own by default.
+    """
+    environment = process_environment() if environment is None else environment
     with _quiet():
-        sections = await check_all(settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock)
+        sections = await check_all(
+            settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock, environment=environment
+        )
     report.show(sections, console or Console(), report.secrets_of(settings))
     return int(any(finding.level is Level.WRONG for section in sections for finding in section.findings))
 
 
 async def check_all(
-    settings: Settings, *, seconds: float, use_default_redis: bool, clock: Callable[[], float]
+    settings: Settings,
+    *,
+    seconds: float,
+    use_default_redis: bool,
+    clock: Callable[[], float],
+    environment: Mapping[str, str],
 ) -> Sequence[Section]:
     """A section for each agent and one for what they share."""
     sections = {name: Section(agent.display_name) for name, agent in settings.agents.items()}
@@ -58,6 +70,7 @@ async def check_all(
     # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)
+    await _guarded(tools.check_tools(settings, shared.findings, environment), shared.findings, "MCP servers", seconds)
     looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in settings.agents.items()]
     seen = await asyncio.gather(*looks)
     views = {name: view for name, view in zip(settings.agents, seen, strict=True) if view is not None}

@@ -14,7 +14,7 @@ from agent_cogs.progress import Done, Progress
 from agent_cogs.spending import Spending
 from agent_context.entries import Entry
 from agent_discord.embeds import cost_embed
-from agent_discord.outlet import Post, Posted
+from agent_discord.outlet import SPLIT_AT, Post, Posted
 from agent_discord.splitting import FENCE
 from agent_llm.errors import ModelError
 from agent_llm.types import Picture, Source, Usage
@@ -30,11 +30,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """What is to be done: the decision, the sources its text rests on, the message that the turn is about."""
+    """What is to be done: the decision, the sources its text rests on, the message that the turn is about, the length
+    at which a text is split."""
 
     decision: Decision
     sources: tuple[Source, ...] = ()
     target: Entry | None = None
+    split_at: int = SPLIT_AT
 
 
 async def act(
@@ -77,9 +79,9 @@ async def _post(
     if text is None and picture is None:
         progress.note(wanted)
     else:
-        ping = event.asked.speaker.id if isinstance(event, MentionEvent) else None
+        ping = event.ping if isinstance(event, MentionEvent) else None
         embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
-        post = Post(text=text, picture=picture, embed=embed, ping=ping, after=progress.after)
+        post = Post(text=text, picture=picture, embed=embed, ping=ping, after=progress.after, split_at=deed.split_at)
         noted(await outlet.post(post, event.id, noted))
 
 

@@ -8,25 +8,50 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
 from agent_cogs.bench import Bench
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
+from agent_cogs.option_book import OptionBook
+from agent_cogs.pin_lines import PinLines
 from agent_cogs.told import Told
+from agent_cogs.window_keeper import WindowKeeper
 from agent_context.build import Identity
 from agent_context.entries import Entry
+from agent_context.history import Interval
+from agent_context.options import Options
 from agent_context.window import WindowMemory
+from agent_discord.attachments import ANY_MODEL, Look
+from agent_discord.chores import Chores
+from agent_discord.growing import GrowingPost
 from agent_discord.outlet import Post, Posted
+from agent_discord.text_files import TextFile
 from agent_discord.transcript import Transcript
+from agent_llm.prefill import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
+from agent_net.scaling import Fit
 from agent_protocol.costs import Costs
+from agent_tools.loop import ToolEvent
+from agent_tools.records import ToolRecords
+from agent_tools.toolbox import Toolbox
 
 BargeIn = Literal["yield", "finish", "ignore"]
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
 Draw = Callable[[str], Awaitable[Drawing]]
+GiveTools = Callable[[Options, bool], Toolbox]  # the second: its model searches by itself
+ShowTools = Callable[["Outlet", ToolEvent], None]
+
+
+def no_tools(options: Options, searches: bool) -> Toolbox:
+    del options, searches
+    return Toolbox()
+
+
+def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
+    del outlet, event
 
 
 class Outlet(Protocol):
@@ -42,10 +67,25 @@ class Outlet(Protocol):
     def transcript(self) -> Transcript: ...
     @property
     def may_attach(self) -> bool: ...
+    @property
+    def parent(self) -> Outlet | None: ...
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]: ...
+    @property
+    def chores(self) -> Chores: ...
     def refusal(self) -> str | None: ...
     async def settle(self) -> None: ...
-    async def pictures(self, entries: Sequence[Entry]) -> Mapping[int, tuple[Picture, ...]]: ...
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None: ...
+    def know_as(self, inner_names: Mapping[str, str]) -> None: ...
+    async def pictures(self, entries: Sequence[Entry], look: Look = ...) -> Mapping[int, tuple[Picture, ...]]: ...
+    async def text_files(
+        self, entries: Sequence[Entry], *, max_characters: int, most: int = ...
+    ) -> Mapping[int, TextFile]: ...
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ...) -> Posted: ...
+    def growing(
+        self, turn_id: str, *, ping: int | None = ..., after: int | None = ..., split_at: int = ...
+    ) -> GrowingPost: ...
+    async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
     async def react(self, message_id: int, emoji: str) -> bool: ...
     def typing(self) -> AbstractContextManager[None]: ...
 
@@ -60,7 +100,13 @@ async def never_reset(_: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names."""
+    """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names, `user_id`
+    gives an agent's in Discord. `book` says what is set for it, and for the others, in a channel; `fit` is what a
+    picture must be for its model.
+
+    `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
+    `tool_records` keeps what they brought, `show_tools` shows it in Discord.
+    """
 
     identity: Identity
     names: Mapping[str, str]
@@ -72,19 +118,32 @@ class Agent:
     tariff: Tariff
     costs: Costs
     told: Told  # who has heard lately that there is no answer
+    book: OptionBook
     windows: WindowMemory
-    context_size: int
+    keeper: WindowKeeper
     show_costs: bool
     colour: int
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
     reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
+    user_id: Callable[[str], int | None]
+    model_name: str = ""  # provider/model, the first of its list
+    fit: Fit = ANY_MODEL
+    pin_lines: PinLines | None = None
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    toolbox: GiveTools = no_tools
+    tool_records: ToolRecords | None = None
+    show_tools: ShowTools = shown_nowhere
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property
     def key(self) -> str:
         return self.identity.key
+
+    def options_for(self, outlet: Outlet) -> Options:
+        """What is set for the agent in this channel."""
+        return self.book.options(self.key, outlet)
 
     def today(self) -> str:
         """The local date, as it stands in Redis keys: 2026-11-20."""

@@ -20,6 +20,7 @@ from agent_cogs.saved import read_begun
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call
 from agent_context.entries import Entry
+from agent_context.visibility import visible
 from agent_discord.heard import Heard
 from agent_discord.listening import parent_of
 from agent_discord.outlet import Channel
@@ -98,7 +99,7 @@ class Arrears:
     def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
         agent, now = self._agent, self._house.clock()
         theme = self._house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
-        entries = self._house.transcripts.of(channel.id).entries()
+        entries = visible(self._house.transcripts.of(channel.id).entries())
         calling = missed(entries, lambda entry: agent.owes(_heard(entry, channel)), since, people)
         for entry, call in calling if theme is not None else ():
             to_all = call is Call.ROLE

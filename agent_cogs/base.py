@@ -18,17 +18,22 @@ from typing import Any, ClassVar
 
 import discord
 
+from agent_cogs.agent import shown_nowhere
 from agent_cogs.arrears import Arrears
 from agent_cogs.busy import BusyLines
+from agent_cogs.calling import Calling
 from agent_cogs.events import MentionEvent
 from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
+from agent_cogs.m_commands import MCommands
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit
+from agent_cogs.showing import Spot, ToolShow
 from agent_cogs.stopping import Stopping
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call, Ignored, called
 from agent_config import AgentSettings
+from agent_context.commands import parse_m
 from agent_context.entries import Entry
 from agent_discord.asking import asked_for
 from agent_discord.channels import GuildChannel
@@ -42,6 +47,7 @@ from agent_discord.outlet import Channel, DiscordOutlet
 from agent_discord.places import guild_id_of
 from agent_discord.rights import signed, who_wrote
 from agent_discord.threads import threads_to_read
+from agent_discord.webhooks import Face
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
@@ -78,8 +84,9 @@ class BaseAgentCog(ListeningCog):
         self.name = settings.spec.name
         self.ready = asyncio.Event()
         self.gate = Gate(shared=house.way_out)
-        self.agent = outfit(settings, house, model, self._think, self._generate_image)
         self.may_act = may_act
+        self._show = ToolShow(house.webhooks, self.gate, self._spot) if house.webhooks is not None else None
+        self.agent = outfit(settings, house, model, self._think, self._generate_image, self._show or shown_nowhere)
         self._guild_came = asyncio.Event()
         find = self._outlet_in_scope
         self._taker = TurnTaker(
@@ -88,6 +95,10 @@ class BaseAgentCog(ListeningCog):
         self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self._parent)
         self._arrears = Arrears(self, self._taker)
         self._busy = BusyLines(self.agent.told)
+        self._m = MCommands(self.agent, self._taker, self._busy.tell)
+        self._calling = Calling(
+            self.agent, house, self._taker, me=self._me, outlet_of=self._outlet_of, silent=self._silent
+        )
         shared = house.settings
         self._ignored = Ignored(
             frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids), also=house.ignores
@@ -150,6 +161,8 @@ class BaseAgentCog(ListeningCog):
         self.stop_listening()
         await self._taker.inbox.aclose()
         await self._busy.aclose()
+        if self._show is not None:
+            await self._show.aclose()
 
     async def attend(self) -> None:
         """Goes on with what was left open and answers what was missed, for as long as the bot runs."""
@@ -177,8 +190,11 @@ class BaseAgentCog(ListeningCog):
         if theme is None:
             return
         self._listener.message(message)
+        if self._closing or not self.may_act() or self.bot.user is None:
+            return
         question = asked_for(message, self.house.directory)
-        if (message.author.bot and question is None) or self._closing or not self.may_act() or self.bot.user is None:
+        if message.author.bot and question is None:
+            await self._calling.heard(message.channel.id, message.id, theme)
             return
         self._direct.note(message.channel)
         facts = heard(message, question)
@@ -196,6 +212,9 @@ class BaseAgentCog(ListeningCog):
         asked = self.house.transcripts.of(message.channel.id).get(message.id)
         if asked is None:  # deleted meanwhile
             return
+        if asked.hidden:
+            await self._commanded(asked, message.channel.id, theme, call)
+            return
         more = None
         if call is not None or belongs(asked, self.house.directory):
             more = gather(self._taker.inbox, message.channel.id, asked, calls=call is not None, now=self.house.clock())
@@ -203,6 +222,26 @@ class BaseAgentCog(ListeningCog):
             self._taker.book.begin(more.id)
         elif call is not None:
             await self._called(message, asked, theme, call)
+
+    async def _commanded(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
+        """A hidden message calls nobody; it may be a command."""
+        command, outlet = parse_m(asked.text), self._outlet_of(channel_id)
+        if command is not None and outlet is not None:
+            directory = self.house.directory
+            to_one = any(directory.agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
+            await self._m.given(command, asked, outlet, theme, call=call, to_one=to_one)
+
+    @discord.Cog.listener("on_raw_message_edit")
+    async def on_grown(self, event: discord.RawMessageUpdateEvent) -> None:
+        """Another agent's post may have come to its end; the transcript has its own listener."""
+        if "content" in event.data and event.new_message.author.bot and not self._closing and self.may_act():
+            theme = self._theme(event.new_message)
+            if theme is not None and self.bot.user is not None:
+                await self._calling.heard(event.channel_id, event.message_id, theme, edited=True)
+
+    def _me(self) -> int:
+        assert self.bot.user is not None
+        return self.bot.user.id
 
     def call_of(self, heard: Heard) -> Call | None:
         """Whether and how a message calls this agent."""
@@ -263,11 +302,20 @@ class BaseAgentCog(ListeningCog):
             pictures=house.pictures,
             names=house.names,
             may_post=lambda: self.may_act() and not self._silent(channel.id),
+            may_remove=self.may_act,
+            pasts=house.pasts,
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
         channel = self.bot.get_channel(channel_id) or self._direct.of(channel_id)
         return self._outlet(channel) if isinstance(channel, Channel) else None
+
+    def _spot(self, channel_id: int) -> Spot | None:
+        """Where and as whom a call of a tool is shown, unless somebody else acts now or silence is wanted."""
+        channel, me = self.bot.get_channel(channel_id), self.bot.user
+        if not isinstance(channel, Channel) or me is None or not self.may_act() or self._silent(channel_id):
+            return None
+        return Spot(channel, Face(self.name, self.settings.display_name, me.display_avatar.url))
 
     def _silent(self, channel_id: int) -> bool:
         """A person wants silence there."""

@@ -98,7 +98,7 @@ def told(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
     """What the coordinator is told of a turn: its result, or that a person was answered."""
     if not isinstance(event, MentionEvent):
         return result
-    if result.message_id is None or event.to_all:
+    if result.message_id is None or event.to_all or event.continues or not event.by_person:
         return None
     return MentionNotice(
         agent_name=agent,

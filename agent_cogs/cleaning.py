@@ -1,8 +1,9 @@
 """What a model puts into its answer that must not be posted as it is.
 
 Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, see agent_context/render.py),
-notes of reactions and pictures, their own name before their words. And where one emoji is asked for they write names,
-several, or words. Some models think aloud in marks, also inside of the form that was asked for.
+notes of reactions, pictures and changes, lines of tools, their own name before their words. And where one emoji is
+asked for they write names, several, or words. Some models think aloud in marks, also inside of the form that was asked
+for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as
 _MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", re.MULTILINE)
 _MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
 _NOTES = re.compile(r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: [^\n]{0,2000}?→[^\]\n]{0,600})\]")
+# What a note or a tool's line says is nobody's words: it goes with its mark, and with its further, indented lines.
+_CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
+_COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
 _THOUGHT_MARK = re.compile(r"<(/?)(?:think(?:ing)?|reasoning)>", re.IGNORECASE)
 _UNSEEN = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 _BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
@@ -79,7 +83,7 @@ def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection
 def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) -> str | None:
     text = _CONTROL.sub("", text.replace("\r\n", "\n"))
     text = without_echoes(without_machinery(_without_thoughts(text)), prompt)
-    for pattern in (_MARK_AND_NAME, _NOTES, _MARK_INSIDE):
+    for pattern in (_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE):
         text = pattern.sub("", text)
     text = _without_name(text.strip(), names).strip()
     return text if any(_is_seen(char) for char in text) else None

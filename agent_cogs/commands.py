@@ -42,7 +42,7 @@ def place_of(agent: str, settings: Settings) -> Place:
     if settings.commands_bot is not None:
         return "chosen" if settings.commands_bot == agent else "never"
     bots = [name for name, each in settings.agents.items() if each.token is not None]
-    able = [name for name in bots if settings.agents[name].api_key is not None] or bots
+    able = [name for name in bots if settings.agents[name].usable] or bots
     return "first" if able[:1] == [agent] else "later"
 
 

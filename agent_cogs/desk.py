@@ -35,6 +35,7 @@ AWAY = (
     "The memory that the bots share (Redis) is away right now, so this could not be done. Please try again in a minute."
 )
 ONLY_HERE = "The bots' shared memory (Redis) is away: until it is back, bots of other processes do not know it."
+NOT_ALL = "Not all of it could be removed; the owner's log says what was left. Please try again in a minute."
 UNKNOWN = "I don't know this command (any more). Please try again in an hour."
 STARTED: Mapping[str, str] = {
     "started": "A conversation begins in {where}.",
@@ -132,7 +133,11 @@ class Desk:
         return may_stop(asked.who, settings.stop_user_ids, settings.stop_role_ids)
 
     async def _forget(self, asked: Asked) -> str:
-        return (await forget(self._house, asked.who.user_id)).text
+        try:
+            return (await forget(self._house, asked.who.user_id)).text
+        except OSError as error:
+            log.error("a person's tool calls could not all be removed: %s", error)
+            return NOT_ALL
 
     async def _why(self, asked: Asked) -> str:
         found = _MESSAGE_ID.fullmatch(str(asked.values.get("message", "")).strip())

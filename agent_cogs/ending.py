@@ -24,7 +24,7 @@ def asked_id(event: TurnEvent) -> int | None:
 
 def trigger_of(event: TurnEvent) -> Trigger:
     if isinstance(event, MentionEvent):
-        return "mention"
+        return "continue" if event.continues else "mention" if event.by_person else "call"
     if not isinstance(event, InstructionEvent):
         raise TypeError(f"no trigger is known for {type(event).__name__}")
     if event.instruction.trigger_message_id is not None:
@@ -99,7 +99,7 @@ def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> Tur
         round_number=given.round_number if given else None,
         channel_id=event.channel_id,
         guild_id=facts.guild_id,
-        asked_by=facts.asked_by or (event.asked.speaker.id if isinstance(event, MentionEvent) else None),
+        asked_by=facts.asked_by or (event.person_id if isinstance(event, MentionEvent) else None),
         asked_message_id=asked_id(event),
         model=facts.model,
         entries=facts.entries,

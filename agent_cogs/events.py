@@ -55,10 +55,12 @@ class InstructionEvent(TurnEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionEvent(TurnEvent):
-    """A person speaks to the agent. `to_all` when the bots' role was mentioned and every bot answers.
+    """A person speaks to the agent, or another agent does (calling.py). `to_all` when the bots' role was mentioned and
+    every bot answers.
 
     `late` when the agent was away when it was asked. `pieces` are the person's other messages that belong to it, the
-    newest of all was heard at `heard_at`, in unix seconds.
+    newest of all was heard at `heard_at`, in unix seconds. `continues`: the person wants no answer, only that the agent
+    goes on with the channel. `on_behalf` is the person who set off the chain in which another agent asks.
     """
 
     asked: Entry
@@ -66,14 +68,32 @@ class MentionEvent(TurnEvent):
     late: bool = False
     pieces: tuple[Entry, ...] = ()
     heard_at: float = 0.0
+    continues: bool = False
+    on_behalf: int | None = None
+
+    @property
+    def by_person(self) -> bool:
+        """Another agent is neither pinged nor told why there is no answer."""
+        return self.asked.speaker.kind == "person"
+
+    @property
+    def person_id(self) -> int | None:
+        """Who brought it about."""
+        return self.asked.speaker.id if self.by_person else self.on_behalf
+
+    @property
+    def ping(self) -> int | None:
+        """Who is pinged by the answer."""
+        return self.asked.speaker.id if self.by_person and not self.continues else None
 
     @property
     def forced(self) -> bool:
-        return True
+        return self.by_person
 
     @property
     def cools_down(self) -> bool:
-        return not self.late
+        """What agents ask of each other ends with its chain, which a cooldown would break at its first link."""
+        return self.by_person and not self.late
 
     @classmethod
     def of(

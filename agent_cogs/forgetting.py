@@ -20,12 +20,14 @@ class Forgotten:
 
     records: int = 0
     open_turns: int = 0
+    tool_calls: int = 0
 
     @property
     def text(self) -> str:
         return (
-            f"Removed: {counted(self.records, 'record')} of turns that you asked for, and"
-            f" {counted(self.open_turns, 'question')} that waited for an answer.\n"
+            f"Removed: {counted(self.records, 'record')} of turns that you asked for,"
+            f" {counted(self.open_turns, 'question')} that waited for an answer, and"
+            f" {counted(self.tool_calls, 'record')} of what tools were asked for you.\n"
             "What goes by itself: how often you called (a minute), what you brought about in money (two days), an"
             " answer to you that may have to be given twice (half an hour). Forgetting these would refill your limits."
             " If the owner wants you to be ignored, that stays.\n"
@@ -36,12 +38,16 @@ class Forgotten:
 
 
 async def forget(house: House, user_id: int) -> Forgotten:
-    """Removes what is kept of the person, for all agents. Raises RedisAway, maybe after some of it is gone."""
+    """Removes what is kept of the person, for all agents.
+
+    Raises RedisAway, and OSError where a file of records cannot be rewritten, maybe after some of it is gone.
+    """
     open_turns = 0
     for agent in house.names:
         open_turns += await _forget_open(house.ledger.turns, agent, user_id)
     records = await house.ledger.records.forget_person(user_id, house.names)
-    return Forgotten(records, open_turns)
+    tool_calls = await house.tools.records.forget_person(user_id) if house.tools else 0
+    return Forgotten(records, open_turns, tool_calls)
 
 
 async def _forget_open(turns: Turns, agent: str, user_id: int) -> int:

@@ -25,7 +25,7 @@ def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: boo
     With `calls` the message calls the agent by itself: the turn is then about it, and the older ones belong to it.
     """
     for waiting in inbox.waiting(channel_id):
-        if not isinstance(waiting, MentionEvent) or waiting.asked.speaker.id != piece.speaker.id:
+        if not isinstance(waiting, MentionEvent) or waiting.asked.speaker.id != piece.speaker.id or waiting.continues:
             continue
         newest = max(part.id for part in (waiting.asked, *waiting.pieces))
         if len(waiting.pieces) >= MOST_PIECES or piece.id <= newest:
@@ -46,7 +46,7 @@ def belongs(piece: Entry, directory: Directory) -> bool:
 
 def pause(event: TurnEvent, seconds: float, now: float) -> float:
     """Seconds for which a question waits yet, so that `seconds` pass after its newest message; not for ever."""
-    if not isinstance(event, MentionEvent):
+    if not isinstance(event, MentionEvent) or event.continues:
         return 0.0
     return min(event.heard_at + seconds, event.deadline - LEFT_FOR_ANSWER) - now
 
@@ -63,5 +63,5 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
 
 
 def taken_back(event: MentionEvent, deleted: Collection[int]) -> bool:
-    """Nothing of the question is there any more."""
-    return all(part.id in deleted for part in (event.asked, *event.pieces))
+    """Nothing of the question is there any more. A command is taken away as soon as it is understood."""
+    return not event.continues and all(part.id in deleted for part in (event.asked, *event.pieces))

@@ -6,16 +6,22 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_cogs.option_book import OptionBook
+from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
+from agent_discord.pasts import Pasts
 from agent_discord.transcript import Transcripts
+from agent_discord.webhooks import Webhooks
+from agent_llm.prefill import PrefillMemory
 from agent_protocol.bus import Bus
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
+from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
 from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
@@ -41,3 +47,9 @@ class House:
     rng: random.Random
     resets: Resets | None = None
     way_out: WayOut = field(default_factory=WayOut)
+    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    notices: Notices | None = None
+    tools: ToolHouse | None = None  # None: no agent has any
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    book: OptionBook | None = None  # None: what .env sets alone
+    pasts: Pasts | None = None

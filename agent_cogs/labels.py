@@ -10,7 +10,7 @@ def labels(context: TurnContext) -> dict[str, str]:
     target = context.target
     newest = context.window.entries[-1] if context.window.entries else None
     person = context.unheard[-1] if context.unheard else None
-    asked = target if context.trigger in ("mention", "reactive") else None
+    asked = target if context.trigger in ("mention", "reactive", "call") else None
     return {
         "agent": context.me.key,
         "display_name": context.me.display_name,

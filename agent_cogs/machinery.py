@@ -18,6 +18,11 @@ _CALL = re.compile(
     r".*?(?:</\1>|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
+# The form of prefill mode, agent_tools/prefill_tools.py.
+_TEXT_CALL = re.compile(
+    r"^[ \t]*<(call|result|error)\s+name\s*=[^>\n]{0,100}>.*?(?:^[ \t]*</\1>|\Z)",
+    re.DOTALL | re.IGNORECASE | re.MULTILINE,
+)
 _FORMAT = re.compile(r"<\|[^|<>\n]{1,60}\|>(?:(?:system|user|assistant)\n)?|\[/?INST\]|<</?SYS>>")
 _LAST_CHANNEL = "<|message|>"  # before it stands which channel of the format it is, and what was thought in others
 _SILENCE = re.compile(
@@ -33,7 +38,7 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 def without_machinery(text: str) -> str:
     """Without calls of tools and marks of a chat format; "" where the whole text is a call, or a word for silence."""
     for _ in range(MOST_ROUNDS):
-        less = _FORMAT.sub("", _CALL.sub("", text.rpartition(_LAST_CHANNEL)[2]))
+        less = _FORMAT.sub("", _TEXT_CALL.sub("", _CALL.sub("", text.rpartition(_LAST_CHANNEL)[2])))
         if less == text:
             break
         text = less

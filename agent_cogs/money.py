@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.reach import is_free, rates
 from agent_config import AgentSettings
 from agent_context.build import Trigger
 from agent_context.entries import Entry
 from agent_discord.transcript import Transcript
-from agent_llm.pricing import price
+from agent_llm.pricing import Rates, price
 from agent_llm.types import Usage
 from agent_protocol.money import Kind, Wish
 from agent_themes import theme_named
@@ -27,30 +28,43 @@ OUTPUT_TOKENS = 1_000  # a quarter of what a model may write: decisions are shor
 MAX_PICTURES = 4
 PICTURE_TOKENS = 1_500
 AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
-KINDS: Mapping[Trigger, Kind] = {"mention": "mention", "starter": "opening", "reactive": "joining", "round": "round"}
+KINDS: Mapping[Trigger, Kind] = {
+    **dict.fromkeys(("mention", "continue"), "mention"),
+    "starter": "opening",
+    **dict.fromkeys(("reactive", "call"), "joining"),
+    "round": "round",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What an agent's calls cost, in US dollars. `free`: nothing at all."""
+    """What an agent's calls cost, in US dollars, by the first of its models that costs something. `free`: nothing.
+
+    `rates` are its owner's prices, where one has set some; `image_provider` sells the pictures.
+    """
 
     provider: str
     model: str
     image_model: str | None
     free: bool = False
+    rates: Rates | None = None
+    image_provider: str = ""
 
     @classmethod
     def of(cls, agent: AgentSettings, *, free: bool) -> Tariff:
-        return cls(agent.spec.provider, agent.model, agent.image_model, free)
+        models = agent.usable or agent.models
+        paid = next((model for model in models if not is_free(model)), models[0])
+        return cls(paid.provider, paid.model, agent.image_model, free, rates(paid), agent.image_provider)
 
     def call(self, input_tokens: int, *, output_tokens: int = OUTPUT_TOKENS, searches: int = 0) -> float:
         """One call of the model for text."""
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
-        return price(self.provider, self.model, usage, free=self.free).cost_usd
+        return price(self.provider, self.model, usage, free=self.free, rates=self.rates).cost_usd
 
     def picture(self) -> float:
         """One picture."""
-        return price(self.provider, self.image_model or "", Usage(calls=1, pictures=1), free=self.free).cost_usd
+        seller = self.image_provider or self.provider
+        return price(seller, self.image_model or "", Usage(calls=1, pictures=1), free=self.free).cost_usd
 
 
 def prompt_tokens(entries: Sequence[Entry], said: Iterable[str], *, window: int, whole: bool) -> int:
@@ -77,12 +91,12 @@ def wish_of(event: TurnEvent, trigger: Trigger, tariff: Tariff, transcript: Tran
     if not tariff.free:
         tokens = prompt_tokens(transcript.entries(), said, window=window, whole=transcript.whole)
         estimate = tariff.call(tokens, searches=searches)
-    asked = event.asked if isinstance(event, MentionEvent) else None
+    mention = event if isinstance(event, MentionEvent) else None
     return Wish(
         turn_id=event.id,
         estimate=estimate,
         until=event.deadline + AFTER_DEADLINE,
         kind=KINDS[trigger],
-        person_id=asked.speaker.id if asked else None,
-        message_id=asked.id if asked else None,
+        person_id=mention.person_id if mention else None,
+        message_id=mention.asked.id if mention and mention.by_person else None,
     )

@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, Think, never_reset
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, never_reset, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
+from agent_cogs.option_book import OptionBook, base_layer
+from agent_cogs.pin_lines import PinLines
 from agent_cogs.told import Told
+from agent_cogs.window_keeper import WindowKeeper
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_llm.model import Model
+from agent_llm.profiles import profile_of
+from agent_net.scaling import Fit
 
 
-def outfit(settings: AgentSettings, house: House, model: Model, think: Think, draw: Draw) -> Agent:
+def outfit(
+    settings: AgentSettings,
+    house: House,
+    model: Model,
+    think: Think,
+    draw: Draw,
+    show_tools: ShowTools = shown_nowhere,
+) -> Agent:
     """The agent as its turns know it; `think` and `draw` call `model`."""
     spec, shared = settings.spec, house.settings
+    windows = WindowMemory()
     others = tuple(name for key, name in house.names.items() if key != spec.name)
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
@@ -33,8 +46,9 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         tariff=Tariff.of(settings, free=model.free),
         costs=house.ledger.costs,
         told=Told(house.clock),
-        windows=WindowMemory(),
-        context_size=shared.context_window_size,
+        book=house.book or OptionBook(house.names, base_layer(shared)),
+        windows=windows,
+        keeper=WindowKeeper(spec.name, windows, house.ledger.windows),
         show_costs=shared.show_cost_embeds,
         colour=spec.colour,
         timezone=shared.timezone,
@@ -42,4 +56,18 @@ def outfit(settings: AgentSettings, house: House, model: Model, think: Think, dr
         rng=house.rng,
         barge_in=shared.barge_in,
         reset=partial(house.resets.since, spec.name) if house.resets is not None else never_reset,
+        user_id=house.directory.id_of,
+        model_name=model.name,
+        fit=fit_of(settings.provider, settings.model),
+        pin_lines=PinLines(house.notices) if house.notices is not None else None,
+        prefill=house.prefill,
+        toolbox=partial(house.tools.toolbox, spec.name) if house.tools else no_tools,
+        tool_records=house.tools.records if house.tools else None,
+        show_tools=show_tools,
     )
+
+
+def fit_of(provider: str, model: str) -> Fit:
+    """What a picture must be for a model."""
+    profile = profile_of(provider, model)
+    return Fit(profile.picture_pixels, profile.picture_bytes, profile.sees)

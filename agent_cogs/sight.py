@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.contract import CONTRACT
 from agent_cogs.ending import trigger_of
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.gathering import question
+from agent_cogs.option_book import reach_of
 from agent_cogs.sessions import after
-from agent_context.build import TurnContext, shown
+from agent_cogs.source import renamed, source_of
+from agent_cogs.tool_lines import forget_before, tool_lines
+from agent_context.build import Identity, TurnContext, seen
 from agent_context.depth import Depth
 from agent_context.entries import Entry
+from agent_context.history import Resolved
 from agent_context.merge import merge_history
-from agent_context.options import MAX_MESSAGES, Options
+from agent_context.options import Options
+from agent_context.selection import Chosen
 from agent_context.window import Window, conversation_entries
+from agent_discord.attachments import Look
 from agent_discord.mentions import clean_name
+from agent_discord.text_files import TextFile
 from agent_llm.types import Picture
 from agent_themes import theme_named
 
@@ -37,7 +45,7 @@ class Sight:
 
 
 class Eyes:
-    """One turn's look at its channel. `closing`: it is the conversation's last turn."""
+    """One turn's look at its channel, in the stages of agent_context.build. `closing`: the conversation's last turn."""
 
     def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, *, can_draw: bool) -> None:
         self.agent, self.outlet, self.event, self.can_draw = agent, outlet, event, can_draw
@@ -45,19 +53,22 @@ class Eyes:
 
     def options(self) -> Options:
         """What is set for the agent in this channel."""
-        return Options(max_messages=min(self.agent.context_size, MAX_MESSAGES))
+        return self.agent.options_for(self.outlet)
 
     async def look(self, *, closing: bool) -> Sight:
-        await self.outlet.settle()
-        self.reset = await self.agent.reset(self.event.channel_id)
-        agent, event, options, theme = self.agent, self.event, self.options(), theme_named(self.event.theme)
-        trigger, window = trigger_of(event), self._window(options, theme.window_share)
+        agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
+        options = await self._settled()
+        self.reset = await agent.reset(event.channel_id)
+        inner = agent.book.inner_names(self.outlet)
+        self.outlet.know_as(inner)
+        window, chosen = await self._window(options, theme.window_share, inner)
+        trigger = trigger_of(event)
         topic, round_number, started_with = None, 1, None
         if isinstance(event, InstructionEvent):
             topic, round_number = event.instruction.topic, event.instruction.round_number
             started_with = min(history_ids(event), default=None) if agent.barge_in != "ignore" else None
         context = TurnContext(
-            me=agent.identity,
+            me=self._identity(inner),
             theme=theme,
             channel_name=self.outlet.name,
             window=window,
@@ -75,30 +86,97 @@ class Eyes:
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
         newest = self.outlet.transcript.newest
-        return Sight(
-            context=context, options=options, newest=newest, pictures=await self.outlet.pictures(window.entries)
-        )
+        pictures, files = await self._attached(window, chosen, options)
+        return Sight(context=context, options=options, newest=newest, pictures=pictures, files=files)
 
-    def _window(self, options: Options, share: float) -> Window:
+    async def _settled(self) -> Options:
+        """The options, when the channel's past is known as far as they want to see it, and its pins."""
+        for _ in range(2):  # pins, once they are known, may ask for more
+            options = self.options()
+            for outlet in filter(None, (self.outlet, self.outlet.parent)):
+                outlet.transcript.deepen(reach_of(options))
+            await self.outlet.settle()
+            if options == self.options():
+                break
+        in_force = self.agent.book.of(self.agent.key, self.outlet)
+        if self.agent.pin_lines is not None:
+            self.agent.pin_lines.tell(in_force.pins, self.outlet)
+        return self.options()
+
+    def _identity(self, inner: Mapping[str, str]) -> Identity:
+        """Who the agent is where these inner names hold."""
+        me = self.agent.identity
+        if not inner:
+            return me
+        others = tuple(inner.get(key, name) for key, name in self.agent.names.items() if key != me.key)
+        return replace(me, display_name=inner.get(me.key, me.display_name), others=others)
+
+    async def _window(self, options: Options, share: float, inner: Mapping[str, str]) -> tuple[Window, Chosen]:
         """A conversation is seen from before its start to now, anything else by its last messages."""
+        agent, event, channel_id = self.agent, self.event, self.event.channel_id
+        kind, whole, seen_all = "recent", False, await self._seen(options, inner)
+        entries = seen_all.entries
+        if isinstance(event, InstructionEvent) and not event.cools_down:
+            entries = conversation_entries(entries, history_ids(event))
+            kind, whole, share = "conversation", True, 1.0
+        await agent.keeper.restore(channel_id, kind)
+        first = min((entry.id for entry in (*seen_all.prefix, *entries)), default=0)
+        if kind == "recent":
+            forget_before(agent, channel_id, first)
+        window = agent.windows.lay(
+            channel_id,
+            kind,
+            entries,
+            agent.clock(),
+            Depth.of(options, share),
+            prefix=seen_all.prefix,
+            tools=tool_lines(agent, channel_id, first),
+            marker_depth=options.marker_depth,
+            whole=whole,
+        )
+        chosen = agent.windows.choose(channel_id, kind, window, options)
+        if window.fresh:
+            agent.keeper.keep(channel_id, kind)
+        return window, chosen
+
+    async def _seen(self, options: Options, inner: Mapping[str, str]) -> Resolved:
+        """Stages 1 to 4."""
         agent, event, transcript = self.agent, self.event, self.outlet.transcript
         entries: Sequence[Entry] = transcript.entries()
-        kind = "recent"
         if isinstance(event, InstructionEvent) and not event.cools_down:
             history = event.instruction.conversation_history
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
-            entries = after(shown(merge_history(entries, history, names, transcript.deleted)), self.reset)
-            entries = conversation_entries(entries, history_ids(event))
-            kind, share = "conversation", 1.0
-        else:
-            entries = after(shown(entries), self.reset)
-        depth = Depth.of(options, share)
-        return agent.windows.lay(event.channel_id, kind, entries, agent.clock(), depth, whole=kind == "conversation")
+            entries = merge_history(entries, history, names, transcript.deleted)
+        entries = after(entries, self.reset)
+        names_here = agent.book.of(agent.key, self.outlet).names
+        source = await source_of(self.outlet, entries, options, names_here)
+        if self.reset:  # a thread that began anew does not begin with its parent's past
+            source = replace(source, parent=(), branched_from=None)
+        ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
+        called = {user_id: both for user_id, both in ids.items() if user_id is not None}
+        if called:
+            source = replace(source, entries=renamed(source.entries, called), parent=renamed(source.parent, called))
+        return seen(source, options, names_here, inner)
+
+    async def _attached(
+        self, window: Window, chosen: Chosen, options: Options
+    ) -> tuple[Mapping[int, tuple[Picture, ...]], Mapping[int, str]]:
+        """Pictures by message id and texts by attachment id."""
+        if not (chosen.pictures or chosen.files):
+            return {}, {}
+        units = [unit for entry in window.entries for unit in entry.units]
+        look = Look(len(chosen.pictures), self.agent.fit)
+        pictures = self.outlet.pictures(Chosen(pictures=chosen.pictures).of(units), look)
+        texts = self.outlet.text_files(
+            Chosen(files=chosen.files).of(units), max_characters=options.max_file_characters, most=len(chosen.files)
+        )
+        shown, read = await asyncio.gather(pictures, texts)
+        return shown, {attachment_id: quoted(file) for attachment_id, file in read.items()}
 
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""
         event, transcript = self.event, self.outlet.transcript
-        if isinstance(event, MentionEvent):
+        if isinstance(event, MentionEvent) and not event.continues:
             return question(event, transcript) or event.asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
             return transcript.get(event.instruction.trigger_message_id)
@@ -112,3 +190,8 @@ class Eyes:
 def history_ids(event: InstructionEvent) -> list[int]:
     """The messages of the conversation so far that have an id."""
     return [entry.message_id for entry in event.instruction.conversation_history if entry.message_id is not None]
+
+
+def quoted(file: TextFile) -> str:
+    """A file's text, and how much of it is not shown."""
+    return f"{file.text}\n… ({file.left_out:,} more characters)" if file.left_out else file.text

@@ -61,7 +61,7 @@ def may_stop(who: Who, users: Collection[int], roles: Collection[int]) -> bool:
 def answers(event: TurnEvent, user_id: int, transcripts: Transcripts) -> bool:
     """Whether the turn answers that person, or joins in on an answer to them."""
     if isinstance(event, MentionEvent):
-        return event.asked.speaker.id == user_id
+        return event.person_id == user_id
     trigger = event.instruction.trigger_message_id if isinstance(event, InstructionEvent) else None
     transcript = transcripts.known(event.channel_id)
     asked = transcript.get(trigger) if transcript is not None and trigger is not None else None

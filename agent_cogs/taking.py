@@ -128,6 +128,9 @@ class TurnTaker:
         """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
         result = await self._turn(event, progress, brake)
         given_up = result.reason == "not_ours" and result.skipped
+        if isinstance(event, InstructionEvent) and progress.facts.posted:
+            posted = progress.facts.posted  # before its end: until then the turn's record tells (calling.py)
+            await self._house.ledger.instructed.add(event.channel_id, posted, joining=event.cools_down)
         if progress.lost or not given_up:
             say = told(self._name, event, result)
             await self.book.settle(event, result, self._agent.today(), say, progress.facts)

@@ -1,33 +1,38 @@
-"""The agent's model is asked, until there is a decision."""
+"""The agent's model is asked, with its tools, until there is a decision.
+
+    kept answer ─────────────────────────────────────┐
+    Begun (prefilling.py) ─ or ─ Chat (chatting.py) ─┴─ ToolUse (tooling.py) ─ once more, if it must be ─ decision
+
+Every call of the model is booked where it is made, what a failed one has cost too.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from agent_cogs.actions import POST_SECONDS
-from agent_cogs.agent import Agent
-from agent_cogs.contract import CONTRACT, REPAIR
-from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.agent import Agent, Outlet
+from agent_cogs.chatting import Asked, Chat
+from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision
 from agent_cogs.events import TurnEvent
-from agent_cogs.labels import labels
-from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.over import TurnOver
+from agent_cogs.prefilling import Begun
 from agent_cogs.progress import Progress
 from agent_cogs.sessions import conversation_of
 from agent_cogs.sight import Sight
 from agent_cogs.spending import Spending
-from agent_context.build import TurnContext, build_system
-from agent_context.chat import build_history
-from agent_context.tail import build_tail
-from agent_llm.errors import BadAnswer, ModelError
+from agent_cogs.streaming import Ear, listening
+from agent_cogs.tooling import ToolUse, box_of
+from agent_llm.errors import BadAnswer, ModelError, PrefillRefused
 from agent_llm.types import Message, Prompt, Reply, Usage
 
 MIN_MODEL_SECONDS = 1.0
-CONTRACT_LINES = lines_of_prompt(CONTRACT)
 
 log = logging.getLogger(__name__)
+
+Way = Chat | Begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,7 @@ class Mind:
     """One turn's thinking. `estimate` is of one call, in US dollars."""
 
     agent: Agent
+    outlet: Outlet
     event: TurnEvent
     spending: Spending
     progress: Progress
@@ -42,32 +48,52 @@ class Mind:
     estimate: float
 
     async def decide(self, sight: Sight) -> tuple[Decision, Reply]:
-        """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read.
+        """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read. The
+        reply's text is the JSON of the decision.
 
-        Raises UnreadableDecision, ModelError and TurnOver("deadline").
+        Raises UnreadableDecision, ModelError, and TurnOver("deadline") or ("budget").
         """
-        context = sight.context
+        chat = Chat(sight, self._cache_key)
         if self.progress.answer is not None:
             reply = self.progress.answer.reply()
-            return self._read(reply, context), reply
-        history = build_history(context, sight.pictures)
-        prompt = self._prompt(context, build_tail(context))
+            return self._read(reply, chat), reply
+        after = self.progress.after
+        async with listening(self.outlet, self.event, sight.options, self._names(sight), after) as ear:
+            if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.model_name):
+                begun = Begun(sight, self._cache_key, forced=self.event.forced, can_draw=self.can_draw)
+                try:
+                    return await self._asked(begun, ear)
+                except PrefillRefused as error:
+                    self.agent.prefill.refused(error)
+            return await self._asked(chat, ear)
+
+    async def _asked(self, way: Way, ear: Ear | None) -> tuple[Decision, Reply]:
+        sight = way.sight
+        use = ToolUse(
+            agent=self.agent,
+            outlet=self.outlet,
+            event=self.event,
+            sight=sight,
+            box=box_of(self.agent, sight, prefilled=isinstance(way, Begun)),
+            may_go_on=self._may_go_on,
+            acts=way.acts,
+            speaker=way.speaker,
+        )
         try:
-            reply = await self._think(prompt, history)
-            return self._read(reply, context), reply
+            asked = self._heard(way.asked(self._seconds_left()), way, ear)
+            reply = await use.run(lambda prompt: self._think(prompt, asked.history), asked.prompt)
+            return self._understood(reply, way)
         except UnreadableDecision as error:
-            if not self.event.forced:
-                raise
-            if not await self.agent.limits.afford(self.event.id, self.spending.total.cost_usd + self.estimate):
+            if not self.event.forced or not await self._afford(1):
                 raise
             log.info("%s: asking once more, the answer could not be read: %s", self.agent.key, error.reason)
-            repair = REPAIR.format(reason=error.reason)
-        reply = await self._think(self._prompt(context, f"{prompt.text}\n\n{repair}"), history)
-        return self._read(reply, context), reply
+            reason = error.reason
+        asked = self._heard(way.asked_again(self._seconds_left(), reason, use.brought), way, ear)
+        return self._understood(await self._think(asked.prompt, asked.history), way)
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
         try:
-            reply = await self.agent.think(prompt, history)
+            reply = await self.agent.think(replace(prompt, conversation=conversation_of(self.event)), history)
         except ModelError as error:
             self.spending.add(error.usage or Usage())
             self.agent.bench.failed(error)
@@ -78,27 +104,52 @@ class Mind:
         self.agent.bench.worked()
         return reply
 
-    def _read(self, reply: Reply, context: TurnContext) -> Decision:
+    def _understood(self, reply: Reply, way: Way) -> tuple[Decision, Reply]:
+        reply = way.understood(reply)
+        return self._read(reply, way), reply
+
+    def _read(self, reply: Reply, way: Way) -> Decision:
         return decided(
             parse_decision(reply.text),
             forced=self.event.forced,
-            always_draw=context.theme.always_draw,
+            always_draw=way.sight.context.theme.always_draw,
             can_draw=self.can_draw,
-            names=(self.agent.identity.display_name, self.agent.key),
-            prompt=lines_of_prompt(build_tail(context)) | CONTRACT_LINES,
+            names=self._names(way.sight),
+            prompt=way.lines,
         )
 
-    def _prompt(self, context: TurnContext, text: str) -> Prompt:
+    def _heard(self, asked: Asked, way: Way, ear: Ear | None) -> Asked:
+        """The same, where somebody hears the answer as it grows."""
+        if ear is None:
+            return asked
+        return replace(asked, prompt=replace(asked.prompt, on_text=ear.hearing(way.heard, way.lines)))
+
+    def _names(self, sight: Sight) -> Collection[str]:
+        """What the agent itself goes by."""
+        names = (self.agent.identity.display_name, self.agent.key, sight.context.me.display_name)
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def _cache_key(self) -> str:
+        return f"{self.agent.key}:{self.event.channel_id}"
+
+    def _seconds_left(self) -> float:
         left = self.event.deadline - self.agent.clock() - POST_SECONDS
         if left < MIN_MODEL_SECONDS:
             raise TurnOver("deadline")
-        return Prompt(
-            text=text,
-            system=build_system(context),
-            schema=DECISION_SCHEMA,
-            search=context.searches,
-            timeout=left,
-            cache_key=f"{self.agent.key}:{self.event.channel_id}",
-            conversation=conversation_of(self.event),
-            labels=labels(context),
-        )
+        return left
+
+    async def _may_go_on(self) -> bool:
+        """Whether there is money for more than one call after what a tool brought. The turn ends where there is not
+        even so much."""
+        if await self._afford(2):
+            return True
+        if await self._afford(1):
+            return False
+        raise TurnOver("budget")
+
+    async def _afford(self, calls: int) -> bool:
+        """What results add to a prompt shows in what the calls have cost so far."""
+        total = self.spending.total
+        each = max(self.estimate, total.cost_usd / max(1, total.calls))
+        return await self.agent.limits.afford(self.event.id, total.cost_usd + calls * each)

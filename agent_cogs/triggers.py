@@ -1,7 +1,8 @@
 """Does a message call for a turn of this agent? Pure.
 
 People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
-channels that the owner named, their threads, and nowhere else. Messages of bots and webhooks never call anybody.
+channels that the owner named, their threads, and nowhere else. When one of our agents calls another, chains.py says;
+messages of foreign bots and webhooks never call anybody.
 """
 
 from __future__ import annotations

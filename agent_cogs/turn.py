@@ -28,6 +28,7 @@ from agent_cogs.running import Brake
 from agent_cogs.sight import Eyes, Sight
 from agent_cogs.spending import Spending
 from agent_cogs.thinking import Mind
+from agent_cogs.tooling import belongs_to
 from agent_context.depth import Depth
 from agent_discord.outlet import CannotPost, Posted
 from agent_llm.errors import ModelError, Refused, SessionLost
@@ -64,6 +65,7 @@ REASONS: Mapping[str, str] = {
     "internal_error": "a fault of the program, see its log",
 }
 
+WITHDRAW_SECONDS = 10.0  # the person who waits hears of the failure after it
 _FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "session_lost"}
 
 log = logging.getLogger(__name__)
@@ -83,14 +85,27 @@ async def take_turn(
     done = await _ended(turn, min(event.deadline - began, LONGEST_TURN), brake)
     if brake.reason is not None and done.nothing:
         done = Done(reason=brake.reason)
+    if done.message_id is None:
+        await _taken_back(turn)
     said = None
-    if done.nothing and done.reason is not None and isinstance(event, MentionEvent):
+    if done.nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
         said = await _excused(agent, outlet, event, done.reason, turn.trouble)
     seconds = agent.clock() - began
     progress.facts = turn.facts(seconds, said.message_ids if said else done.message_ids)
     # Whoever waits for the result need not wait for the log.
     asyncio.get_running_loop().call_soon(log_turn, agent.key, event, done, spending, seconds)
     return result_of(agent.key, event.id, done, spending)
+
+
+async def _taken_back(turn: _Turn) -> None:
+    """What has grown of an answer that came to nothing does not stay, nor what an earlier run has left of it."""
+    if not turn.event.forced or not (turn.progress.going_on or turn.eyes.options().stream):
+        return
+    try:
+        async with asyncio.timeout(WITHDRAW_SECONDS):
+            await turn.outlet.withdraw(turn.event.id, turn.progress.after)
+    except TimeoutError:
+        log.warning("channel %d: half an answer could not be taken back in time", turn.event.channel_id)
 
 
 async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: str, line: str | None) -> Posted | None:
@@ -158,7 +173,7 @@ class _Turn:
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.read = 0  # messages
-        self.asked_by = event.asked.speaker.id if isinstance(event, MentionEvent) else None
+        self.asked_by = event.person_id if isinstance(event, MentionEvent) else None
         self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
 
     def facts(self, seconds: float, posted: tuple[int, ...]) -> Facts:
@@ -187,8 +202,10 @@ class _Turn:
                 await self.progress.keep_answer(reply, self.spending.total)
             self._check_overtaken()
             self._check_clock()
-            deed = Deed(decision=decision, sources=reply.sources, target=sight.context.target)
+            split_at = sight.options.split_at
+            deed = Deed(decision=decision, sources=reply.sources, target=sight.context.target, split_at=split_at)
             done = await act(self.agent, self.outlet, self.event, deed, self.spending, self.progress)
+            belongs_to(self.agent, self.event, done.message_id)
             return replace(done, reason="budget") if self.closing else done
 
     def _check_question(self) -> None:
@@ -246,6 +263,7 @@ class _Turn:
     def _mind(self) -> Mind:
         return Mind(
             agent=self.agent,
+            outlet=self.outlet,
             event=self.event,
             spending=self.spending,
             progress=self.progress,

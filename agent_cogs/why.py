@@ -55,6 +55,10 @@ def _called(record: TurnRecord) -> str:
     person = f"<@{record.asked_by}>" if record.asked_by else "a person"
     if record.trigger == "mention":
         return f"was called by {person}"
+    if record.trigger == "call":
+        return f"was called by another bot, in what {person} had begun"
+    if record.trigger == "continue":
+        return f"was told by {person} to go on"
     if record.trigger == "reactive":
         return f"joined in after another bot had answered {person}"
     if record.trigger == "starter":

@@ -33,7 +33,7 @@ from agent_context.visibility import visible
 from agent_context.window import Window
 from agent_themes import Theme
 
-Trigger = Literal["starter", "round", "reactive", "mention"]
+Trigger = Literal["starter", "round", "reactive", "mention", "call", "continue"]
 NO_LABELS: Mapping[str, str] = {}
 
 

@@ -77,12 +77,30 @@ def _answer(context: TurnContext) -> str:
     )
 
 
+def _called(context: TurnContext) -> str:
+    quoted = _quote(context.target, context.me) if context.target is not None else "(the message is gone)"
+    return (
+        f".\nAnother AI member speaks to you. Its message:\n{quoted}\n"
+        "Answer it here in a few sentences, or skip where nothing is left to say. Mention another AI member only if you"
+        " want it to answer."
+    )
+
+
+def _continue(_: TurnContext) -> str:
+    return (
+        ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do"
+        " not mention that you were asked to. You may not skip."
+    )
+
+
 # Each goes on after the present, in the same sentence or in the next line.
 _TASKS: Mapping[Trigger, Callable[[TurnContext], str]] = {
     "starter": _start,
     "round": _go_on,
     "reactive": _join_in,
     "mention": _answer,
+    "call": _called,
+    "continue": _continue,
 }
 
 

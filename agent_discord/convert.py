@@ -8,9 +8,11 @@ from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.visibility import hidden_by_text
 from agent_discord.asking import AskedFor, asked_for
 from agent_discord.directory import Directory
-from agent_discord.mentions import clean_name, to_names
+from agent_discord.mentions import clean_name, mentioned_in, to_names
 from agent_discord.rights import who_wrote
 from agent_discord.unfinished import unfinished
+
+NO_AGENTS = Directory()
 
 
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
@@ -24,11 +26,15 @@ def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
     return Speaker(author.id, name, "stranger" if author.bot or message.webhook_id else "person")
 
 
-def shown_text(message: discord.Message) -> str:
-    """The content with mentions, channels, roles and custom emoji as names."""
+def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
+    """The content with mentions, channels, roles and custom emoji as names; agents also where they are not pinged."""
+    agents = {user_id: directory.name_of(user_id) for user_id in mentioned_in(message.content)}
     return to_names(
         message.content,
-        {user.id: clean_name(user.display_name) for user in message.mentions},
+        {
+            **{user_id: name for user_id, name in agents.items() if name is not None},
+            **{user.id: clean_name(user.display_name) for user in message.mentions},
+        },
         {channel.id: clean_name(channel.name) for channel in message.channel_mentions},
         {role.id: clean_name(role.name) for role in message.role_mentions},
     )
@@ -38,6 +44,12 @@ def replied_author(message: discord.Message) -> int | None:
     """Who wrote the message that this one replies to, where Discord tells."""
     replied = message.reference.resolved if message.reference else None
     return replied.author.id if isinstance(replied, discord.Message) else None
+
+
+def mentioned_users(message: discord.Message) -> frozenset[int]:
+    """Whom a message mentions. Of a person's Discord says it; what a bot writes pings nobody, so its words say it."""
+    told = frozenset(user.id for user in message.mentions)
+    return told | mentioned_in(message.content) if message.author.bot else told
 
 
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
@@ -51,7 +63,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     return Entry(
         id=message.id,
         speaker=speaker,
-        text=shown_text(message),
+        text=shown_text(message, directory),
         created_at=message.created_at.timestamp(),
         reply_to=message.reference.message_id if message.reference else None,
         attachments=tuple(
@@ -60,7 +72,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         ),
         reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
         edited=message.edited_at is not None,
-        mentions=frozenset((*(user.id for user in message.mentions), *message.raw_role_mentions)),
+        mentions=mentioned_users(message) | frozenset(message.raw_role_mentions),
         replied_to=replied_author(message),
         hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
         pinned=message.pinned,

@@ -20,6 +20,7 @@ class Directory:
     are, the newest `MAX_POSTS`. `names`: what each agent is called in Discord."""
 
     def __init__(self, names: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._shown = names
         self._names = frozenset(map(folded, names.values()))
         self._agents: dict[int, str] = {}
         self._ids: dict[str, int] = {}
@@ -60,6 +61,10 @@ class Directory:
 
     def agent_of(self, user_id: int) -> str | None:
         return self._agents.get(user_id)
+
+    def name_of(self, user_id: int) -> str | None:
+        """What an agent is called, by its user id; None for anybody else."""
+        return self._shown.get(self._agents.get(user_id, ""))
 
     def agent_of_post(self, message_id: int) -> str | None:
         """Whose webhook post it is; None where it is none of ours."""

@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 
 class ChannelHand:
     """Before each request it is asked whether this process still holds the agent (`may_post`), and before each new
-    message why the bot may not write there (`refusal`): rights and threads change while a bot thinks."""
+    message why the bot may not write there (`refusal`): rights and threads change while a bot thinks. `may_remove` is
+    asked before a deletion instead: what was begun is taken back also where a person wants silence now."""
 
     def __init__(
         self,
@@ -28,9 +29,11 @@ class ChannelHand:
         *,
         may_post: Callable[[], bool],
         refusal: Callable[[], str | None],
+        may_remove: Callable[[], bool] | None = None,
     ) -> None:
         self._channel, self._gate, self._transcripts = channel, gate, transcripts
         self._may_post, self._refusal = may_post, refusal
+        self._may_remove = may_remove or may_post
 
     @property
     def _transcript(self) -> Transcript:
@@ -75,7 +78,8 @@ class ChannelHand:
 
     async def remove(self, message: discord.Message | discord.PartialMessage) -> None:
         """A message that is gone already is none to be removed."""
-        self._check()
+        if not self._may_remove():
+            raise CannotPost("not_ours")
         try:
             await self._gate.delete(message)
         except discord.NotFound:

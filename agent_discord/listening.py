@@ -8,7 +8,7 @@ from __future__ import annotations
 import discord
 
 from agent_discord.asking import AskedFor
-from agent_discord.convert import replied_author, to_entry
+from agent_discord.convert import mentioned_users, replied_author, to_entry
 from agent_discord.heard import Heard
 from agent_discord.mentions import NOBODY, clean_name
 from agent_discord.transcript import Transcripts
@@ -30,8 +30,11 @@ class Listener:
 
     def edit(self, event: discord.RawMessageUpdateEvent) -> None:
         """Also a message that is pinned, however old, or that is not any more."""
+        if "content" not in event.data:
+            return
+        self._transcripts.changed(event.channel_id, (event.message_id,))
         transcript = self._transcripts.known(event.channel_id)
-        if transcript is None or "content" not in event.data:
+        if transcript is None:
             return
         entry = to_entry(event.new_message, self._transcripts.directory)
         if entry is not None:
@@ -43,6 +46,7 @@ class Listener:
             transcript.pins.doubt()
 
     def delete(self, channel_id: int, message_ids: set[int]) -> None:
+        self._transcripts.changed(channel_id, message_ids)
         transcript = self._transcripts.known(channel_id)
         if transcript is not None:
             for message_id in message_ids:
@@ -102,7 +106,7 @@ def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard
         guild_id=message.guild.id if message.guild else None,
         channel_id=message.channel.id,
         parent_id=parent_of(message.channel),
-        mentioned_users=frozenset(user.id for user in message.mentions),
+        mentioned_users=mentioned_users(message),
         mentioned_roles=frozenset(message.raw_role_mentions),
         replied_to=replied_author(message),
     )

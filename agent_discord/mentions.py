@@ -20,6 +20,7 @@ _MARKUP = re.compile(
     r"<(?:@!?(?P<user>\d{1,20})|#(?P<channel>\d{1,20})|@&(?P<role>\d{1,20})"
     r"|a?:(?P<emoji>\w{2,32}):\d{1,20}|/(?P<command>[\w -]{1,100}):\d{1,20})>"
 )
+_USERS = re.compile(r"<@!?(\d{1,20})>")
 _EMOJI_NAME = re.compile(r"(?<![\w<:/]):(\w{2,32}):(?!\d)")
 _CODE = re.compile(r"(```.*?(?:```|\Z)|``.+?``|`[^`\n]+`)", re.DOTALL)
 _STRUCTURE = frozenset(
@@ -122,6 +123,12 @@ def clean_name(name: str) -> str:
         elif category not in _INVISIBLE and marks <= _MARKS_IN_A_ROW:
             kept.append(char)
     return " ".join("".join(kept).split())[:MAX_NAME].strip() or NOBODY
+
+
+def mentioned_in(content: str) -> frozenset[int]:
+    """The ids of users that a message's content, as Discord sends it, mentions; of what a bot writes Discord itself
+    tells only whom it pings."""
+    return frozenset(int(found) for found in _USERS.findall(content)) if "<@" in content else frozenset()
 
 
 def strip_mention(text: str, user_id: int, role_id: int | None = None) -> str:

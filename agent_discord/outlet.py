@@ -14,6 +14,7 @@ from typing import ClassVar
 import discord
 
 from agent_context.entries import Entry
+from agent_context.history import Interval
 from agent_discord.attachments import AS_USUAL, Look, PictureReader
 from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
 from agent_discord.chores import Chores
@@ -27,6 +28,7 @@ from agent_discord.mentions import clean_name
 from agent_discord.naming import Naming
 from agent_discord.parts import CannotPost as CannotPost
 from agent_discord.parts import Extras, Parts, put_all
+from agent_discord.pasts import Pasts, may_be_shown
 from agent_discord.places import guild_id_of, guild_of, me_in, name_in, permissions_in
 from agent_discord.rights import with_members
 from agent_discord.splitting import LIMIT, length, split_text
@@ -86,11 +88,16 @@ class DiscordOutlet:
         pictures: PictureReader,
         names: Mapping[str, str],
         may_post: Callable[[], bool] = lambda: True,
+        may_remove: Callable[[], bool] | None = None,
+        pasts: Pasts | None = None,
     ) -> None:
-        self._channel, self._gate = channel, gate
+        self._channel, self._gate, self._pasts, self._may_post = channel, gate, pasts, may_post
+        self._inner_names: Mapping[str, str] = {}
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
-        self._hand = ChannelHand(channel, gate, transcripts, may_post=may_post, refusal=self.refusal)
+        self._hand = ChannelHand(
+            channel, gate, transcripts, may_post=may_post, may_remove=may_remove, refusal=self.refusal
+        )
         self._growing: GrowingPost | None = None
         self._typing: set[TypingSign] = set()
         self.chores = Chores(channel, gate, self._hand, self._errands)
@@ -143,7 +150,14 @@ class DiscordOutlet:
             fetcher=self._fetcher,
             pictures=self._pictures,
             names=self._names,
+            may_post=self._may_post,
         )
+
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]:
+        """What is pinned, oldest first: of a thread's channel, then here."""
+        above = self.parent
+        return (*(above.pins if above else ()), tuple(self.transcript.pinned()))
 
     def pinned(self) -> tuple[Entry, ...]:
         """What is pinned, oldest first; for a thread what is pinned in its parent comes before its own."""
@@ -155,6 +169,27 @@ class DiscordOutlet:
         above = self.parent
         own = self._fetcher.whole(self._channel.id, self.read_page, self.read_pins)
         await asyncio.gather(own, *([above.settle()] if above else []))
+
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server; None
+        where the bot cannot read them, or not everybody here may (pasts.py)."""
+        guild = guild_of(self._channel)
+        found = guild.get_channel_or_thread(interval.channel_id) if guild is not None else None
+        source = self._channel if interval.channel_id == self._channel.id else found
+        if self._pasts is None or not isinstance(source, Channel) or not may_be_shown(source, self._channel):
+            return None
+        rights = permissions_in(source)
+        if not (rights.view_channel and rights.read_message_history):
+            return None
+
+        async def read(limit: int, before: int | None) -> Sequence[discord.Message]:
+            return await with_members(await self._gate.history(source, limit, before), self._member)
+
+        return await self._pasts.upto(interval, messages, read)
+
+    def know_as(self, inner_names: Mapping[str, str]) -> None:
+        """By which names agents go here besides their own: `@name` in what the bot writes is then a mention."""
+        self._inner_names = inner_names
 
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
         if not self._permissions().read_message_history:
@@ -235,14 +270,18 @@ class DiscordOutlet:
         )
         return self._growing
 
-    async def withdraw(self, turn_id: str) -> None:
-        """Deletes what has grown of a turn that came to nothing."""
+    async def withdraw(self, turn_id: str, after: int | None = None) -> None:
+        """Deletes what has grown of a turn that came to nothing; `after` is set where it may have grown in an earlier
+        run of the program, behind that message."""
         growing, self._growing = self._growing, None
-        if growing is None or growing.turn_id != turn_id:
-            return
-        await growing.stop()
-        if growing.parts is not None:
-            await growing.parts.trim(0)
+        parts = None
+        if growing is not None and growing.turn_id == turn_id:
+            await growing.stop()
+            parts = growing.parts
+        if parts is None and after is not None:
+            parts = await self._open_parts(turn_id, None, after)
+        if parts is not None:
+            await parts.trim(0)
 
     async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> Parts:
         return Parts(self._hand, turn_id, EarlierPosts(await self._own_since(after)), ping)
@@ -297,6 +336,7 @@ class DiscordOutlet:
 
     def _naming(self) -> Naming:
         ids = {name: self._transcripts.directory.id_of(agent) for agent, name in self._names.items()}
+        ids |= {name: self._transcripts.directory.id_of(agent) for agent, name in self._inner_names.items()}
         agents = {name: user_id for name, user_id in ids.items() if user_id is not None}
         return Naming(self._channel, self.transcript, agents)
 

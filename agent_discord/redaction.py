@@ -9,6 +9,7 @@ where they are ours; those that people talk about stay.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,9 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
 def _paths_in(folder: str) -> str:
     end = rf"(?:/{_PATH_END})?(?![\w-])" if len(Path(folder).parts) >= _DEEP else _OF_OURS + _PATH_END
     return re.escape(folder) + end
+
+
+def own_folders(data_dir: Path) -> tuple[Path, ...]:
+    """Where the program lives on this machine: its code, its data, its virtual environment."""
+    environment = (Path(sys.prefix),) if sys.prefix != sys.base_prefix else ()
+    return (Path(__file__).parent.parent, data_dir, *environment)

@@ -247,6 +247,7 @@ class Transcripts:
     def __init__(self, directory: Directory, depth: int = MAX_ENTRIES) -> None:
         self.directory, self.depth = directory, depth
         self._channels: OrderedDict[int, Transcript] = OrderedDict()
+        self._on_change: list[Callable[[int, Collection[int]], None]] = []
         directory.on_news(self._relabel)
         directory.on_post(self._relabel_post)
 
@@ -262,6 +263,14 @@ class Transcripts:
 
     def known(self, channel_id: int) -> Transcript | None:
         return self._channels.get(channel_id)
+
+    def on_change(self, listener: Callable[[int, Collection[int]], None]) -> None:
+        """`listener` hears of messages that were edited or deleted, in whatever channel: its id and theirs."""
+        self._on_change.append(listener)
+
+    def changed(self, channel_id: int, message_ids: Collection[int]) -> None:
+        for listener in self._on_change:
+            listener(channel_id, message_ids)
 
     def drop(self, channel_id: int) -> None:
         """A channel or thread is gone."""

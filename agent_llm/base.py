@@ -136,7 +136,7 @@ class ProviderModel:
         may_be_empty = prompt.prefill is not None  # the model had nothing to add
         hearing = Hearing(prompt.on_text) if prompt.on_text else None
         attempt = partial(self._checked, request, may_be_empty, hearing)
-        return await self._run(self.access.model, seconds, attempt, hearing)
+        return await self._run(self.access.model, seconds, attempt, hearing, prompt.retries)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""
@@ -192,12 +192,15 @@ class ProviderModel:
         seconds: float,
         attempt: Callable[[float], Awaitable[T]],
         hearing: Hearing | None = None,
+        retries: int | None = None,
     ) -> T:
         """The answer, or the last attempt's error, with what the attempts before it cost."""
         paid: list[Usage] = []
         failed = partial(self._failed, model, paid, hearing)
+        attempts = None if retries is None else retries + 1
+        translated = partial(self._translated, attempt)
         try:
-            answer = await self._retrier.run(partial(self._translated, attempt), seconds=seconds, failed=failed)
+            answer = await self._retrier.run(translated, seconds=seconds, failed=failed, attempts=attempts)
         except ModelError as error:
             error.usage = self._priced(sum(paid, Usage()), model) if paid else None
             raise

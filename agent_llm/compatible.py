@@ -94,7 +94,7 @@ class CompatibleModel(ProviderModel):
             path = "/chat/completions"
         if prompt.on_text and self.endpoint.stream_usage:
             body["stream_options"] = {"include_usage": True}
-        return {"call": Call(path, body | dict(self.endpoint.fields))}
+        return {"call": Call(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
         call: Call = request["call"]

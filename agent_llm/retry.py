@@ -122,26 +122,30 @@ class Retrier:
         *,
         seconds: float,
         failed: Callable[[ModelError, int], None],
+        attempts: int | None = None,
     ) -> T:
         """The first attempt that succeeds. `attempt` gets the seconds left; `failed` hears of each failure.
+
+        `attempts`: how many at most, None for as many as the policy says.
 
         Raises the last attempt's ModelError; TimedOut when the budget is used up.
         """
         ends = self.clock() + seconds
+        most = self.policy.attempts if attempts is None else attempts
         for number in count(1):
             try:
                 return await _within(attempt, ends - self.clock())
             except ModelError as error:
                 failed(error, number)
-                wait = self._wait(error, number)
+                wait = self._wait(error, number, most)
                 if wait is None or self.clock() + wait >= ends:
                     raise
             await self.sleep(wait)
         raise AssertionError("unreachable")
 
-    def _wait(self, error: ModelError, number: int) -> float | None:
+    def _wait(self, error: ModelError, number: int, most: int) -> float | None:
         """Seconds until the next attempt, None when there is to be none."""
-        if number >= self.policy.attempts or not (isinstance(error, Retryable) and reaction_to(error).again):
+        if number >= most or not (isinstance(error, Retryable) and reaction_to(error).again):
             return None
         return self.policy.wait(number, error, self.rng)
 

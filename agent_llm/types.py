@@ -11,6 +11,7 @@ Role = Literal["user", "assistant"]
 StopReason = Literal["stop", "length", "refusal", "other"]
 CacheTtl = Literal["5m", "1h"]
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
+NO_FIELDS: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,9 @@ class Prompt:
     `conversation` is the channel whose conversation goes on, for a model that keeps a session of its own.
 
     `prefill` is the beginning of the model's own answer, the last thing that it reads; `text` is empty then. `stop`
-    ends the answer where one of these would come. `on_text` asks for a streamed answer and hears the whole text so far
+    ends the answer where one of these would come. `retries`: how often a call that failed is made again, None for as
+    often as the model does by itself. `fields` go into the request as they are, where the address is OpenAI-compatible:
+    they come from the owner's configuration only. `on_text` asks for a streamed answer and hears the whole text so far
     each time it grows; a second attempt begins again with "".
     """
 
@@ -106,6 +109,8 @@ class Prompt:
     stop: tuple[str, ...] = ()
     prefill: str | None = None
     temperature: float | None = None
+    retries: int | None = None
+    fields: Mapping[str, Any] = field(default_factory=lambda: NO_FIELDS)
     on_text: Callable[[str], None] | None = field(default=None, compare=False)
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
 

@@ -71,7 +71,7 @@ class _Local:
         self.pace = ONCE if once else WATCHING
         self.rng = random.Random()
         self.console = Console(highlight=False)
-        self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.api_key is not None}
+        self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.world = _world(settings)
         self.settings = self._settings(settings)
 
@@ -125,6 +125,7 @@ class _Local:
                 agents=tuple(self.settings.agents),
                 make_model=self._model,
                 use_default_redis=False,
+                tools=bool(self.paid),  # a scripted voice uses none
                 picture_origins=(server.api_base.split("/api")[0],),
                 rng=self.rng,
             )

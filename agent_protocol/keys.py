@@ -129,6 +129,10 @@ def webhook_posts(channel_id: int) -> str:
     return f"coordinator:webhook_posts:{channel_id}"
 
 
+def instructed(channel_id: int) -> str:
+    return f"coordinator:instructed:{channel_id}"
+
+
 def notice(message_id: int, occasion: str) -> str:
     return f"coordinator:notice:{message_id}:{occasion}"
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import secrets
+import socket
 import time
 from collections.abc import Callable
 
@@ -149,3 +152,8 @@ class Lease:
         log.warning("%s was taken over by %s", self._key, holder)
         self.taken.clear()
         self.lost.set()
+
+
+def this_process() -> str:
+    """A name that no other process has, on this machine or another."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -18,6 +18,7 @@ from agent_protocol.commands_bot import CommandsBot
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
+from agent_protocol.instructed import Instructed
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.money import Bill, Caps
 from agent_protocol.mutes import Mutes
@@ -77,6 +78,7 @@ class Ledger:
         self.rests = Rests(link, clock)
         self.windows = Windows(link)
         self.sessions = Sessions(link)
+        self.instructed = Instructed(link, clock)
 
     async def settle(
         self,

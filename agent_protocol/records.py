@@ -67,7 +67,7 @@ class TurnRecord(BaseModel):
     agent: str
     at: float = 0.0  # unix seconds: when it ended; `Ledger.settle` says it
     kind: str  # instruction, mention; an open set
-    trigger: str  # round, starter, reactive, mention; an open set
+    trigger: str  # round, starter, reactive, mention, call, continue; an open set
     conversation_id: str | None = None  # opaque
     round_number: int | None = None
     channel_id: int

@@ -14,6 +14,8 @@ from agent_tools.fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
 from agent_tools.protocol import RunnableTool
 from agent_tools.search import WebSearch
 
+NAMES = ("web_search", "web_fetch")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSettings:

@@ -12,11 +12,13 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.house import House
+from agent_cogs.option_book import opened_book
 from agent_cogs.triggers import Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
+from agent_discord.pasts import Pasts
 from agent_discord.transcript import Transcripts
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_protocol.messages import HistoryEntry, Instruction, MentionNotice, Result
@@ -29,6 +31,7 @@ from tests.doubles import (
     MemoryBus,
     MemoryLedger,
     MemoryStops,
+    MemoryTold,
     Pictures,
     Snowflakes,
     TextChannel,
@@ -129,7 +132,7 @@ class Scene:
         self.stops = MemoryStops(self.clock)
         self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
-        doubles |= {"ignores": self.ignored, "orders": None}
+        doubles |= {"ignores": self.ignored, "orders": None, "notices": MemoryTold()}
         fetcher: Any = self.pictures
         return House(
             settings=self.settings,
@@ -139,6 +142,8 @@ class Scene:
             transcripts=self.transcripts,
             fetcher=Fetcher(self.transcripts),
             pictures=PictureReader(fetcher),
+            book=opened_book(self.settings, names),
+            pasts=Pasts(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,

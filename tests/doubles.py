@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -168,6 +168,7 @@ class Guild:
         self.members: dict[int, Any] = {}
         self._threads: dict[int, Any] = {}  # where py-cord's channels look for theirs
         self.roles: list[Any] = []
+        self.default_role = SimpleNamespace(id=GUILD)
         self.channels: list[Any] = []
         self.threads: list[Any] = []
         self.emojis: tuple[Any, ...] = ()
@@ -182,6 +183,9 @@ class Guild:
 
     def get_channel(self, channel_id: int) -> Any:
         return next((one for one in self.channels if one.id == channel_id), None)
+
+    def get_channel_or_thread(self, channel_id: int) -> Any:
+        return self.get_channel(channel_id) or self._threads.get(channel_id)
 
 
 @dataclass(frozen=True)
@@ -212,6 +216,8 @@ class _Speaking:
         self.permissions.update(attach_files=True, embed_links=True, add_reactions=True)
         self.sent: list[Sent] = []
         self.reacted: list[tuple[int, str]] = []
+        self.deleted: list[int] = []
+        self._overwrites: Any = []
         self.typed = 0
         self.past: list[discord.Message] = []  # newest first
         self.reads: list[int | None] = []  # the `before` of each read
@@ -250,7 +256,11 @@ class _Speaking:
             await self._request()
             self.reacted.append((message_id, emoji))
 
-        return SimpleNamespace(add_reaction=add_reaction)
+        async def delete() -> None:
+            await self._request()
+            self.deleted.append(message_id)
+
+        return SimpleNamespace(id=message_id, add_reaction=add_reaction, delete=delete)
 
     def pins(self, limit: int | None = None, before: Any = None) -> Any:
         async def flatten() -> Sequence[Any]:
@@ -281,6 +291,7 @@ class Thread(_Speaking, discord.Thread):
         self._open(channel_id, guild, name, ids)
         self.parent_id = parent_id
         self.locked = self.archived = False
+        self._type = discord.ChannelType.public_thread
         guild._threads[channel_id] = self
 
 
@@ -506,6 +517,46 @@ class MemoryPresence(_Away):
         return {agent: self.texts[agent] for agent in agents if agent in self.texts}
 
 
+class MemoryWindows:
+    """Where windows begin, over restarts."""
+
+    def __init__(self) -> None:
+        self.states: dict[tuple[str, int, str], dict[str, Any]] = {}
+        self.reads = 0
+
+    async def keep(self, agent: str, channel_id: int, kind: str, state: Mapping[str, Any]) -> None:
+        self.states[agent, channel_id, kind] = dict(state)
+
+    async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None:
+        self.reads += 1
+        return self.states.get((agent, channel_id, kind))
+
+
+class MemoryInstructed:
+    """Posts by instruction, as all processes know them."""
+
+    def __init__(self) -> None:
+        self.posts: dict[int, dict[int, bool]] = defaultdict(dict)
+
+    async def add(self, channel_id: int, message_ids: Iterable[int], *, joining: bool = False) -> None:
+        self.posts[channel_id].update(dict.fromkeys(message_ids, joining))
+
+    async def read(self, channel_id: int) -> Mapping[int, bool]:
+        return dict(self.posts[channel_id])
+
+
+class MemoryTold:
+    """What was told to people, as all processes know it."""
+
+    def __init__(self) -> None:
+        self.told: set[tuple[int, str]] = set()
+
+    async def first(self, message_id: int, what: str) -> bool:
+        known = (message_id, what) in self.told
+        self.told.add((message_id, what))
+        return not known
+
+
 class MemoryNotices:
     """What the owner is to be told of budgets."""
 
@@ -525,6 +576,7 @@ class MemoryLedger(_Away):
         self.budgets = MemoryNotices()
         self.pictures = MemoryPictures()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
+        self.windows, self.instructed = MemoryWindows(), MemoryInstructed()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
 

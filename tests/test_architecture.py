@@ -21,10 +21,21 @@ FLOOR_2 = {"agent_discord"}
 
 MAY_IMPORT: dict[str, set[str] | None] = {
     **{package: set() for package in FLOOR_0},
-    "agent_roster": set(),
+    "agent_models": {"agent_fields"},
+    "agent_roster": {"agent_models"},
+    "agent_reading": {"agent_fields"},
+    "agent_assembly": {"agent_config.Settings", "agent_fields", "agent_models", "agent_reading", "agent_roster"},
     "agent_fields": {"agent_themes"},
     "agent_conflicts": {"agent_config.Settings", "agent_roster"},
-    "agent_config": {"agent_conflicts", "agent_fields", "agent_roster", "agent_themes"},
+    "agent_config": {
+        "agent_assembly",
+        "agent_conflicts",
+        "agent_fields",
+        "agent_models",
+        "agent_reading",
+        "agent_roster",
+        "agent_themes",
+    },
     "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
     "agent_context": {"agent_llm", "agent_themes"},
     "agent_store": {"agent_protocol"},
@@ -63,6 +74,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "anthropic": ("agent_llm.anthropic", "agent_llm.bedrock", "benchmarks.bare"),
     "claude_agent_sdk": ("agent_llm.agent_sdk",),
     "google": ("agent_llm.gemini", "benchmarks.bare"),
+    **dict.fromkeys(
+        ("mcp", "mcp_types"), ("agent_tools.mcp_connection", "agent_tools.mcp_process", "agent_tools.mcp_results")
+    ),
     "os.environ": ("agent_config",),
     "os.environb": (),
     "os.getenv": (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import sys
 from pathlib import Path
 
 import discord
@@ -15,6 +16,7 @@ from rich.console import Console
 from agent_check.findings import Findings
 from agent_check.run import _guarded
 from agent_config import AGENTS
+from agent_local.chat_api import ChatServer
 from agent_local.discord import Channel, Fault, Overwrite, worlds
 
 EMBED_LINKS = discord.Permissions(embed_links=True).value
@@ -128,6 +130,50 @@ async def test_a_refused_key_and_an_unknown_model_are_named(tmp_path: Path, name
         assert wrong.startswith("✗ model: model-of-nobody is not known")
         assert spec.model_setting in wrong
         assert f"{spec.key_setting} is accepted" in set_up.section(spec.display_name)
+
+
+async def test_each_model_of_a_list_is_asked_about_and_a_faulty_one_is_a_warning(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up, ChatServer(lambda _: "") as server:
+        (tmp_path / "endpoints.yaml").write_text(f"endpoints: {{ollama: {{base_url: '{server.base_url}'}}}}")
+        names = "model-of-nobody,ollama/llama3,deepseek/chat,lmstudio/x"
+        set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": names}
+        assert await set_up.check() == 0
+        grok = set_up.section("Grok")
+        assert "! model: model-of-nobody is not known" in grok
+        assert "✓ key: ollama answers without one" in grok
+        assert "✓ model: ollama/llama3" in grok
+        assert "! key: ENDPOINT_DEEPSEEK_KEY is not set" in grok
+        assert "! key: lmstudio: no connection" in grok
+
+
+async def test_a_list_without_any_model_that_can_be_used_is_wrong(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["GROK_MODEL"] = "model-of-nobody,deepseek/chat"
+        assert await set_up.check() == 1
+        (wrong,) = set_up.lines("✗")
+        assert wrong.startswith("✗ models: none of the list can be used")
+
+
+MCP = f"""
+servers:
+  lab: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], tools: [add, say]}}
+  unused: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], agents: [nobody]}}
+  broken: {{command: "{sys.executable}", args: ["-c", "1/0"]}}
+  wrong: {{command: x, headers: {{a: b}}}}
+"""
+
+
+async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        (tmp_path / "mcp.yaml").write_text(MCP)
+        set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
+        assert await set_up.check() == 1
+        shared = set_up.section("Shared")
+        assert "✓ tools: web_search, web_fetch" in shared
+        assert "✓ MCP server lab: add, say" in shared
+        assert "! MCP server unused: runs, and no bot may use a tool of it" in shared
+        assert "✗ MCP server broken: does not start" in shared
+        assert "servers.wrong" in shared
 
 
 async def test_an_unknown_picture_model_is_a_warning(tmp_path: Path) -> None:

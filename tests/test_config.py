@@ -281,6 +281,11 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("OPENAI_API_KEY", "schlüssel", "plain characters"),
         ("AGENT_NAME", "bing", "chatgpt, claude, gemini, grok"),
         ("COMMANDS_BOT", "bing", "chatgpt, claude, gemini, grok"),
+        ("MODEL_RETRIES", "11", "0 to 10"),
+        ("ALLOWED_TOOLS", "web search", "patterns"),
+        ("WEB_SEARCH", "maybe", "true or false"),
+        ("CONFIG_FILES_DIR", "c" * 300, "a folder"),
+        ("ENDPOINT_LAB_KEY", "two words", "without spaces"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key_with_what_was_expected(key: str, text: str, expected: str) -> None:
@@ -469,6 +474,9 @@ def test_every_secret_of_the_settings_is_known_as_one():
     secrets = {
         key: f"canary-{key.lower()}" for spec in AGENTS.values() for key in (spec.token_setting, spec.key_setting)
     }
+    others = ("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    engines = ("TAVILY_API_KEY", "BRAVE_API_KEY", "PERPLEXITY_API_KEY", "EXA_API_KEY", "ENDPOINT_LAB_KEY")
+    secrets |= {key: f"canary-{key.lower()}" for key in (*others, *engines)}
     urls = {spec.base_url_setting: f"https://u:c%40nary-{name}@h/v1" for name, spec in AGENTS.items()}
     settings = load_settings({**secrets, **urls, "REDIS_URL": "redis://me:canary-redis@127.0.0.1:6379/0"}, None)
     passwords = {f"c{at}nary-{name}" for name in AGENTS for at in ("%40", "@")}

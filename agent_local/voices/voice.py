@@ -88,7 +88,9 @@ class ScriptedVoice:
     def _decide(self, scene: Scene) -> _Decision:
         if scene.trigger == "starter":
             return self._say(scene, self._composer.opening(scene))
-        if scene.trigger == "mention":
+        if scene.trigger == "continue":
+            return self._say(scene, self._composer.turn(scene))
+        if scene.trigger in ("mention", "call"):
             return self._say(scene, self._composer.answer(scene))
         if not scene.human and self._chance(SKIP):
             return _Decision(skip=True)

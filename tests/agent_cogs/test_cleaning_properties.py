@@ -15,8 +15,9 @@ PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, s
 MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]
 CALLS = ["<tool_call>", "</tool_call>"]
 BROKEN = ["PASS", "[skip]", "[INST]", "[reactions: 🔥 (Grok)]", "<|", "|>", "<tool_", "call>"]
+COPIED = ["[note: msg:1 by Grok now reads] ", "[tool] ", "\n  ", '<call name="x">', "</call>", "\n</call>"]
 PLAIN = ["hello", " ", "\n", "**", "```", "\u200b", "\x00", '{"skip": false, "text": "hi"}', "[", "]", "msg:"]
-PIECES = st.sampled_from([*MARKS, *CALLS, *BROKEN, *PLAIN, *sorted(PROMPT)])
+PIECES = st.sampled_from([*MARKS, *CALLS, *BROKEN, *COPIED, *PLAIN, *sorted(PROMPT)])
 TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join)
 LEAKS = re.compile(r"\[msg:\s*\d+[^\]\n]{0,120}\]|<\|[^|<>\n]{1,60}\|>|\[reactions: [^\]\n]{0,400}\]|[\x00-\x08]")
 

@@ -300,6 +300,11 @@ def test_empty_words_are_none() -> None:
         ("I like <think> tags, and </i> too", "I like <think> tags, and </i> too"),
         ("\u200b\u2800 \ufeff", None),
         ("👍", "👍"),
+        ("[note: msg:5 by Grok now reads] two", None),
+        ("one\n[note: Bob changed a message, it now reads] two\n  and more\nthree", "one\nthree"),
+        ("[tool] claude>[web_search]: query: tea\n  claude<[web_search]: hot\nIt is hot.", "It is hot."),
+        ("[note: this is a joke] hello", "[note: this is a joke] hello"),
+        ("a [tool] for it", "a [tool] for it"),
         ("a list [1] of [links](https://example.org)", "a list [1] of [links](https://example.org)"),
     ],
 )

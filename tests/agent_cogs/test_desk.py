@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeServer
 
-from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_HERE, ONLY_HERE, UNKNOWN, Desk
+from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_ALL, NOT_HERE, ONLY_HERE, UNKNOWN, Desk
 from agent_cogs.events import MentionEvent
 from agent_cogs.saved import save_event
 from agent_cogs.triggers import Scope
@@ -35,6 +35,7 @@ from agent_protocol.orders import Orders
 from agent_protocol.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
+from agent_tools.records import ToolRecord, ToolRecords
 
 NOW = 1_800_000_000.0
 DAY = "2027-01-15"
@@ -69,6 +70,7 @@ class Place:
             stops=self.stops,
             ignores=self.ignores,
             orders=self.orders,
+            tools=None,
             clock=self.clock,
             resets=Resets(link, self.bus),
             directory=self.directory,
@@ -383,11 +385,43 @@ async def test_forgetting_removes_a_persons_records_and_open_questions_and_nobod
             place.ledger.records.owe(record.model_copy(update={"asked_by": person}))
         await place.ledger.records.pay()
         told = await place.use("forget me", MEMBER)
-        assert told.startswith("Removed: 2 records of turns that you asked for, and 1 question that waited")
+        assert told.startswith("Removed: 2 records of turns that you asked for, 1 question that waited")
         assert await place.ledger.turns.open_ids("claude") == ["m2"]
         assert await place.link.commands.exists(keys.turn("claude", "m1")) == 0
         assert [record.asked_by for record in await place.ledger.records.last("grok", count=9)] == [ANN]
         assert (await place.use("forget me", MEMBER)).startswith("Removed: 0 records")
+
+
+async def test_forgetting_removes_what_tools_were_asked_for_the_person(tmp_path):
+    async with a_place() as place, ToolRecords(tmp_path) as records:
+        place.house.tools = SimpleNamespace(records=records)
+        for number, person in enumerate((BOB, ANN)):
+            arguments = {"query": f"about <@{person}>"}
+            records.add(
+                ToolRecord(
+                    id=f"r{number}",
+                    agent="grok",
+                    channel_id=1,
+                    turn_id="m1",
+                    after_message_id=1,
+                    name="web_search",
+                    arguments=arguments,
+                    output="found",
+                    at=NOW,
+                )
+            )
+        assert "and 1 record of what tools were asked for you." in await place.use("forget me", MEMBER)
+        assert [record.id for record in records.for_channel("grok", 1)] == ["r1"]
+
+
+async def test_who_asks_to_be_forgotten_is_told_when_a_file_cannot_be_rewritten(caplog):
+    async def refuse(_: int) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    async with a_place() as place:
+        place.house.tools = SimpleNamespace(records=SimpleNamespace(forget_person=refuse))
+        assert await place.use("forget me", MEMBER) == NOT_ALL
+    assert "Permission denied" in caplog.text
 
 
 async def test_forgetting_refills_no_limit_and_lifts_no_ignoring():

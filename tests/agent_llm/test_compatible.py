@@ -74,6 +74,22 @@ async def test_the_owners_fields_are_merged_into_the_body_and_win() -> None:
     assert reply.model == "mine/local"
 
 
+async def test_the_fields_of_a_prompt_are_merged_last() -> None:
+    own = Endpoint(name="mine", base_url="http://127.0.0.1:9/v1", fields={"top_k": 40, "seed": 1})
+    async with chatting("hello", provider="mine", endpoint=own) as (model, server):
+        await model.complete(Prompt(text="hi", fields={"top_k": 5}))
+    sent = server.requests[0].body
+    assert (sent["top_k"], sent["seed"]) == (5, 1)
+
+
+@pytest.mark.parametrize(("retries", "calls"), [(None, 3), (0, 1), (4, 5)])
+async def test_a_prompt_may_say_how_often_it_is_tried_again(retries: int | None, calls: int) -> None:
+    async with chatting(ChatAnswer(status=503)) as (model, server):
+        with pytest.raises(ServerFailed):
+            await model.complete(Prompt(text="hi", retries=retries))
+    assert len(server.requests) == calls
+
+
 async def test_a_schema_becomes_structured_output() -> None:
     async with chatting("{}") as (model, server):
         await model.complete(Prompt(text="decide", schema=SCHEMA, schema_name="verdict"))

@@ -79,6 +79,11 @@ def leaking(secrets, request):
 async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style):
     secrets = {spec.key_setting: f"{CANARY}key-{name}" for name, spec in AGENTS.items()}
     secrets |= {spec.token_setting: f"{CANARY}token-{name}" for name, spec in AGENTS.items()}
+    others = ("TAVILY_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK", "ENDPOINT_LAB_KEY", "OF_A_TOOL")
+    secrets |= {key: f"{CANARY}{key.lower()}" for key in others}
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "mcp.yaml").write_text("servers: {lab: {command: no-such-program, env: {KEY: '${OF_A_TOOL}'}}}")
     password = f"{CANARY}redis"
     with RedisServer() as server:
         async with redis.asyncio.Redis.from_url(server.url) as client:
@@ -98,6 +103,7 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
     left += [json.dumps(message) for name in ("casual", "debate") for message in f.discord.messages(name)]
     left += [f"{r.path} {r.payload}" for r in f.discord.requests]
     left += [f"{r.raw}" for r in f.models.requests]
+    left += [file.read_text() for file in (tmp_path / "data").rglob("*.jsonl")]
     leaks = [text[max(0, text.find(CANARY) - 200) :][:400] for text in left if CANARY in text]
     assert leaks == []
     assert "Discord refuses its token: check BOT_TOKEN_GROK" in log

@@ -14,9 +14,10 @@ from flow import flow
 from pydantic import SecretStr
 from redis_server import until
 
+from agent_bot import runnable
 from agent_local.discord import permissions
 from agent_local.discord.world import Overwrite
-from agent_runtime import runnable, serve
+from agent_runtime import serve
 
 PROJECT = Path(__file__).parents[2]
 

@@ -1,0 +1,145 @@
+"""From settings that were read to the agents: whose token, which models, where each is and with which key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import SecretStr, create_model
+
+from agent_fields import HTTP, Keys, Secret, address_with, setting
+from agent_models import (
+    KEY_SETTINGS,
+    AwsSettings,
+    EndpointSettings,
+    ModelSettings,
+    Sources,
+    chosen_models,
+    listed,
+    read_endpoints,
+)
+from agent_reading import is_text
+from agent_roster import BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings
+
+if TYPE_CHECKING:
+    from agent_config import Settings  # which imports this module
+
+READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
+
+
+def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
+    """What config/mcp.yaml may take from the settings: the names that stand in it, and nothing else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}  # whoever reads the servers says so
+    names = re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", text)
+    return {name: SecretStr(both[name]) for name in names if name in both and is_text(both[name])}
+
+
+def agent_keys(agents: Mapping[str, AgentSpec], endpoint_keys: Iterable[str]) -> type[Keys]:
+    """The settings that the table's rows bring, as a model whose fields are called like their keys in small letters."""
+    fields: dict[str, Any] = {}
+    url = Annotated[str | None, address_with(("http", "https"))]
+
+    def add(key: str, kind: Any, expected: str) -> None:
+        fields[key.lower()] = (kind, setting(key, expected, None))
+
+    for key in (*KEY_SETTINGS.values(), *endpoint_keys, *(spec.key_setting for spec in agents.values())):
+        add(key, Secret | None, "an API key")
+    for key in (*BASE_URL_SETTINGS.values(), *(spec.base_url_setting for spec in agents.values())):
+        add(key, url, HTTP)
+    for spec in agents.values():
+        add(spec.token_setting, Secret | None, "a Discord bot token")
+        add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
+        add(spec.image_model_setting, str | None, "the name of a picture model, or none")
+    return create_model("AgentKeys", __base__=Keys, **fields)
+
+
+def with_agents(
+    settings: Settings, keys: Keys, agents: Mapping[str, AgentSpec], folder: Path | None, problems: list[str]
+) -> Settings:
+    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none."""
+    endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
+    chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
+    problems += [*wrong, *wrong_models]
+    sources = _sources(settings, keys, endpoints)
+    made = {name: _agent(spec, settings.model_retries, keys, sources, chosen) for name, spec in agents.items()}
+    hidden = _hidden(settings, keys)
+    with_coding = {name: replace(agent, coding=_coding(agent, settings, hidden)) for name, agent in made.items()}
+    return settings.with_(agents=with_coding, endpoints=endpoints)
+
+
+def _hidden(settings: Settings, keys: Keys) -> frozenset[str]:
+    """Every name of an environment's variable that may hold a setting of ours."""
+    fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
+    names = {str(info.validation_alias) for info in fields if info.validation_alias}
+    return frozenset({*names, *settings.named, *STAND_INS.values()})
+
+
+def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:
+    """For the agents of Anthropic, where AGENT_RUNTIME says so. Of ALLOWED_TOOLS the names that Claude Code has for its
+    tools count here, which begin with a capital."""
+    if settings.agent_runtime is None or agent.provider != "anthropic":
+        return None
+    tools = tuple(name for name in settings.allowed_tools if name[:1].isupper())
+    own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
+    return CodingSettings(
+        workspace=(settings.personas_dir / agent.name / "workspace").absolute(),
+        home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
+        allowed_tools=tools or READING_TOOLS,
+        permission_mode=settings.permission_mode,
+        max_steps=settings.agent_sdk_max_steps,
+        max_usd=settings.agent_sdk_max_usd,
+        hidden=tuple(sorted(hidden - own)),
+    )
+
+
+def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
+    """Where every model's key and address come from."""
+    given = dict(keys)
+    aws = AwsSettings(
+        region=settings.aws_region or "",
+        access_key=settings.aws_access_key_id,
+        secret_key=settings.aws_secret_access_key,
+        session_token=settings.aws_session_token,
+        profile=settings.aws_profile,
+    )
+    return Sources(
+        keys=settings.keys,
+        addresses={name: given[key.lower()] for name, key in BASE_URL_SETTINGS.items() if given[key.lower()]},
+        endpoints=endpoints,
+        aws=aws if settings.aws_region else None,
+    )
+
+
+def _agent(
+    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: Mapping[str, tuple[str, ...]]
+) -> AgentSettings:
+    def read(key: str) -> Any:
+        return getattr(keys, key.lower())
+
+    def model(name: str) -> ModelSettings:
+        provider, bare = sources.parted(name, spec.provider)
+        if provider != spec.provider:
+            return sources.model(provider, bare)
+        own = sources.model(
+            provider, bare, key_setting=spec.key_setting, base_url_setting=spec.base_url_setting, needs_key=True
+        )
+        return replace(own, base_url=read(spec.base_url_setting) or own.base_url)
+
+    models = tuple(map(model, chosen.get(spec.name) or listed(read(spec.model_setting) or "") or (spec.model,)))
+    image = read(spec.image_model_setting) or spec.image_model or "none"
+    image_provider, image_model = sources.parted(image, spec.provider)
+    draws = image.lower() != "none" and any(one.provider == image_provider for one in models)
+    return AgentSettings(
+        spec=spec,
+        token=read(spec.token_setting),
+        models=models,
+        image_model=image_model if draws else None,
+        image_provider=image_provider,
+        retries=retries,
+    )

@@ -1,0 +1,46 @@
+"""The tools: is the owner's file right, do its servers start, and what may each bot use?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agent_check.findings import Findings
+from agent_config import Settings
+from agent_tools.builtin import NAMES
+from agent_tools.mcp_client import McpServers
+from agent_tools.servers import read_servers
+from agent_tools.toolbox import is_allowed
+
+
+async def check_tools(settings: Settings, found: Findings, environment: Mapping[str, str]) -> None:
+    """Starts the servers of config/mcp.yaml as a start would, lists their tools, and stops them."""
+    built_in = [name for name in NAMES if is_allowed(name, settings.allowed_tools)]
+    if "web_search" in built_in and not (settings.web_search or settings.search_keys):
+        built_in.remove("web_search")
+    found.ok("tools", ", ".join(built_in) or "none that is built in")
+    servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
+    for problem in problems:
+        found.wrong("MCP servers", problem, "mend that line")
+    async with McpServers(servers, environment=environment) as running:
+        await running.tried()
+        states = running.status()
+        for server in servers:
+            _tell(server.name, states[server.name], _names(running, settings, server.name), found)
+
+
+def _names(running: McpServers, settings: Settings, server: str) -> list[str]:
+    """The server's tools that any of the bots may use."""
+    tools = {tool.spec.name for agent in settings.agents for tool in running.tools_for(agent)}
+    prefix = f"{server}__"
+    allowed = sorted(name for name in tools if name.startswith(prefix) and is_allowed(name, settings.allowed_tools))
+    return [name.removeprefix(prefix) for name in allowed]
+
+
+def _tell(server: str, state: str, tools: list[str], found: Findings) -> None:
+    subject = f"MCP server {server}"
+    if state != "running":
+        found.wrong(subject, "does not start", "LOG_LEVEL=DEBUG shows what it says; mend it, or set enabled: false")
+    elif tools:
+        found.ok(subject, ", ".join(tools))
+    else:
+        found.warn(subject, "runs, and no bot may use a tool of it", "look at ALLOWED_TOOLS, and its tools and agents")

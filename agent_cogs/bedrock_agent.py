@@ -1,0 +1,21 @@
+"""Claude on AWS Bedrock, which draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent_cogs.base import BaseAgentCog
+from agent_llm.types import Drawing, Message, Prompt, Reply
+
+
+class BedrockAgentCog(BaseAgentCog):
+    """An agent whose model runs on Bedrock."""
+
+    provider = "bedrock"
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        return await self.model.complete(Prompt.of(prompt), history)
+
+    async def _generate_image(self, prompt: str) -> Drawing:
+        """By another model of its list, where one draws; CannotDraw otherwise."""
+        return await self.model.draw(prompt)

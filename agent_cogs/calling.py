@@ -1,0 +1,125 @@
+"""Another agent's message calls this one, by a mention or a reply, until the chain of such calls ends (chains.py).
+
+What an agent says in its turn of a running conversation calls nobody: the coordinator gives everybody a turn there. In
+a turn that joins in on an answer to a person (reactive) it does. Which turn a message came of is known while the turn
+is open by its record, afterwards by a mark (agent_protocol.instructed), in every process alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from agent_cogs.agent import Agent
+from agent_cogs.chains import called_already, calls, last_person, links, spoken_before
+from agent_cogs.events import InstructionEvent, MentionEvent
+from agent_cogs.house import House
+from agent_cogs.saved import read_begun
+from agent_cogs.taking import TurnTaker
+from agent_context.entries import Entry
+from agent_discord.outlet import DiscordOutlet
+from agent_discord.unfinished import unfinished
+from agent_protocol.connection import RedisAway
+
+CHAIN_END = "🔁"
+UNFINISHED = 200  # posts that grow, remembered
+
+Verdict = Literal["call", "no", "end"]
+
+log = logging.getLogger(__name__)
+
+
+class Calling:
+    """One agent's ears for the others. `me` gives its user id, `outlet_of` a channel to speak in, `silent` whether a
+    person wants silence there."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        house: House,
+        taker: TurnTaker,
+        *,
+        me: Callable[[], int],
+        outlet_of: Callable[[int], DiscordOutlet | None],
+        silent: Callable[[int], bool],
+    ) -> None:
+        self._agent, self._house, self._taker = agent, house, taker
+        self._me, self._outlet_of, self._silent = me, outlet_of, silent
+        self._growing: OrderedDict[int, None] = OrderedDict()
+
+    async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
+        """A bot wrote a message, or changed one that grew until now."""
+        entry = self._house.transcripts.of(channel_id).get(message_id)
+        if entry is None or entry.speaker.agent in (None, self._agent.key) or self._still_grows(entry, edited=edited):
+            return
+        if not calls(entry, self._me()) or self._silent(channel_id):
+            return
+        outlet = self._outlet_of(channel_id)
+        if outlet is None:
+            return
+        await outlet.settle()
+        options = self._agent.options_for(outlet)
+        if not options.bot_mentions:
+            return
+        verdict = await self._judge(entry, outlet, options.max_bot_chain)
+        if verdict == "call":
+            self._enter(entry, outlet, theme)
+        elif verdict == "end":
+            await self._mark(entry, outlet)
+
+    def _still_grows(self, entry: Entry, *, edited: bool) -> bool:
+        """A post that grows by edits calls once it is whole; an edit of any other calls nobody."""
+        grew = entry.id in self._growing
+        self._growing.pop(entry.id, None)
+        if unfinished(entry.text):
+            self._growing[entry.id] = None
+            if len(self._growing) > UNFINISHED:
+                self._growing.popitem(last=False)
+            return True
+        return edited and not grew
+
+    async def _judge(self, entry: Entry, outlet: DiscordOutlet, most: int) -> Verdict:
+        instructed = await self._house.ledger.instructed.read(outlet.channel_id)
+        if await self._was_its_turn(entry, outlet.channel_id, instructed):
+            return "no"
+        transcript = outlet.transcript
+        entries = transcript.entries()
+        before = spoken_before(entry, entries, instructed)
+        if called_already(entry, before, self._me()):
+            return "no"
+        if last_person(entry, entries) is None and not (transcript.whole or transcript.begins):
+            log.info("%s is not called by message %d: what came before it is not known", self._agent.key, entry.id)
+            return "no"
+        return "call" if links(entry, before) < most else "end"
+
+    async def _was_its_turn(self, entry: Entry, channel_id: int, instructed: Mapping[int, bool]) -> bool:
+        """Whether the coordinator had given the author its turn in a conversation. Whoever ends a turn sets the mark
+        before it: so the marks are looked at once more after the open turns."""
+        author = entry.speaker.agent or ""
+        if entry.id in instructed:
+            return not instructed[entry.id]
+        try:
+            turns = self._house.ledger.turns
+            for turn_id in await turns.open_ids(author):
+                event = read_begun(await turns.left(author, turn_id)).event
+                if isinstance(event, InstructionEvent) and event.channel_id == channel_id:
+                    return not event.cools_down
+        except RedisAway:
+            log.debug("%s: open turns of %s are not known", self._agent.key, author)
+        return not (await self._house.ledger.instructed.read(channel_id)).get(entry.id, True)
+
+    def _enter(self, entry: Entry, outlet: DiscordOutlet, theme: str) -> None:
+        begun_by = last_person(entry, outlet.transcript.entries())
+        event = MentionEvent.of(entry, channel_id=outlet.channel_id, theme=theme, to_all=False, now=self._house.clock())
+        event = replace(event, on_behalf=begun_by.speaker.id if begun_by is not None else None)
+        if not self._taker.enter(event):
+            log.info("%s is busy: message %d of %s is not answered", self._agent.key, entry.id, entry.speaker.agent)
+
+    async def _mark(self, entry: Entry, outlet: DiscordOutlet) -> None:
+        """One sign for all who would have been called."""
+        log.info("%s: a chain of calls ends at message %d", self._agent.key, entry.id)
+        if self._house.notices is None or await self._house.notices.first(entry.id, CHAIN_END):
+            await outlet.react(entry.id, CHAIN_END)

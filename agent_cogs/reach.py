@@ -1,0 +1,61 @@
+"""How a configured model is reached: what agent_config says, in the words of agent_llm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from agent_config import EndpointSettings, ModelSettings
+from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint
+from agent_llm.pricing import Rates, at_home
+
+
+def access(model: ModelSettings) -> dict[str, Any]:
+    """What `agent_llm.registry.build_model` is told of this model."""
+    endpoint = model.endpoint
+    return {
+        "provider": model.provider,
+        "api_key": model.api_key.get_secret_value() if model.api_key else "",
+        "model": model.model,
+        "base_url": model.base_url,
+        "price_in": endpoint.price_in if endpoint else None,
+        "price_out": endpoint.price_out if endpoint else None,
+        "endpoint": _endpoint(endpoint) if endpoint else None,
+        "aws": _aws(model),
+    }
+
+
+def is_free(model: ModelSettings) -> bool:
+    """On an own machine, where its owner has set no price."""
+    known = ENDPOINTS.get(model.provider)
+    return rates(model) is None and at_home(model.base_url or (known.base_url if known else None))
+
+
+def rates(model: ModelSettings) -> Rates | None:
+    """The owner's prices, where one is set."""
+    endpoint = model.endpoint
+    if endpoint is None or (endpoint.price_in is None and endpoint.price_out is None):
+        return None
+    return Rates(endpoint.price_in or 0.0, endpoint.price_out or 0.0)
+
+
+def _endpoint(wanted: EndpointSettings) -> Endpoint:
+    known = ENDPOINTS.get(wanted.name) or Endpoint(name=wanted.name, base_url="")
+    given = {name: getattr(wanted, name) for name in ("base_url", "prefill", "stream_usage")}
+    return replace(
+        known,
+        **{name: value for name, value in given.items() if value is not None},
+        fields={**known.fields, **wanted.fields},
+        profile={**known.profile, **wanted.profile.changes},
+    )
+
+
+def _aws(model: ModelSettings) -> Aws | None:
+    if model.aws is None:
+        return None
+    secrets = {name: getattr(model.aws, name) for name in ("access_key", "secret_key", "session_token")}
+    return Aws(
+        region=model.aws.region,
+        profile=model.aws.profile,
+        **{name: value.get_secret_value() for name, value in secrets.items() if value is not None},
+    )

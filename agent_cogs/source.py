@@ -1,0 +1,67 @@
+"""Stage 1 of a context: the channel's own messages, its parent's for a thread, and what `.history` asks for.
+
+What `.history` names in other channels is read here, level by level, as much as a turn has time for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from agent_cogs.agent import Outlet
+from agent_context.entries import Entry
+from agent_context.history import LEVELS, Interval, Source, needed
+from agent_context.options import Options
+
+MOST_INTERVALS = 12  # of a turn
+FETCH_SECONDS = 8.0  # for all of them
+
+log = logging.getLogger(__name__)
+
+
+async def source_of(outlet: Outlet, entries: Sequence[Entry], options: Options, names: Collection[str]) -> Source:
+    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own."""
+    above = outlet.parent
+    source = Source(
+        channel_id=outlet.channel_id,
+        entries=entries,
+        parent_id=above.channel_id if above is not None else 0,
+        parent=above.transcript.entries() if above is not None else (),
+        branched_from=outlet.channel_id if above is not None else None,
+    )
+    return await _with_intervals(source, outlet, options, names)
+
+
+async def _with_intervals(source: Source, outlet: Outlet, options: Options, names: Collection[str]) -> Source:
+    found: dict[Interval, Sequence[Entry] | None] = {}
+    source = replace(source, lookup=found.get)
+    roles, messages = options.history_roles, options.max_messages
+    try:
+        async with asyncio.timeout(FETCH_SECONDS):
+            for _ in range(LEVELS + 1):
+                lacking = needed(source, roles=roles, names=names, messages=messages)
+                wanted = [interval for interval in lacking if interval not in found][: MOST_INTERVALS - len(found)]
+                if not wanted:
+                    break
+                brought = await asyncio.gather(*(outlet.reach(interval, messages) for interval in wanted))
+                found.update(zip(wanted, brought, strict=True))
+    except TimeoutError:
+        log.warning("channel %d: not all that .history asks for could be read in time", outlet.channel_id)
+    return source
+
+
+def renamed(entries: Sequence[Entry], inner: Mapping[int, tuple[str, str]]) -> list[Entry]:
+    """Mentions of agents under their inner names; `inner` maps their user ids to the shown and the inner name."""
+    if not inner:
+        return list(entries)
+    return [_renamed(entry, inner) for entry in entries]
+
+
+def _renamed(entry: Entry, inner: Mapping[int, tuple[str, str]]) -> Entry:
+    text = entry.text
+    for user_id in entry.mentions & inner.keys():
+        shown, name = inner[user_id]
+        text = text.replace(f"@{shown}", f"@{name}")
+    return entry if text == entry.text else replace(entry, text=text)

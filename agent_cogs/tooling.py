@@ -1,0 +1,124 @@
+"""The tools of a turn: which there are, how they are run around the model, what is kept and shown of them.
+
+    sight.options, model ─ box_of ─ agent_tools.loop ┬─ records (ToolRecords), for later contexts (tool_lines.py)
+                                                     └─ a post by webhook (showing.py), where the option says so
+
+A loop that a crash cut off is made anew from its beginning: only the last answer is kept (progress.py). What the tools
+brought in the first run is in the records and so, mostly, in the context of the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from agent_cogs.actions import POST_SECONDS
+from agent_cogs.agent import Agent, Outlet
+from agent_cogs.events import TurnEvent
+from agent_cogs.sight import Sight
+from agent_llm.profiles import PROVIDERS, Profile, profile_of
+from agent_llm.types import Prompt, Reply
+from agent_tools.loop import ToolEvent, run_tools
+from agent_tools.protocol import RunnableTool, ToolContext
+from agent_tools.record import ToolRecord
+from agent_tools.rendering import record_text
+from agent_tools.toolbox import Toolbox, gathered
+
+WEB_SEARCH = "web_search"
+REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more
+
+Ask = Callable[[Prompt], Awaitable[Reply]]
+
+
+@lru_cache(maxsize=64)
+def profile(model_name: str) -> Profile:
+    """Of `provider/model`; a provider of another name is an OpenAI-compatible address."""
+    provider, _, model = model_name.partition("/")
+    return profile_of(provider if provider in PROVIDERS else "compatible", model)
+
+
+def searches_itself(model_name: str) -> bool:
+    """The model has a web search of its own, also beside other tools."""
+    known = profile(model_name)
+    return bool(known.search) and known.tools_with_search
+
+
+def box_of(agent: Agent, sight: Sight, *, prefilled: bool = False) -> Toolbox:
+    """The agent's tools in this channel: none in a conversation's last turn. In prefill mode they are words, so any
+    model can call them, and none searches by itself."""
+    options = sight.options
+    takes_any = prefilled or profile(agent.model_name).tools
+    if sight.context.closing or not options.max_tool_depth or not takes_any:
+        return Toolbox()
+    searches = not prefilled and searches_itself(agent.model_name)
+    box = agent.toolbox(options, searches).allowed(options.tools)
+    return box.allowed(("*", f"!{WEB_SEARCH}")) if searches else box
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolUse:
+    """One turn's. `may_go_on` is asked before each further completion. `acts` are tools of this turn alone, of which
+    nothing is kept and nothing shown."""
+
+    agent: Agent
+    outlet: Outlet
+    event: TurnEvent
+    sight: Sight
+    box: Toolbox
+    may_go_on: Callable[[], Awaitable[bool]]
+    acts: Sequence[RunnableTool] = ()
+    speaker: str = ""
+    _records: dict[str, ToolRecord] = field(default_factory=dict)
+
+    async def run(self, ask: Ask, prompt: Prompt) -> Reply:
+        """The model's last answer; `ask` books what each of its calls costs. Raises what `ask` and `may_go_on` do."""
+        box, _ = gathered((*self.acts, *(tool for name in self.box.names if (tool := self.box.get(name)))))
+        outcome = await run_tools(
+            ask,
+            prompt,
+            box,
+            context=self._context(),
+            max_depth=max(1, self.sight.options.max_tool_depth),
+            seen=self._seen,
+            clock=self.agent.clock,
+            may_go_on=self.may_go_on,
+            speaker=self.speaker,
+        )
+        return outcome.reply
+
+    @property
+    def brought(self) -> str:
+        """What the tools have brought by now, in words; "" for nothing."""
+        key = self.agent.key
+        return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in self._records.values())
+
+    def _context(self) -> ToolContext:
+        context = self.sight.context
+        answered = context.target if context.trigger in ("mention", "reactive") else None
+        asks = answered is not None and answered.speaker.kind == "person"
+        return ToolContext(
+            agent=self.agent.key,
+            channel_id=self.event.channel_id,
+            guild_id=self.outlet.guild_id,
+            asked_by=answered.speaker.id if answered is not None and asks else None,
+            deadline=self.event.deadline - POST_SECONDS,
+            turn_id=self.event.id,
+            after_message_id=self.sight.newest,
+        )
+
+    def _seen(self, event: ToolEvent) -> None:
+        record = event.record
+        if any(act.spec.name == record.name for act in self.acts):
+            return
+        self._records[record.id] = record
+        if self.agent.tool_records is not None:
+            self.agent.tool_records.add(record)
+        if self.sight.options.tool_output_visible:
+            self.agent.show_tools(self.outlet, event)
+
+
+def belongs_to(agent: Agent, event: TurnEvent, message_id: int | None) -> None:
+    """The turn's tools led to this post."""
+    if agent.tool_records is not None and message_id is not None:
+        agent.tool_records.belongs_to(agent.key, event.channel_id, event.id, message_id)

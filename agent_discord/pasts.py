@@ -1,0 +1,128 @@
+"""Messages of any channel up to one of them, for `.history`: read once, kept a while, and only where they may be shown.
+
+Two have to be able to read what `.history` brings: the bot, and everybody who reads the channel where it speaks. So a
+channel's messages are shown in the channel itself and its threads; elsewhere only in the same server, and only if
+@everyone may read them or the other channel is closed in exactly the same way. A private thread's stay in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import discord
+
+from agent_context.entries import Entry
+from agent_context.history import Interval
+from agent_discord.channels import Channel, GuildChannel
+from agent_discord.convert import to_entry
+from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Reader
+from agent_discord.gate import REQUEST_ERRORS
+from agent_discord.hand import kind
+from agent_discord.transcript import Transcript, Transcripts
+
+KEEP_SECONDS = 600.0
+MOST_KEPT = 64
+TRY_AGAIN = 30.0  # seconds after a read that failed
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    entries: tuple[Entry, ...] | None  # oldest first; None: could not be read
+    until: float
+
+
+class Pasts:
+    """Shared by all bots of a process. `clock` gives seconds."""
+
+    def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
+        self._transcripts, self._clock = transcripts, clock
+        self._kept: OrderedDict[tuple[int, int, int], _Kept] = OrderedDict()
+        transcripts.on_change(self.forget)
+
+    async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
+        """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read.
+
+        `reader` reads that channel as a bot that may.
+        """
+        transcript = self._transcripts.known(interval.channel_id)
+        if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
+            return live
+        key = (interval.channel_id, interval.last, messages)
+        kept = self._kept.get(key)
+        if kept is None or kept.until <= self._now():
+            entries = await self._read(interval, messages, reader)
+            kept = _Kept(entries, self._now() + (KEEP_SECONDS if entries is not None else TRY_AGAIN))
+            self._kept[key] = kept
+            if len(self._kept) > MOST_KEPT:
+                self._kept.popitem(last=False)
+        return kept.entries
+
+    def forget(self, channel_id: int, message_ids: Iterable[int]) -> None:
+        """Messages were edited or deleted."""
+        oldest = min(message_ids, default=0)
+        for key in [key for key in self._kept if key[0] == channel_id and key[1] >= oldest]:
+            del self._kept[key]
+
+    def _now(self) -> float:
+        return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+
+    async def _read(self, interval: Interval, messages: int, reader: Reader) -> tuple[Entry, ...] | None:
+        found: list[discord.Message] = []
+        before = interval.last + 1
+        try:
+            while len(found) < messages:
+                wanted = min(PAGE, messages - len(found))
+                page = await asyncio.wait_for(reader(wanted, before), PAGE_TIMEOUT)
+                found += page
+                if len(page) < wanted or any(message.id == interval.first for message in page):
+                    break
+                before = page[-1].id
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.info("channel %d: messages for .history could not be read: %s", interval.channel_id, kind(error))
+            return None
+        entries = (to_entry(message, self._transcripts.directory) for message in reversed(found))
+        return tuple(entry for entry in entries if entry is not None)
+
+
+def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:
+    """The same from a live record; None where it does not reach as far."""
+    if not transcript.whole:
+        return None
+    upto = [entry for entry in transcript.entries() if entry.id <= interval.last]
+    reaches = transcript.begins or len(upto) >= messages or any(entry.id == interval.first for entry in upto)
+    return upto[-messages:] if upto and reaches else None
+
+
+def may_be_shown(source: Channel, here: Channel) -> bool:
+    """Whether messages of `source` may be read by everybody who reads `here`."""
+    if source.id == here.id:
+        return True
+    if isinstance(source, discord.DMChannel) or isinstance(here, discord.DMChannel):
+        return False
+    if source.guild.id != here.guild.id or (isinstance(source, discord.Thread) and source.is_private()):
+        return False
+    theirs, ours = _base(source), _base(here)
+    if theirs is None or ours is None:
+        return False
+    if theirs.id == ours.id:
+        return True
+    everyone = theirs.permissions_for(theirs.guild.default_role)
+    if everyone.view_channel and everyone.read_message_history:
+        return True
+    return _overwrites(theirs) == _overwrites(ours)
+
+
+def _base(channel: GuildChannel) -> discord.abc.GuildChannel | None:
+    """The channel that says who reads: a thread's is the one that it hangs on."""
+    return channel.parent if isinstance(channel, discord.Thread) else channel
+
+
+def _overwrites(channel: discord.abc.GuildChannel) -> set[tuple[int, int, int]]:
+    # The public property leaves out members whom py-cord has not cached, and those decide here too.
+    return {(overwrite.id, overwrite.allow, overwrite.deny) for overwrite in channel._overwrites}

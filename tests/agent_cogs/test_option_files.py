@@ -1,0 +1,112 @@
+"""The owner's option files: found, read again, and told of where they are wrong."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from agent_cogs.option_files import OptionFiles, read_layer
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "guilds").mkdir()
+    (tmp_path / "bots").mkdir()
+    return tmp_path
+
+
+def files_in(folder):
+    files = OptionFiles(folder, ("claude", "grok"))
+    files.look()
+    return files
+
+
+def write(path, text, when=1):
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(when, when))
+
+
+def test_the_four_levels_come_in_their_order_and_only_for_whom_they_are(folder):
+    write(folder / "shared.yaml", "max_messages: 1")
+    write(folder / "guilds" / "7.yaml", "max_messages: 2")
+    write(folder / "bots" / "claude.yaml", "max_messages: 3")
+    write(folder / "bots" / "claude.7.yaml", "max_messages: 4")
+    files = files_in(folder)
+    assert [layer["max_messages"] for layer in files.layers("claude", 7)] == [1, 2, 3, 4]
+    assert [layer["max_messages"] for layer in files.layers("claude", 8)] == [1, 3]
+    assert [layer["max_messages"] for layer in files.layers("grok", 7)] == [1, 2]
+
+
+def test_no_folder_is_no_file(tmp_path):
+    assert files_in(tmp_path / "nothing").layers("claude", 7) == []
+
+
+def test_a_change_a_new_file_and_a_file_that_is_gone_are_seen_at_the_next_look(folder):
+    shared = folder / "shared.yaml"
+    write(shared, "max_messages: 1")
+    files = files_in(folder)
+    version = files.version
+    files.look()
+    assert files.version == version
+    write(shared, "max_messages: 9", when=2)
+    write(folder / "bots" / "grok.yaml", "stream: true")
+    files.look()
+    assert (files.layers("grok", 7), files.version) == ([{"max_messages": 9}, {"stream": True}], version + 1)
+    shared.unlink()
+    files.look()
+    assert files.layers("grok", 7) == [{"stream": True}]
+
+
+def test_what_is_wrong_is_told_once_with_its_place_and_the_rest_counts(folder, caplog):
+    write(folder / "shared.yaml", "stream: true\nmax_messages: many\n\nmax_image: 3\n")
+    with caplog.at_level(logging.WARNING):
+        files = files_in(folder)
+        write(folder / "bots" / "grok.yaml", "stream: true")
+        files.look()
+    assert files.layers("claude", 7) == [{"stream": True}]
+    told = [record.getMessage().removeprefix(f"{folder}/") for record in caplog.records]
+    assert [line.split(":")[:3] for line in told] == [
+        ["shared.yaml", " line 2", " max_messages"],
+        ["shared.yaml", " line 4", " max_image"],
+    ]
+
+
+def test_a_file_that_is_no_yaml_keeps_what_it_said_and_says_where(folder, caplog):
+    shared = folder / "shared.yaml"
+    write(shared, "max_messages: 5")
+    files = files_in(folder)
+    write(shared, "max_messages: 6\n  stream: [\n", when=2)
+    files.look()
+    assert files.layers("claude", 7) == [{"max_messages": 5}]
+    assert "shared.yaml: line 2, column" in caplog.text
+    write(shared, "max_messages: 6", when=3)
+    files.look()
+    assert files.layers("claude", 7) == [{"max_messages": 6}]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bots/cluade.yaml", "there is no such bot"),
+        ("guilds/here.yaml", "expected guilds/<guild id>.yaml"),
+        ("bots/claude.here.yaml", "expected guilds/<guild id>.yaml"),
+    ],
+)
+def test_a_file_for_nobody_is_told_of(folder, caplog, name, said):
+    write(folder / name, "stream: true")
+    assert files_in(folder).layers("claude", 7) == []
+    assert said in caplog.text
+
+
+def test_other_files_of_the_folder_are_somebody_elses(folder, caplog):
+    write(folder / "servers.yaml", "mcp: nonsense")
+    assert files_in(folder).layers("claude", 7) == []
+    assert caplog.text == ""
+
+
+def test_a_list_is_no_map_of_options_and_an_empty_file_sets_nothing():
+    assert read_layer("") == ({}, [])
+    with pytest.raises(ValueError, match="expected lines"):
+        read_layer("- 1")

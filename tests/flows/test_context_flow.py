@@ -1,0 +1,245 @@
+"""What people and the owner set decides what a model sees, and who speaks; over real sockets."""
+
+from __future__ import annotations
+
+import pytest
+from flow import decision, flow
+from redis_server import until
+
+from agent_coordinator.config import from_settings
+from agent_local.discord.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
+from agent_local.discord.world import Overwrite
+
+
+def link(f, channel, message):
+    return f"https://discord.com/channels/{next(iter(f.world.guilds))}/{f.channel(channel)}/{message['id']}"
+
+
+def signs(f, channel):
+    """The reactions of the channel: text of the message, emoji, how many."""
+    return [
+        (message["content"], reaction["emoji"]["name"], reaction["count"])
+        for message in f.discord.messages(channel)
+        for reaction in message.get("reactions", ())
+    ]
+
+
+def shown(request):
+    return "\n".join(request.texts)
+
+
+async def ask(f, channel="debate", text="what now?", bot="claude"):
+    """Alice asks a bot; what its model was shown."""
+    before = len(f.models.requests)
+    await f.discord.say("Alice", channel, f"<@{f.user_id(bot)}> {text}")
+    await f.models.wait_for(before + 1)
+    said = len(f.said(channel, bot))
+    await f.discord.wait_for(lambda: len(f.said(channel, bot)) >= said)
+    return f.models.requests[before]
+
+
+# -- agents that call each other --------------------------------------------------------------------------------------
+
+
+async def test_agents_call_each_other_until_the_chain_ends_which_one_sign_says(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        claude, grok = f.user_id("claude"), f.user_id("grok")
+        f.models.answer = lambda r: decision("and you, @Grok?" if r.provider == "anthropic" else "and you, @Claude?")
+        await f.discord.say("Alice", "debate", f"<@{claude}> talk to Grok")
+        await f.discord.wait_for(lambda: signs(f, "debate"))
+        assert [m["author"]["id"] for m in f.discord.messages("debate")[1:]] == [str(claude), str(grok), str(claude)]
+        assert signs(f, "debate") == [(f"and you, <@{grok}>?", "🔁", 1)]
+        assert "Claude: and you, @Grok?" in f.models.requests[1].tail
+        await f.discord.say("Bob", "debate", f"<@{grok}> go on with Claude")  # a person begins anew
+        await f.discord.wait_for(lambda: len(signs(f, "debate")) == 2)
+        assert len(f.models.requests) == 6
+
+
+async def test_a_conversation_in_which_all_name_each_other_has_no_turns_besides(tmp_path):
+    async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="2") as f, f.running() as runtime:
+        others = " ".join(f"<@{f.user_id(bot)}>" for bot in ("claude", "grok", "gemini", "chatgpt"))
+        f.models.answer = lambda r: decision(f"what do you say, {others}?", topic="naming")
+        report = await runtime.coordinator.fire(f.channel("debate"))
+        await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> done?")  # whatever else was set off has begun
+        await f.discord.wait_for(lambda: f.said("casual", "claude"))
+        assert report.messages == len(f.said("debate"))
+        assert signs(f, "debate") == []
+
+
+async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr("agent_cogs.presence.RENEW_EVERY", 0.05)
+    async with (
+        flow(tmp_path, COORDINATOR_MAX_ROUNDS="3") as f,
+        f.running(agents=("claude",), coordinator_config=from_settings(f.settings, ("claude", "grok"))) as one,
+        f.running(agents=("grok",), coordinator=False) as two,
+    ):
+        await until(lambda: one.house.directory.id_of("grok") and two.house.directory.id_of("claude"))
+        f.models.answer = lambda r: decision("@Grok?" if r.provider == "anthropic" else "@Claude?", topic="names")
+        report = await one.coordinator.fire(f.channel("casual"))
+        assert report.messages == len(f.said("casual")) > 2
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> talk to Grok")
+        await f.discord.wait_for(lambda: signs(f, "debate"))
+        assert signs(f, "debate") == [(f"<@{f.user_id('grok')}>?", "🔁", 1)]
+        assert len(f.said("debate")) == 4
+        assert (report.messages, signs(f, "casual")) == (len(f.said("casual")), [])
+
+
+async def test_who_may_not_be_called_by_bots_is_not(tmp_path):
+    config = tmp_path / "config"
+    (config / "bots").mkdir(parents=True)
+    (config / "bots" / "grok.yaml").write_text("bot_mentions: false\n")
+    async with flow(tmp_path, CONFIG_FILES_DIR=str(config)) as f, f.running():
+        f.models.answer = lambda r: decision("@Grok and @Gemini?" if r.provider == "anthropic" else "hm")
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> ask them")
+        await f.discord.wait_for(lambda: f.said("debate", "gemini"))
+        assert f.said("debate", "grok") == []
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+
+async def test_files_and_pins_say_how_much_is_seen_and_the_pin_wins(tmp_path):
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "shared.yaml").write_text("max_messages: 3\nrolling_threshold: 0\n")
+    async with flow(tmp_path, CONFIG_FILES_DIR=str(config)) as f:
+        for number in range(9):
+            await f.discord.say("Bob", "debate", f"old message {number}")
+        async with f.running(agents=("claude",)):
+            request = await ask(f)
+            assert ["old message 6" in shown(request), "old message 7" in shown(request)] == [False, True]
+            pin = await f.discord.say("Alice", "debate", ".config claude\n---\nmax_messages: 8")
+            await f.discord.pin("Alice", "debate", pin["id"])
+            request = await ask(f)
+            assert ["old message 3" in shown(request), "old message 4" in shown(request)] == [False, True]
+
+
+async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):
+    async with flow(tmp_path) as f:
+        pin = await f.discord.say("Alice", "debate", ".config\n---\nmax_messages: 6\nmax_image: 2")
+        await f.discord.pin("Alice", "debate", pin["id"])
+        async with f.running():
+            await ask(f)
+            await ask(f, bot="grok")
+            await f.discord.wait_for(
+                lambda: [m for m in f.discord.messages("debate") if "max_image" in m["content"]][1:]
+            )
+            told = [m for m in f.discord.messages("debate") if m["content"].startswith(". Of this")]
+            assert [m["message_reference"]["message_id"] for m in told] == [pin["id"]]
+            assert "max_image: there is no such option, max_images is meant?" in told[0]["content"]
+            assert "Of this" not in shown(await ask(f))
+
+
+async def test_an_inner_name_is_what_the_model_reads_and_writes(tmp_path):
+    config = tmp_path / "config"
+    (config / "bots").mkdir(parents=True)
+    (config / "bots" / "grok.yaml").write_text("name: Rocky\n")
+    async with flow(tmp_path, CONFIG_FILES_DIR=str(config)) as f, f.running(agents=("claude", "grok")):
+        f.models.answer = lambda r: decision("@Rocky, and you?" if r.provider == "anthropic" else "fine")
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> ask <@{f.user_id('grok')}>")
+        await f.discord.wait_for(lambda: "fine" in f.said("debate", "grok"))
+        assert f.said("debate", "claude") == [f"<@{f.user_id('grok')}>, and you?"]
+        assert "ask @Rocky" in shown(f.models.requests[0])
+        assert "You are Rocky" in next(r.system for r in f.models.requests if r.provider == "xai")
+
+
+# -- history ----------------------------------------------------------------------------------------------------------
+
+
+async def test_history_brings_an_interval_of_another_channel_and_clears_nothing_after_it(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        place = await f.discord.create_channel("archive")
+        first, _, last, _ = [await f.discord.say("Bob", "archive", f"archived {n}") for n in range(4)]
+        assert place["name"] == "archive"
+        await f.discord.say("Alice", "debate", "before it")
+        command = f".history claude\n---\nfirst: {link(f, 'archive', first)}\nlast: {link(f, 'archive', last)}"
+        await f.discord.say("Alice", "debate", command)
+        seen = shown(await ask(f))
+        assert [f"archived {n}" in seen for n in range(4)] == [True, True, True, False]
+        assert seen.index("before it") < seen.index("archived 0") < seen.index("what now?")
+        assert ".history" not in seen
+        await f.discord.edit("archive", first["id"], "archived anew")
+        assert "archived anew" in shown(await ask(f))
+
+
+@pytest.mark.parametrize("closed", [("archive",), ("archive", "debate")])
+async def test_a_closed_channels_messages_are_shown_only_where_it_is_closed_alike(tmp_path, closed):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        await f.discord.create_channel("archive")
+        guild = next(iter(f.world.guilds.values()))
+        bots = next(role.id for role in guild.roles.values() if role.name == "bots")
+        bits = VIEW_CHANNEL | READ_MESSAGE_HISTORY
+        for name in closed:
+            walls = {guild.id: Overwrite(guild.id, 0, 0, bits), bots: Overwrite(bots, 0, bits, 0)}
+            await f.discord.change_channel(name, overwrites=walls)
+        said = await f.discord.say("Alice", "archive", "a secret")
+        await f.discord.say("Alice", "debate", f".history\n---\nlast: {link(f, 'archive', said)}")
+        assert ("a secret" in shown(await ask(f))) is (len(closed) == 2)
+
+
+async def test_a_thread_begins_with_its_channel_up_to_where_it_branched_off(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        await f.discord.say("Bob", "debate", "the beginning")
+        start = await f.discord.say("Bob", "debate", "the branch")
+        thread = await f.discord.create_thread("Alice", "debate", "side talk", start["id"])
+        await f.discord.say("Bob", "debate", "after the branch")
+        seen = shown(await ask(f, int(thread["id"])))
+        assert seen.index("the beginning") < seen.index("the branch") < seen.index("what now?")
+        assert "after the branch" not in seen
+
+
+# -- m commands and hidden messages -----------------------------------------------------------------------------------
+
+
+async def test_m_continue_wakes_who_spoke_last_and_is_taken_away(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        await ask(f, bot="grok")
+        await ask(f, bot="claude")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        await f.discord.say("Bob", "debate", "m continue")
+        await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
+        await f.discord.wait_for(lambda: "m continue" not in f.said("debate"))
+        assert "wants you to go on" in f.models.requests[-1].tail
+        assert "m continue" not in shown(f.models.requests[-1])
+        await f.discord.say("Bob", "debate", f"<@{f.user_id('grok')}> m continue")
+        await f.discord.wait_for(lambda: len(f.said("debate", "grok")) == 2)
+        assert len(f.models.requests) == 4
+
+
+async def test_m_context_shows_the_context_to_who_may_see_it(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        await f.discord.say("Bob", "debate", "m context")
+        await f.discord.wait_for(lambda: [text for text in f.said("debate", "claude") if "manage messages" in text])
+        await f.discord.say("Alice", "debate", "m context")
+        files = await f.discord.wait_for(lambda: [a for m in f.discord.messages("debate") for a in m["attachments"]])
+        assert [file["filename"] for file in files] == ["context-claude.txt"]
+        (request,) = f.models.requests
+        content = f.discord.backend.attachments[int(files[0]["id"])].content.decode()
+        assert request.system in content
+        assert request.texts[0] in content
+        assert "m context" not in content
+
+
+async def test_hidden_messages_call_nobody(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        me = f.user_id("claude")
+        for text in (f"<@{me}> .aside", f".aside <@{me}>", f"🫥 <@{me}> hm", f"<@{me}> m unknown"):
+            await f.discord.say("Alice", "debate", text)
+        request = await ask(f, text="..and this?")
+        assert len(f.models.requests) == 1
+        assert "aside" not in shown(request)
+
+
+async def test_after_a_restart_the_window_begins_where_it_did(tmp_path):
+    async with flow(tmp_path, CONTEXT_WINDOW_SIZE="4") as f:
+        for number in range(9):
+            await f.discord.say("Bob", "debate", f"old message {number}")
+        async with f.running(agents=("claude",)):
+            before = await ask(f)
+            await f.discord.wait_for(lambda: f.said("debate", "claude"))
+            await f.discord.say("Bob", "debate", "in between")
+        async with f.running(agents=("claude",)):
+            after = await ask(f)
+        assert shown(after).startswith(before.texts[0][:200])

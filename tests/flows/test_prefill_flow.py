@@ -1,0 +1,61 @@
+"""Prefill mode over real sockets: Anthropic's SDK, a model that still takes a begun answer, and one that does not."""
+
+from __future__ import annotations
+
+import json
+
+from flow import flow
+from thinking_scene import let
+
+from agent_context.options import Options
+from agent_local.model_server import Answer
+from tests.agent_tools.tool_doubles import FakeTool
+
+PREFILL = Options(mode="prefill")
+OLD, NEW = "claude-sonnet-4-5", "claude-haiku-5-5"
+
+
+def settings_for(model):
+    return {"CLAUDE_MODEL": model}
+
+
+async def ask(f, text="what time is it?"):
+    await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> {text}")
+
+
+async def test_a_model_goes_on_with_the_transcript_calls_a_tool_in_words_and_its_completion_is_posted(tmp_path):
+    async with flow(tmp_path, **settings_for(OLD)) as f, f.running(agents=("claude",)) as runtime:
+        answers = iter(['One moment.\n<call name="clock">\n{"zone": "UTC"}', "It is noon.\n\nAlice: thanks"])
+        f.models.answer = lambda r: Answer(text=next(answers))
+        let(None, FakeTool("clock", lambda _: "noon"), cog=runtime.bots["claude"].cog, options=PREFILL)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert f.said("debate", "claude") == ["One moment.\nIt is noon."]
+        first, second = f.models.requests
+        messages = first.raw["messages"]
+        assert (messages[0]["role"], messages[-1]["role"]) == ("user", "assistant")
+        assert first.texts[0] == "<cmd>cat untitled.txt</cmd>"
+        assert "Alice: @Claude what time is it?" in "\n".join(first.texts)
+        assert first.tail.endswith("\n\nClaude:")
+        assert {"\nAlice:", "\n</call>"} <= set(first.raw["stop_sequences"])
+        assert second.tail.endswith('<result name="clock">\n  noon\n</result>')
+        assert (first.tools, first.has_schema) == ((), False)
+
+
+async def test_a_model_of_today_is_asked_in_chat_mode(tmp_path):
+    async with flow(tmp_path, **settings_for(NEW)) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: json.dumps({"skip": False, "text": "noon"})
+        let(None, cog=runtime.bots["claude"].cog, options=PREFILL)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == ["noon"])
+        assert [request.roles[-1] for request in f.models.requests] == ["user"]
+
+
+async def test_a_streamed_completion_grows_and_ends_before_somebody_else_speaks(tmp_path):
+    said = " ".join(f"This is sentence {number} of a completion." for number in range(12))
+    async with flow(tmp_path, **settings_for(OLD)) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: Answer(text=f"{said}\n\nAlice: thanks\n\nClaude: you are welcome")
+        let(None, cog=runtime.bots["claude"].cog, options=Options(mode="prefill", stream=True))
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == [said])
+        assert f.models.requests[0].raw["stream"] is True

@@ -1,0 +1,144 @@
+"""Bots on other models than their own: on a server as Ollama's and llama.cpp's, in lists, with tools."""
+
+import asyncio
+import ipaddress
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from aiohttp import web
+from aiohttp.abc import AbstractResolver
+from aiohttp.test_utils import TestServer
+from flow import decision, flow
+
+from agent_bot import provider_model
+from agent_local.chat_api import ChatAnswer, ChatServer
+from agent_local.model_server import Answer
+from agent_net.addresses import is_public
+from agent_net.public import PublicFetcher
+
+PROJECT = Path(__file__).parents[2]
+LOOPBACK = "127.0.0.1"
+
+
+def tool_results(request):
+    return [message["content"] for message in request.messages if message["role"] == "tool"]
+
+
+def tool_names(request):
+    return sorted(tool["function"]["name"] for tool in request.body.get("tools", ()))
+
+
+def on_server(folder, server, *, more=""):
+    """config/ with Ollama at this server's address; `more` is its mcp.yaml."""
+    config = folder / "config"
+    config.mkdir()
+    (config / "endpoints.yaml").write_text(f"endpoints: {{ollama: {{base_url: '{server.base_url}'}}}}\n")
+    if more:
+        (config / "mcp.yaml").write_text(more)
+    return str(config)
+
+
+class Loopback(AbstractResolver):
+    """Every name is this machine."""
+
+    async def resolve(self, host, port=0, family=0):
+        return [{"hostname": host, "host": LOOPBACK, "port": port, "family": family, "proto": 0, "flags": 0}]
+
+    async def close(self):
+        pass
+
+
+def open_to(port):
+    """A fetcher that takes loopback for a public place; everything else as it is."""
+    here = ipaddress.ip_address(LOOPBACK)
+    return partial(
+        PublicFetcher, ports={port}, resolver=Loopback(), may_connect=lambda number: number == here or is_public(number)
+    )
+
+
+async def test_a_bot_without_any_key_reads_a_page_and_answers_by_a_model_server_of_its_owner(tmp_path):
+    async def page(_):
+        return web.Response(text="<h1>Trees</h1><p>The tallest is Hyperion.</p>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_get("/trees", page)
+
+    async with TestServer(app, host=LOOPBACK) as pages:
+        asked = f"http://forest.example:{pages.port}/trees"
+
+        def answer(request):
+            if not tool_results(request):
+                return ChatAnswer(text="", calls=[("web_fetch", json.dumps({"url": asked}))], finish="tool_calls")
+            return decision(f"It is {'Hyperion' if 'Hyperion' in tool_results(request)[0] else 'unknown'}.")
+
+        async with ChatServer(answer, models=("llama3",)) as server:
+            files = on_server(tmp_path, server)
+            settings = {"CLAUDE_MODEL": "ollama/llama3", "ANTHROPIC_API_KEY": "", "CONFIG_FILES_DIR": files}
+            async with flow(tmp_path / "data", **settings) as f:
+                assert f.settings.agents["claude"].api_key is None
+                async with f.running(
+                    agents=("claude",), make_model=provider_model, pages=open_to(pages.port)
+                ) as runtime:
+                    assert runtime.bots["claude"].cog.provider == "compatible"
+                    await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> which tree is the tallest?")
+                    await f.discord.wait_for(lambda: f.said("casual", "claude"))
+                assert f.said("casual", "claude") == ["It is Hyperion."]
+                assert f.models.requests == []
+        first, second = server.requests
+        assert tool_names(first) == ["web_fetch", "web_search"]
+        assert "Authorization" not in first.headers
+        assert "The tallest is Hyperion." in tool_results(second)[0]
+        (record,) = (tmp_path / "data" / "tools" / "claude" / str(f.channel("casual"))).glob("*.jsonl")
+        assert "Hyperion" in record.read_text(encoding="utf-8")
+
+
+async def test_the_next_model_of_a_list_answers_where_the_first_is_down(tmp_path, caplog):
+    async with ChatServer(lambda request: decision("It is me, the second.")) as server:
+        settings = {"CLAUDE_MODEL": "claude-haiku-5-5,ollama/llama3", "MODEL_RETRIES": "0"}
+        async with flow(tmp_path / "data", **settings, CONFIG_FILES_DIR=on_server(tmp_path, server)) as f:
+            f.models.answer = lambda request: Answer(status=500)
+            async with f.running(agents=("claude",), make_model=provider_model):
+                for count in (1, 2):
+                    await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> who are you?")
+                    await f.discord.wait_for(lambda count=count: len(f.said("casual", "claude")) == count)
+            assert f.said("casual", "claude") == ["It is me, the second."] * 2
+            assert len(f.models.requests) == 1  # it is left alone for a while
+    assert "ollama/llama3 stands in for anthropic/claude-haiku-5-5" in caplog.text
+
+
+MCP = f"""
+servers:
+  lab:
+    command: {sys.executable}
+    args: ["{PROJECT / "tests" / "mcp_server.py"}"]
+    tools: [add]
+"""
+
+
+async def test_in_local_mode_a_bot_on_a_model_server_converses_with_the_tools_of_an_mcp_server(tmp_path):
+    def answer(request):
+        if "lab__add" in tool_names(request) and not tool_results(request):
+            return ChatAnswer(text="", calls=[("lab__add", '{"a": 20, "b": 22}')], finish="tool_calls")
+        found = tool_results(request)
+        return decision(f"The sum is {found[0]}." if found else "I have no tool yet.")
+
+    async with ChatServer(answer, models=("llama3",)) as server:
+        on_server(tmp_path, server, more=MCP)
+        models = {f"{name}_MODEL": "ollama/llama3" for name in ("CHATGPT", "CLAUDE", "GEMINI", "GROK")}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(PROJECT / "run_all.py"), "--local", "--once",
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "200", "TIMEZONE": "UTC", **models},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        shown, told = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, told.decode()
+    assert told == b""
+    said = [line for line in shown.decode().splitlines() if " #debate " in line]
+    assert any("The sum is 42." in line for line in said)
+    assert any(tool_results(request) == ["42"] for request in server.requests)
+    assert list((tmp_path / "data" / "local" / "tools").glob("*/*/*.jsonl"))

@@ -1,0 +1,102 @@
+"""An answer that is read while it is written, over real sockets: the provider's stream, and a post that grows."""
+
+from __future__ import annotations
+
+import pytest
+from flow import decision, flow
+from thinking_scene import let
+
+from agent_context.options import Options
+from agent_local.model_server import Answer
+from tests.agent_tools.tool_doubles import FakeTool
+
+STREAM = Options(stream=True)
+LONG = " ".join(f"The {number}th word of an answer that takes its time." for number in range(30))
+MARK = "▌"
+
+
+def half(text=LONG):
+    """The first half of an answer, then nothing for a long time."""
+    return Answer(text=decision(text), cut=True, stalls=True)
+
+
+async def ask(f, name="claude"):
+    await f.discord.say("Alice", "debate", f"<@{f.user_id(name)}> tell me all of it")
+
+
+def streamed(f):
+    return [bool(r.raw.get("stream")) for r in f.models.requests if r.kind == "text"]
+
+
+@pytest.mark.parametrize("name", ["chatgpt", "claude", "grok"])
+async def test_an_answer_is_streamed_and_ends_whole(tmp_path, name):
+    async with flow(tmp_path) as f, f.running(agents=(name,)) as runtime:
+        f.models.answer = lambda r: decision(LONG)
+        let(None, cog=runtime.bots[name].cog, options=STREAM)
+        await ask(f, name)
+        await f.discord.wait_for(lambda: f.said("debate", name) == [LONG])
+        assert streamed(f) == [True]
+
+
+async def test_an_answer_after_a_call_of_a_tool_is_streamed_too(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: (
+            decision(LONG) if r.results else Answer(text="Let me see.", calls=(("clock", "{}"),))
+        )
+        let(None, FakeTool("clock", lambda _: "noon"), cog=runtime.bots["claude"].cog, options=STREAM)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == [LONG])
+        assert streamed(f) == [True, True]
+
+
+async def test_without_the_option_nothing_is_streamed(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        f.models.answer = lambda r: decision(LONG)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude") == [LONG])
+        assert streamed(f) == [False]
+
+
+async def test_its_words_stand_while_it_is_written_and_never_the_form_around_them(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: half()
+        let(None, cog=runtime.bots["claude"].cog, options=STREAM)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        (standing,) = f.said("debate", "claude")
+        assert standing.endswith(MARK)
+        assert LONG.startswith(standing.removesuffix(MARK).strip())
+        await f.discord.react("Alice", "debate", int(f.discord.messages("debate")[-1]["id"]), "🛑")
+        await f.discord.wait_for(lambda: not f.said("debate", "claude"))
+
+
+async def test_what_comes_to_nothing_is_taken_back_and_an_excuse_said(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda r: half()
+        let(None, cog=runtime.bots["claude"].cog, options=STREAM)
+        await ask(f)
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        f.models.answer = lambda r: Answer(status=401)
+        f.models._closing.set()  # the stream breaks off
+        await f.discord.wait_for(lambda: any("model isn't reachable" in text for text in f.said("debate", "claude")))
+        assert not any(MARK in text for text in f.said("debate", "claude"))
+        assert len(f.said("debate", "claude")) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(decision(LONG), LONG), (Answer(status=401), "I can't answer right now: my model isn't reachable.")],
+    ids=["with the answer", "with an excuse"],
+)
+async def test_what_a_process_left_half_written_is_ended_by_the_next(tmp_path, answer, said):
+    async with flow(tmp_path, SHUTDOWN_GRACE_SECONDS="0") as f:
+        f.models.answer = lambda r: half()
+        async with f.running(agents=("claude",)) as runtime:
+            let(None, cog=runtime.bots["claude"].cog, options=STREAM)
+            await ask(f)
+            await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        (left,) = f.said("debate", "claude")
+        assert left.endswith(MARK)
+        f.models.answer = lambda r: answer
+        async with f.running(agents=("claude",)):
+            await f.discord.wait_for(lambda: [text[: len(said)] for text in f.said("debate", "claude")] == [said])
