@@ -22,10 +22,12 @@ from agent_models import (
     read_endpoints,
 )
 from agent_reading import is_text
-from agent_roster import BASE_URL_SETTINGS, AgentSettings, AgentSpec, Front
+from agent_roster import BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings, Front
 
 if TYPE_CHECKING:
     from agent_config import Settings  # which imports this module
+
+READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
 
 
 def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
@@ -74,10 +76,38 @@ def with_agents(
     problems += [*wrong, *wrong_models]
     sources = _sources(settings, keys, endpoints)
     made: dict[str, AgentSettings] = {}
+    hidden = _hidden(settings, keys)
     for name, spec in agents.items():
         front = fronts.get(name, Front())
-        made[name] = _agent(spec, settings.model_retries, keys, sources, chosen.get(name) or front.models, front)
+        agent = _agent(spec, settings.model_retries, keys, sources, chosen.get(name) or front.models, front)
+        made[name] = replace(agent, coding=_coding(agent, settings, hidden))
     return settings.with_(agents=made, endpoints=endpoints)
+
+
+def _hidden(settings: Settings, keys: Keys) -> frozenset[str]:
+    """Every name of an environment's variable that may hold a setting of ours."""
+    fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
+    names = {str(info.validation_alias) for info in fields if info.validation_alias}
+    return frozenset({*names, *settings.named, *STAND_INS.values()})
+
+
+def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:
+    """For the agents of Anthropic, where AGENT_RUNTIME says so. Of ALLOWED_TOOLS the names that Claude Code has for its
+    tools count here, which begin with a capital."""
+    if settings.agent_runtime is None or agent.provider != "anthropic":
+        return None
+    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
+    tools = tuple(name for name in allowed if name[:1].isupper())
+    own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
+    return CodingSettings(
+        workspace=(settings.personas_dir / agent.name / "workspace").absolute(),
+        home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
+        allowed_tools=tools or READING_TOOLS,
+        permission_mode=settings.permission_mode,
+        max_steps=settings.agent_sdk_max_steps,
+        max_usd=settings.agent_sdk_max_usd,
+        hidden=tuple(sorted(hidden - own)),
+    )
 
 
 def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:

@@ -21,7 +21,15 @@ from agent_cogs.desk import Desk
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
 from agent_cogs.reach import access, is_free
-from agent_config import AgentSettings, ModelSettings, Settings, doubled_tokens, missing_key_message
+from agent_cogs.sessions import AgentSessions
+from agent_config import (
+    AgentSettings,
+    CodingSettings,
+    ModelSettings,
+    Settings,
+    doubled_tokens,
+    missing_key_message,
+)
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of
@@ -29,10 +37,13 @@ from agent_discord.login import log_in
 from agent_discord.refusals import count_refusals
 from agent_discord.slash import Slash
 from agent_discord.standing import show_rests
+from agent_llm.agent_query import QueryConfig
+from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.lazy import LazyModel
 from agent_llm.model import Model
 from agent_llm.registry import build_model, in_order
 from agent_llm.retry import RetryPolicy
+from agent_personas.files import PERSONA_FILES
 from agent_protocol.leases import Lease
 from agent_themes import THEMES
 
@@ -52,6 +63,9 @@ def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
     On an own machine calls cost nothing. Raises ValueError for an agent without any model that can be asked.
     """
     usable = {model.name: model for model in agent.usable}
+    if agent.coding is not None and agent.models[0].name in usable:
+        free = free_at_home and is_free(agent.models[0])
+        return AgentSdkModel(coding_config(agent, agent.coding), free=free)
     draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
 
     def make(provider: str, model: str) -> Model:
@@ -84,9 +98,33 @@ def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str
     return tuple(agent.name for agent in chosen if agent.usable)
 
 
-def intents() -> discord.Intents:
-    """What the bots need to hear. `message_content` must be switched on in the developer portal."""
-    return discord.Intents(guilds=True, guild_messages=True, guild_reactions=True, message_content=True)
+def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
+    """For an agent whose turns the Claude Agent SDK runs."""
+    return QueryConfig(
+        model=agent.model,
+        workspace=coding.workspace,
+        home=coding.home,
+        api_key=agent.api_key.get_secret_value() if agent.api_key else "",
+        base_url=agent.base_url,
+        allowed_tools=coding.allowed_tools,
+        permission_mode=coding.permission_mode,
+        max_turns=coding.max_steps,
+        max_usd=coding.max_usd,
+        hidden=coding.hidden,
+    )
+
+
+def intents(*, direct: bool = False) -> discord.Intents:
+    """What the bots need to hear. `message_content` must be switched on in the developer portal. `direct`: direct
+    messages too."""
+    return discord.Intents(
+        guilds=True,
+        guild_messages=True,
+        guild_reactions=True,
+        message_content=True,
+        dm_messages=direct,
+        dm_reactions=direct,
+    )
 
 
 def cog_class(path: str) -> type[BaseAgentCog]:
@@ -103,8 +141,10 @@ class BotProcess:
 
     def __init__(self, agent: AgentSettings, house: House, lease: Lease, model: Model) -> None:
         self.agent, self.lease, self.model = agent, lease, model
+        if isinstance(model, AgentSdkModel):
+            model.conversations = AgentSessions(agent.spec.name, house.ledger.sessions)
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
-            intents=intents(),
+            intents=intents(direct=house.settings.allow_dms),
             max_messages=None,  # the transcript is the memory
             guild_ready_timeout=GUILD_READY_SECONDS,
             auto_sync_commands=False,
@@ -191,7 +231,7 @@ class BotProcess:
     async def _keep_commands(self) -> None:
         await self.cog.ready.wait()
         house, name = self._house, self.agent.spec.name
-        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES)))
+        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES), PERSONA_FILES))
         keeper = CommandsKeeper(
             name,
             place_of(name, house.settings),

@@ -35,12 +35,17 @@ from agent_fields import (
     DOLLARS,
     ID,
     IDS,
+    LIMIT,
+    MILLISECONDS,
+    MODES,
     PER_DAY,
     REDIS,
     RETRIES,
     SECONDS,
     SOME,
+    STEPS,
     TOOL_PATTERNS,
+    AgentRuntime,
     AwsRegion,
     BargeIn,
     CatchUp,
@@ -51,16 +56,20 @@ from agent_fields import (
     Id,
     Ids,
     Keys,
+    Limit,
     LogLevel,
     PerDay,
+    PermissionMode,
     Port,
     Retries,
     Seconds,
     Secret,
     Some,
+    Steps,
     ThemeMap,
     ToolPatterns,
     address_with,
+    in_seconds,
     setting,
     zero_is_none,
 )
@@ -78,6 +87,7 @@ from agent_roster import (
     STAND_INS,
     AgentSettings,
     AgentSpec,
+    CodingSettings,
     Front,
     ReadFronts,
     no_fronts,
@@ -91,6 +101,7 @@ __all__ = [
     "USER_SHARE",
     "AgentSettings",
     "AgentSpec",
+    "CodingSettings",
     "EndpointSettings",
     "Front",
     "ModelSettings",
@@ -133,6 +144,14 @@ class Settings(Keys):
     context_window_size: Some = setting("CONTEXT_WINDOW_SIZE", SOME, 40)
     max_concurrent_turns: Some = setting("MAX_CONCURRENT_TURNS", SOME, 5)
     max_queue_depth: Count = setting("MAX_QUEUE_DEPTH", COUNT, 100)
+    turn_timeout_seconds: Limit = setting("TURN_TIMEOUT_SECONDS", LIMIT, 120.0)
+    allow_dms: bool = setting("ALLOW_DMS", BOOL, False)
+    agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", "claude-agent-sdk, or nothing", None)
+    permission_mode: PermissionMode = setting("PERMISSION_MODE", MODES, "dontAsk")
+    agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", STEPS, 20)
+    agent_sdk_max_usd: float = setting(
+        "AGENT_SDK_MAX_USD", "US dollars, more than 0 (at most 1000)", 0.5, gt=0, le=1000, allow_inf_nan=False
+    )
     budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, None)
     budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", DOLLARS, None)
     budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", DOLLARS, None)
@@ -308,7 +327,7 @@ def load_settings(
     """
     problems: list[str] = []
     in_file = read_env_file(env_file, problems)
-    both = _joined(in_file, environ)
+    both = _joined(in_file, environ, problems)
     texts, wrong = _texts(both, agents, local=local, problems=problems)
     settings, wrong_settings = validated(Settings, texts, problems)
     keys, wrong_keys = validated(agent_keys(agents, filter(ENDPOINT_KEY.fullmatch, texts)), texts, problems)
@@ -356,12 +375,17 @@ def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
     return frozenset({*places, *others, *(spec.token_setting for spec in agents.values())})
 
 
-def _joined(in_file: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+def _joined(in_file: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, str]:
     """All texts of both sources, without empty ones."""
     both = {**in_file, **{key: value.strip() for key, value in environ.items() if value.strip()}}
     for key, stand_in in STAND_INS.items():
-        if key not in both and stand_in in both:
-            both[key] = both[stand_in]
+        if key in both or stand_in not in both:
+            continue
+        text: str | None = both[stand_in]
+        if stand_in.endswith("_MS") and (text := in_seconds(both[stand_in])) is None:
+            problems.append(f"{stand_in}: expected {MILLISECONDS}")
+        if text is not None:
+            both[key] = text
     return both
 
 
@@ -370,9 +394,11 @@ def _joined(in_file: Mapping[str, str], environ: Mapping[str, str]) -> dict[str,
 
 def missing_tokens_message(settings: Settings) -> str:
     """Three lines for a start without any bot token: what is missing, where it goes, and how to try without."""
-    keys = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+    tokens = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
+    lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
+    keys = f", and its key ({', '.join(lacking)})" if lacking else ""
     return (
-        f"No bot token is set; at least one is needed of {keys}.\n"
+        f"No bot token is set; at least one is needed of {tokens}{keys}.\n"
         "To go live, copy .env.example to .env and fill in a token and its API key for each bot (README: Going live).\n"
         "To try it on this machine, with no token and no key: make local (which runs python run_all.py --local)"
     )

@@ -81,6 +81,11 @@ def oddities(settings: Settings) -> Iterator[str]:
         yield f"COORDINATOR_PRIORITY_CHANNELS: not among the channels and therefore not used: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel, so the bots will speak nowhere"
+    if settings.agent_runtime and settings.permission_mode == "bypassPermissions":
+        yield (
+            "PERMISSION_MODE=bypassPermissions: whoever may write to the coding agent can have it do anything that this"
+            " program's user may do on this machine"
+        )
 
 
 def _odd_models(agent: AgentSettings) -> Iterator[str]:

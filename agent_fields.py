@@ -48,6 +48,15 @@ def zero_is_none(value: object) -> object:
     return None if value in (0, "0") else value
 
 
+def in_seconds(milliseconds: str) -> str | None:
+    """None for what is no number of milliseconds between a second and ten minutes."""
+    try:
+        seconds = float(milliseconds) / 1000
+    except ValueError:
+        return None
+    return str(seconds) if 1 <= seconds <= 600 else None
+
+
 def _one_word(secret: SecretStr) -> SecretStr:
     """A token or key goes into an HTTP header, and one that does not fit there would be shown in the error."""
     text = secret.get_secret_value()
@@ -88,6 +97,10 @@ Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)
 Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
+Limit = Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)]  # the longest turn that there is
+Steps = Annotated[int, Field(ge=1, le=200)]
+AgentRuntime = Literal["claude-agent-sdk"]
+PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"]
 Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 
 
@@ -101,7 +114,7 @@ def _can_be_a_path(path: Path) -> Path:
 Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
 Retries = Annotated[int, Field(ge=0, le=10)]
 AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")]
-_Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}$")]
+_Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?$")]
 ToolPatterns = Annotated[tuple[_Pattern, ...], NoDecode, BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -115,6 +128,10 @@ SECONDS = "a number of seconds, 0 or more (at most 86400)"
 DOLLARS = "US dollars, 0 or more (at most 1000000)"
 CATCH_UP = "a number of seconds, 0 or more (at most 900)"
 DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
+LIMIT = "a number of seconds from 1 to 600"
+MILLISECONDS = "a number of milliseconds from 1000 to 600000"
+STEPS = "a whole number from 1 to 200"
+MODES = "default, acceptEdits, plan, dontAsk, auto or bypassPermissions"
 RETRIES = "a whole number from 0 to 10"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
 READING = (

@@ -25,7 +25,15 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 """Provider → the key of its base URL: the name that the provider's own SDK reads, where it has one."""
 
-STAND_INS = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}  # Google's SDK knows both names; ours wins when both are set
+STAND_INS = {
+    "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK knows both names
+    # names that gateways for one bot use
+    "BOT_TOKEN_CLAUDE": "DISCORD_BOT_TOKEN",
+    "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
+    "PERSONAS_DIR": "CONFIG_DIR",
+    "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",  # agent_config turns it into seconds
+}
+"""Our key → another name that it is known by; ours wins when both are set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +185,28 @@ def no_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
     return {}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodingSettings:
+    """How the Claude Agent SDK runs an agent's turns. `workspace` is where its tools work, `home` where it keeps its
+    sessions. At most `max_steps` model calls and `max_usd` US dollars a turn. `hidden`: variables of this process's
+    environment that its programs do not get."""
+
+    workspace: Path
+    home: Path
+    allowed_tools: tuple[str, ...]
+    permission_mode: str
+    max_steps: int
+    max_usd: float
+    hidden: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
     """An agent as configured. `models` are tried in that order; the first one says what kind of agent it is.
 
     `image_model` is None for one that does not draw; it is a model of `image_provider`. `retries`: of one call.
-    `personality` and `allowed_tools` are None where nothing is set for this agent alone.
+    `personality` and `allowed_tools` are None where nothing is set for this agent alone. `coding` is set for one whose
+    turns the Claude Agent SDK runs.
     """
 
     spec: AgentSpec
@@ -194,6 +218,7 @@ class AgentSettings:
     personality: str | None = None
     allowed_tools: tuple[str, ...] | None = None
     front: Front = Front()
+    coding: CodingSettings | None = None
 
     @property
     def name(self) -> str:

@@ -55,9 +55,11 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.money import Caps
 from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
+from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
 from agent_protocol.webhook_posts import WebhookPosts
 from agent_shutdown import Stopping, last_turns
+from agent_themes import DEFAULT_THEME
 
 DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 
@@ -286,12 +288,13 @@ def _house(
     posts = WebhookPosts(link, setup.clock)
     return House(
         settings=settings,
-        scope=Scope(settings.channels, frozenset(settings.guild_ids)),
+        scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
         names=names,
         bus=bus,
         stops=Stops(link, bus, setup.clock),
         ignores=Ignores(link, bus),
         orders=Orders(bus),
+        resets=Resets(link, bus),
         ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
         directory=directory,
         transcripts=transcripts,
@@ -316,6 +319,8 @@ async def _remember(house: House) -> None:
         with suppress(RedisAway):  # it is read when Redis is there
             await memory.read()
     house.orders.start()
+    if house.resets is not None:
+        house.resets.start()
 
 
 def _caps(settings: Settings) -> Caps:

@@ -106,6 +106,11 @@ class Recall(Protocol):
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
 
 
+async def never_reset(_: int) -> int:
+    """Everything is context."""
+    return 0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names, `user_id`
@@ -134,6 +139,7 @@ class Agent:
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
+    reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     model_name: str = ""  # provider/model, the first of its list
     fit: Fit = ANY_MODEL

@@ -24,6 +24,7 @@ from agent_context.visibility import visible
 from agent_discord.heard import Heard
 from agent_discord.listening import parent_of
 from agent_discord.outlet import Channel
+from agent_discord.places import guild_id_of
 from agent_protocol.connection import RedisAway
 from agent_protocol.ledger import Ledger
 
@@ -97,12 +98,20 @@ class Arrears:
 
     def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
         agent, now = self._agent, self._house.clock()
-        theme = self._house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
+        theme = self._house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
         entries = visible(self._house.transcripts.of(channel.id).entries())
         calling = missed(entries, lambda entry: agent.owes(_heard(entry, channel)), since, people)
         for entry, call in calling if theme is not None else ():
             to_all = call is Call.ROLE
-            event = MentionEvent.of(entry, channel_id=channel.id, theme=theme or "", to_all=to_all, now=now, late=True)
+            event = MentionEvent.of(
+                entry,
+                channel_id=channel.id,
+                theme=theme or "",
+                to_all=to_all,
+                now=now,
+                late=True,
+                seconds=self._house.settings.turn_timeout_seconds,
+            )
             if self._taker.enter(event):
                 log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
 
@@ -112,7 +121,7 @@ def _heard(entry: Entry, channel: Channel) -> Heard:
     return Heard(
         author_id=entry.speaker.id,
         by_person=entry.speaker.kind == "person",
-        guild_id=channel.guild.id,
+        guild_id=guild_id_of(channel),
         channel_id=channel.id,
         mentioned_users=entry.mentions,
         mentioned_roles=entry.mentions,

@@ -37,12 +37,16 @@ from agent_cogs.triggers import Call, Ignored, called
 from agent_config import AgentSettings
 from agent_context.commands import parse_m
 from agent_context.entries import Entry
+from agent_discord.asking import asked_for
+from agent_discord.channels import GuildChannel
+from agent_discord.direct import DirectMessages
 from agent_discord.gate import Gate
 from agent_discord.heard import Heard
 from agent_discord.listening import heard, parent_of
 from agent_discord.listening_cog import ListeningCog
 from agent_discord.lookout import troubles
 from agent_discord.outlet import Channel, DiscordOutlet
+from agent_discord.places import guild_id_of
 from agent_discord.rights import signed, who_wrote
 from agent_discord.threads import threads_to_read
 from agent_discord.webhooks import Face
@@ -103,6 +107,7 @@ class BaseAgentCog(ListeningCog):
         self._ignored = Ignored(
             frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids), also=house.ignores
         )
+        self._direct = DirectMessages()
         self._closing = False
 
     async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
@@ -177,10 +182,10 @@ class BaseAgentCog(ListeningCog):
         """Goes on with the turns that an earlier run of the program left open. Raises RedisAway."""
         await self._arrears.take_up()
 
-    def channels(self) -> list[Channel]:
+    def channels(self) -> list[GuildChannel]:
         """Where something may have been missed: the channels in scope, then their threads that are in use."""
         found = (self.bot.get_channel(channel_id) for channel_id in self.house.scope.channels)
-        channels = {channel.id: channel for channel in found if isinstance(channel, Channel)}
+        channels = {channel.id: channel for channel in found if isinstance(channel, GuildChannel)}
         since = self.house.clock() - self.house.settings.mention_catchup_seconds
         for thread in threads_to_read(tuple(channels.values()), self.house.transcripts, since):
             channels.setdefault(thread.id, thread)
@@ -201,12 +206,16 @@ class BaseAgentCog(ListeningCog):
         self._listener.message(message)
         if self._closing or not self.may_act() or self.bot.user is None:
             return
-        if message.author.bot:
+        question = asked_for(message, self.house.directory)
+        if message.author.bot and question is None:
             await self._calling.heard(message.channel.id, message.id, theme)
             return
-        facts = heard(message)
+        self._direct.note(message.channel)
+        facts = heard(message, question)
         call = self.call_of(facts)
-        if await self._stopping.written(message.content, facts, call, partial(who_wrote, message)):
+        # A command's question is no order: it would have the rights of the bot that shows it.
+        orders = question is None
+        if orders and await self._stopping.written(message.content, facts, call, partial(who_wrote, message)):
             return
         if facts in self._ignored:
             return
@@ -266,7 +275,12 @@ class BaseAgentCog(ListeningCog):
 
     async def _called(self, message: discord.Message, asked: Entry, theme: str, call: Call) -> None:
         event = MentionEvent.of(
-            asked, channel_id=message.channel.id, theme=theme, to_all=call is Call.ROLE, now=self.house.clock()
+            asked,
+            channel_id=message.channel.id,
+            theme=theme,
+            to_all=call is Call.ROLE,
+            now=self.house.clock(),
+            seconds=self.house.settings.turn_timeout_seconds,
         )
         if self._taker.enter(event) or event.id in self._taker.book:
             return
@@ -307,7 +321,7 @@ class BaseAgentCog(ListeningCog):
         )
 
     def _outlet_of(self, channel_id: int) -> DiscordOutlet | None:
-        channel = self.bot.get_channel(channel_id)
+        channel = self.bot.get_channel(channel_id) or self._direct.of(channel_id)
         return self._outlet(channel) if isinstance(channel, Channel) else None
 
     def _spot(self, channel_id: int) -> Spot | None:
@@ -339,7 +353,7 @@ class BaseAgentCog(ListeningCog):
 
     async def _find(self, channel_id: int) -> Channel | None:
         """The channel, if it is in scope and the bot sees it; unknown is not forbidden while a guild is on its way."""
-        channel = self.bot.get_channel(channel_id)
+        channel = self.bot.get_channel(channel_id) or self._direct.of(channel_id)
         if channel is None and any(guild.unavailable for guild in self.bot.guilds):
             self._guild_came.clear()
             try:
@@ -353,4 +367,4 @@ class BaseAgentCog(ListeningCog):
         return channel if channel_id == output or self._theme_of(channel) is not None else None
 
     def _theme_of(self, channel: Channel) -> str | None:
-        return self.house.scope.theme(channel.id, parent_of(channel), channel.guild.id)
+        return self.house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))

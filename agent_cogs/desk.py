@@ -11,12 +11,18 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from agent_cogs.board import look
+from agent_cogs.file_desk import FileDesk
 from agent_cogs.forgetting import forget
 from agent_cogs.house import House
+from agent_cogs.sessions import begin_anew
 from agent_cogs.stopping import may_stop
+from agent_cogs.triggers import Ignored
 from agent_cogs.why import NO_RECORD, why, why_not
 from agent_cogs.words import lasting
-from agent_discord.command_list import LONGEST_MUTE, LONGEST_STOP, WHY
+from agent_discord.answers import Response, Told
+from agent_discord.asking import question_text
+from agent_discord.command_list import FORM, LONGEST_MUTE, LONGEST_STOP, WHY
+from agent_discord.heard import Heard
 from agent_discord.slash import Asked
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Command
@@ -42,7 +48,7 @@ STARTED: Mapping[str, str] = {
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
-Handler = Callable[[Asked], Awaitable[str]]
+Handler = Callable[[Asked], Awaitable[Response]]
 Parent = Callable[[int], int | None]  # the channel that a thread hangs on, as far as it is known
 
 log = logging.getLogger(__name__)
@@ -53,6 +59,7 @@ class Desk:
 
     def __init__(self, house: House, parent: Parent = lambda _: None) -> None:
         self._house, self._parent = house, parent
+        self._files = FileDesk(house.settings.personas_dir, house.names)
         self._everyones: Mapping[str, Handler] = {
             "bots status": self._status,
             "stop": self._stop,
@@ -61,6 +68,8 @@ class Desk:
             "why": self._why,
             WHY: self._why,
             "why-not": self._why_not,
+            "ask": self._ask,
+            "reset": self._reset,
         }
         self._managers: Mapping[str, Handler] = {
             "bots start": self._start,
@@ -68,9 +77,12 @@ class Desk:
             "bots unmute": self._unmute,
             "bots ignore": self._ignore,
             "bots unignore": self._unignore,
+            "agent-file show": self._show_file,
+            "agent-file edit": self._edit_file,
+            FORM: self._save_file,
         }
 
-    async def answer(self, asked: Asked) -> str:
+    async def answer(self, asked: Asked) -> Response:
         """What the person is told."""
         if self._house.scope.theme(asked.channel_id, asked.parent_id, asked.guild_id) is None:
             return NOT_HERE
@@ -145,6 +157,39 @@ class Desk:
         muted = await house.ledger.mutes.read([agent])
         return await why_not(house, agent, asked.channel_id, house.clock(), muted_until=muted.get)
 
+    async def _ask(self, asked: Asked) -> Response:
+        """The question is shown to all, and is then like a person's message that mentions the agent."""
+        agent, prompt = self._agent(asked), str(asked.values.get("prompt", ""))
+        if agent is None:
+            return UNKNOWN
+        if not prompt.strip():
+            return "There is nothing in that question."
+        settings, silent = self._house.settings, self._house.stops.holds
+        if silent(asked.channel_id) or (asked.parent_id is not None and silent(asked.parent_id)):
+            return "A person wants silence here: /resume lifts it."
+        ignored = Ignored(frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), self._house.ignores)
+        who = Heard(
+            author_id=asked.who.user_id,
+            by_person=True,
+            author_roles=asked.who.roles,
+            guild_id=asked.guild_id,
+            channel_id=asked.channel_id,
+        )
+        if who in ignored:
+            return "The bots do not listen to you here."
+        user_id = self._house.directory.id_of(agent)
+        if user_id is None:
+            return f"{self._house.names[agent]} is not online."
+        return Told(question_text(user_id, prompt), public=True)
+
+    async def _reset(self, asked: Asked) -> Response:
+        chosen = self._agent(asked)
+        if chosen is None and "agent" in asked.values:
+            return UNKNOWN
+        await begin_anew(self._house, [chosen] if chosen else self._house.names, asked.channel_id, asked.id)
+        who = self._house.names[chosen] if chosen else "Every bot"
+        return f"{who} begins anew here: what was said so far is no longer context."
+
     # -- for the server's managers ------------------------------------------------------------------------------------
 
     async def _start(self, asked: Asked) -> str:
@@ -197,9 +242,18 @@ class Desk:
         removed = await self._house.ignores.remove(user_id)
         return f"The bots hear <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
+    async def _show_file(self, asked: Asked) -> Response:
+        return await self._files.show(self._agent(asked) or "", str(asked.values.get("file", "")))
+
+    async def _edit_file(self, asked: Asked) -> Response:
+        return await self._files.form(self._agent(asked) or "", str(asked.values.get("file", "")))
+
+    async def _save_file(self, asked: Asked) -> Response:
+        return await self._files.save(str(asked.values.get("id", "")), str(asked.values.get("text", "")))
+
     def _agent(self, asked: Asked) -> str | None:
         """The agent that the option names: one of the choices, while the list that Discord shows is fresh."""
-        name = str(asked.values.get("bot", ""))
+        name = str(asked.values.get("agent") or asked.values.get("bot", ""))
         return name if name in self._house.names else None
 
 

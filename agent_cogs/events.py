@@ -17,7 +17,7 @@ from agent_context.entries import Entry
 from agent_context.errands import Errand
 from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
-MENTION_SECONDS = 90.0  # how long a person waits at most
+MENTION_SECONDS = 120.0  # how long a person waits at most, while TURN_TIMEOUT_SECONDS says nothing else
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
 ERRAND_SECONDS = 180.0  # nobody waits, and the next tick comes
 NOWHERE = 0  # the channel of an errand whose output is for the log alone
@@ -137,13 +137,22 @@ class MentionEvent(TurnEvent):
 
     @classmethod
     def of(
-        cls, asked: Entry, *, channel_id: int, theme: str, to_all: bool, now: float, late: bool = False
+        cls,
+        asked: Entry,
+        *,
+        channel_id: int,
+        theme: str,
+        to_all: bool,
+        now: float,
+        late: bool = False,
+        seconds: float | None = None,
     ) -> MentionEvent:
+        """`seconds` is how long the turn may take, MENTION_SECONDS where nothing is said."""
         return cls(
             id=f"m{asked.id}",
             channel_id=channel_id,
             theme=theme,
-            deadline=now + MENTION_SECONDS,
+            deadline=now + min(MENTION_SECONDS if seconds is None else seconds, LONGEST_TURN),
             asked=asked,
             to_all=to_all,
             late=late,

@@ -24,6 +24,7 @@ from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
 from agent_protocol.notices import Notices
 from agent_protocol.orders import Orders
+from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
 
 
@@ -45,6 +46,7 @@ class House:
     pictures: PictureReader
     clock: Callable[[], float]
     rng: random.Random
+    resets: Resets | None = None
     way_out: WayOut = field(default_factory=WayOut)
     webhooks: Webhooks | None = None  # None: nothing is shown by webhook
     notices: Notices | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, ShowTools, Think, no_tools, shown_nowhere
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, never_reset, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
@@ -60,6 +60,7 @@ def outfit(
         clock=house.clock,
         rng=house.rng,
         barge_in=shared.barge_in,
+        reset=partial(house.resets.since, spec.name) if house.resets is not None else never_reset,
         user_id=house.directory.id_of,
         model_name=model.name,
         fit=fit_of(settings.provider, settings.model),

@@ -12,6 +12,7 @@ from agent_cogs.ending import trigger_of
 from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, TurnEvent, looks_things_up
 from agent_cogs.gathering import question
 from agent_cogs.option_book import reach_of
+from agent_cogs.sessions import after
 from agent_cogs.source import renamed, source_of
 from agent_cogs.tool_lines import forget_before, tool_lines
 from agent_context.build import Identity, TurnContext, seen
@@ -48,6 +49,7 @@ class Eyes:
 
     def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, *, can_draw: bool) -> None:
         self.agent, self.outlet, self.event, self.can_draw = agent, outlet, event, can_draw
+        self.reset = 0  # the last message that is context no longer
 
     def options(self) -> Options:
         """What is set for the agent in this channel."""
@@ -57,6 +59,7 @@ class Eyes:
         agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
         options = await self._settled()
         told = await agent.recalled(event.channel_id, options)
+        self.reset = await agent.reset(event.channel_id)
         inner = agent.book.inner_names(self.outlet)
         self.outlet.know_as(inner)
         window, chosen = await self._window(options, theme.window_share, inner)
@@ -148,8 +151,11 @@ class Eyes:
             history = event.instruction.conversation_history
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
             entries = merge_history(entries, history, names, transcript.deleted)
+        entries = after(entries, self.reset)
         names_here = agent.book.of(agent.key, self.outlet).names
         source = await source_of(self.outlet, entries, options, names_here)
+        if self.reset:  # a thread that began anew does not begin with its parent's past
+            source = replace(source, parent=(), branched_from=None)
         ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
         called = {user_id: both for user_id, both in ids.items() if user_id is not None}
         if called:

@@ -20,6 +20,7 @@ from agent_cogs.events import TurnEvent
 from agent_cogs.over import TurnOver
 from agent_cogs.prefilling import Begun
 from agent_cogs.progress import Progress
+from agent_cogs.sessions import conversation_of
 from agent_cogs.sight import Sight
 from agent_cogs.spending import Spending
 from agent_cogs.streaming import Ear, listening
@@ -92,7 +93,7 @@ class Mind:
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
         try:
-            reply = await self.agent.think(prompt, history)
+            reply = await self.agent.think(replace(prompt, conversation=conversation_of(self.event)), history)
         except ModelError as error:
             self.spending.add(error.usage or Usage())
             self.agent.bench.failed(error)

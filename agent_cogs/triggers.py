@@ -24,14 +24,18 @@ class Call(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where the program speaks: channels with their themes, and guilds (empty: any)."""
+    """Where the program speaks: channels with their themes, and guilds (empty: any). `direct` is the theme of direct
+    messages, None where they are not answered."""
 
     channels: Mapping[int, str]
     guild_ids: frozenset[int] = frozenset()
+    direct: str | None = None
 
     def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
         """The theme of a channel or thread; None where the program is silent."""
-        if guild_id is None or (self.guild_ids and guild_id not in self.guild_ids):
+        if guild_id is None:
+            return self.direct
+        if self.guild_ids and guild_id not in self.guild_ids:
             return None
         own = self.channels.get(channel_id)
         return own if own is not None or parent_id is None else self.channels.get(parent_id)
@@ -55,6 +59,8 @@ def called(heard: Heard, *, me: int, my_role: int | None, bots_role: int | None)
     """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
     if not heard.by_person or heard.author_id == me:
         return None
+    if heard.guild_id is None:  # a direct message has one reader
+        return Call.MENTION
     if me in heard.mentioned_users:
         return Call.REPLY if heard.replied_to == me else Call.MENTION
     if my_role is not None and my_role in heard.mentioned_roles:

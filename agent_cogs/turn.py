@@ -19,7 +19,7 @@ from agent_cogs.agent import Agent, Outlet
 from agent_cogs.decision import UnreadableDecision
 from agent_cogs.ending import asked_id, log_turn, result_of, trigger_of
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent
-from agent_cogs.excuses import excuse
+from agent_cogs.excuses import error_line, excuse
 from agent_cogs.gathering import taken_back
 from agent_cogs.money import wish_of
 from agent_cogs.over import TurnOver
@@ -31,7 +31,7 @@ from agent_cogs.thinking import Mind
 from agent_cogs.tooling import belongs_to
 from agent_context.depth import Depth
 from agent_discord.outlet import CannotPost, Posted
-from agent_llm.errors import ModelError, Refused
+from agent_llm.errors import ModelError, Refused, SessionLost
 from agent_protocol.messages import Result
 
 REASONS: Mapping[str, str] = {
@@ -54,6 +54,7 @@ REASONS: Mapping[str, str] = {
     "not_ours": "another process has taken the agent over",
     "discord_failed": "Discord did not take the post",
     "model_failed": "the model or its provider failed",
+    "session_lost": "a coding agent's session could not be gone on with",
     "refused": "the model declined to answer",
     "unreadable": "the model's answer held no decision",
     "picture_failed": "only a picture was wanted, and it could not be drawn",
@@ -66,6 +67,7 @@ REASONS: Mapping[str, str] = {
 
 WITHDRAW_SECONDS = 10.0  # the person who waits hears of the failure after it
 LetIn = Callable[[], Awaitable[None]]
+_FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "session_lost"}
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +100,7 @@ async def take_turn(
         await _taken_back(turn)
     said = None
     if done.nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
-        said = await _excused(agent, outlet, event, done.reason)
+        said = await _excused(agent, outlet, event, done.reason, turn.trouble)
     seconds = agent.clock() - began
     progress.facts = turn.facts(seconds, said.message_ids if said else done.message_ids)
     # Whoever waits for the result need not wait for the log.
@@ -117,11 +119,11 @@ async def _taken_back(turn: _Turn) -> None:
         log.warning("channel %d: half an answer could not be taken back in time", turn.event.channel_id)
 
 
-async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: str) -> Posted | None:
+async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: str, line: str | None) -> Posted | None:
     """At most one line for a person in a channel and minute; of a rest only one is said in a channel."""
     who = (event.channel_id, event.asked.speaker.id)
     quiet = agent.told.lately(*who) or (reason == "benched" and not agent.bench.tells(event.channel_id))
-    said = await excuse(outlet, event, reason, quiet=quiet)
+    said = await excuse(outlet, event, reason, line=line, quiet=quiet)
     if said is not None:
         agent.told.note(*who)
     return said
@@ -159,11 +161,14 @@ async def _ended(turn: _Turn, seconds: float, brake: Brake) -> Done:
         return Done(reason="unreadable")
     except ModelError as error:
         log.warning("%s: %s", turn.agent.key, error)
-        return Done(reason="refused" if isinstance(error, Refused) else "model_failed")
+        reason = _FAILURES.get(type(error), "model_failed")
+        turn.trouble = error_line(error) if reason == "model_failed" else None
+        return Done(reason=reason)
     except CannotPost as error:
         return replace(turn.progress.done, reason=error.reason)
-    except Exception:
+    except Exception as error:
         # The outermost edge of a turn: whoever gave it is owed a result.
+        turn.trouble = error_line(error)
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
         return replace(turn.progress.done, reason="internal_error")
 
@@ -184,6 +189,7 @@ class _Turn:
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
         self.can_draw = agent.can_draw and outlet.may_attach
         self.eyes = Eyes(agent, outlet, event, can_draw=self.can_draw)
+        self.trouble: str | None = None  # what a person is told of it, where more is known than the reason
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.read = 0  # messages

@@ -52,6 +52,8 @@ def may_be_told(source: Channel, here: Channel) -> bool:
     """Whether everybody who reads `here` may read `source`."""
     if source.id == here.id:
         return True
+    if isinstance(source, discord.DMChannel) or isinstance(here, discord.DMChannel):
+        return False
     if source.guild.id != here.guild.id or _is_closed_thread(source):
         return False
     theirs, ours = _base(source), _base(here)
@@ -81,4 +83,6 @@ def _is_closed_thread(channel: object) -> bool:
 
 def _base(channel: Channel) -> discord.abc.GuildChannel | None:
     """The channel that says who reads: a thread's is the one that it hangs on."""
+    if isinstance(channel, discord.DMChannel):
+        return None
     return channel.parent if isinstance(channel, discord.Thread) else channel

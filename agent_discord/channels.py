@@ -4,4 +4,5 @@ from __future__ import annotations
 
 import discord
 
-Channel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+Channel = GuildChannel | discord.DMChannel

@@ -13,6 +13,7 @@ from agent_discord.errands import Errands
 from agent_discord.gate import Gate, nonce
 from agent_discord.hand import ChannelHand
 from agent_discord.parts import NO_EXTRAS, CannotPost, Extras
+from agent_discord.places import permissions_in
 from agent_discord.webhooks import fitting
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
@@ -28,7 +29,7 @@ class Chores:
 
     def discard(self, message_id: int) -> None:
         """Deletes a command that somebody wrote, if that is allowed; else that is logged. Nobody waits for it."""
-        permissions = self._channel.permissions_for(self._channel.guild.me)
+        permissions = permissions_in(self._channel)
         if not permissions.manage_messages:
             log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
             return
@@ -51,7 +52,7 @@ class Chores:
 
     async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
         """A text as a file, without what may not leave; False where it could not be posted, which a line says."""
-        if not self._channel.permissions_for(self._channel.guild.me).attach_files:
+        if not permissions_in(self._channel).attach_files:
             await self._say(f"{note}: no file, the bot lacks Attach Files here", occasion)
             return False
         data = self._gate.clean(content).encode("utf-8", "replace")

@@ -11,24 +11,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_discord.asking import LONGEST_QUESTION
+
 Json = dict[str, Any]
 
 SLASH, MESSAGE = 1, 3  # types of commands
 SUB_COMMAND, TEXT, WHOLE, USER, CHANNEL = 1, 3, 4, 6, 7  # types of options
 TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
+FORM = "form"  # not a command that anybody sees: a form of ours that comes back filled in
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
 MOST_CHOICES = 25
 
 # What of a command is compared; the rest (ids, versions, what Discord fills in) is Discord's own.
-_TOLD = ("name", "description", "required", "min_value", "max_value", "choices", "channel_types")
+_TOLD = ("name", "description", "required", "min_value", "max_value", "max_length", "choices", "channel_types")
 
 
-def command_list(agents: Mapping[str, str], themes: Sequence[str]) -> list[Json]:
-    """Every command, for the agents (key → shown name) and the themes that there are."""
+def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequence[str] = ()) -> list[Json]:
+    """Every command, for the agents (key → shown name), the themes and the personas' files that there are."""
     bot = _option(TEXT, "bot", "which bot", required=True, choices=_choices(agents))
     theme = _option(TEXT, "theme", "by which rules", choices=_choices({name: name for name in themes}))
     channel = _option(CHANNEL, "channel", "where; here, if none is named", channel_types=[TEXT_CHANNEL, NEWS])
+    agent = _option(TEXT, "agent", "which bot", required=True, choices=_choices(agents))
+    any_agent = _option(TEXT, "agent", "which bot; all, if none is named", choices=_choices(agents))
+    prompt = _option(TEXT, "prompt", "what you ask", required=True, max_length=LONGEST_QUESTION)
+    file = _option(TEXT, "file", "which file", required=True, choices=_choices({name: name for name in files}))
     person = _option(USER, "user", "whom", required=True)
     return [
         _slash(
@@ -43,11 +50,22 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str]) -> list[Json]
         ),
         _slash("stop", "Silence the bots in this channel, or what answers you", _minutes(LONGEST_STOP, "a day")),
         _slash("resume", "The bots may speak here again"),
+        _slash("ask", "Ask a bot; everybody here sees it", agent, prompt),
+        _slash("reset", "Begin anew here: what was said so far is no longer context", any_agent),
+        *_of_files(agent, file, files),
         _slash("forget", "What the bots' program keeps", _part("me", "Remove what it keeps of you")),
         _slash("why", "Why a bot said something", _option(TEXT, "message", "its link or its id", required=True)),
         _slash("why-not", "Why a bot says nothing here", bot),
         {"type": MESSAGE, "name": WHY},
     ]
+
+
+def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
+    if not files:
+        return []
+    show = _part("show", "Show one of its files (server managers)", agent, file)
+    edit = _part("edit", "Change one of its files (server managers)", agent, file)
+    return [_slash("agent-file", "Who a bot is: its files", show, edit)]
 
 
 def same(kept: Json, wanted: Json) -> bool:

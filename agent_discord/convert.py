@@ -6,6 +6,7 @@ import discord
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.visibility import hidden_by_text
+from agent_discord.asking import AskedFor, asked_for
 from agent_discord.directory import Directory
 from agent_discord.mentions import clean_name, mentioned_in, to_names
 from agent_discord.rights import who_wrote
@@ -52,9 +53,12 @@ def mentioned_users(message: discord.Message) -> frozenset[int]:
 
 
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
-    """None for system messages: joins, boosts, pins are nobody's words."""
+    """None for system messages: joins, boosts, pins are nobody's words. What was asked by a command is said by who
+    used it."""
     if message.is_system():
         return None
+    if (question := asked_for(message, directory)) is not None:
+        return _question_entry(message, question, directory)
     who, speaker = who_wrote(message), speaker_of(message, directory)
     return Entry(
         id=message.id,
@@ -75,4 +79,17 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         webhook=message.webhook_id is not None,
         author_roles=who.roles,
         may_manage=who.manages_messages,
+    )
+
+
+def _question_entry(message: discord.Message, question: AskedFor, directory: Directory) -> Entry:
+    name = directory.told_apart(question.by.id, clean_name(question.by.display_name))
+    agent = {question.agent: directory.agent_of(question.agent) or ""}
+    return Entry(
+        id=message.id,
+        speaker=Speaker(question.by.id, name, "person"),
+        text=to_names(message.content, agent),
+        created_at=message.created_at.timestamp(),
+        edited=message.edited_at is not None,
+        mentions=frozenset((question.agent,)),
     )

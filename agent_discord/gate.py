@@ -229,14 +229,22 @@ class Gate:
         await self._enter(answers=True)
         await interaction.response.defer(ephemeral=True)
 
-    async def answer(self, interaction: discord.Interaction, text: str) -> None:
-        """Answers a command, announced or not: only its user sees it, it pings nobody."""
+    async def answer(
+        self, interaction: discord.Interaction, text: str, *, public: bool = False, attach: Attach | None = None
+    ) -> None:
+        """Answers a command, announced or not: only its user sees it, unless it is `public`; it pings nobody."""
         await self._enter(answers=True)
-        text = shortened(self.clean(text))
+        text, files = shortened(self.clean(text)), self._files(attach)
         if interaction.response.is_done():
-            await interaction.edit_original_response(content=text, allowed_mentions=pings(None))
+            await interaction.edit_original_response(content=text, allowed_mentions=pings(None), **files)
         else:
-            await interaction.response.send_message(text, ephemeral=True, allowed_mentions=pings(None))
+            hidden = not public
+            await interaction.response.send_message(text, ephemeral=hidden, allowed_mentions=pings(None), **files)
+
+    async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
+        """Answers a command with a form; what stands in it was cleaned by who made it."""
+        await self._enter(answers=True)
+        await interaction.response.send_modal(form)
 
     async def request(self, send: Callable[[], Awaitable[T]]) -> T:
         """What nobody waits for and holds no text of anybody's. Raises one of REQUEST_ERRORS."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import discord
 
+from agent_discord.asking import AskedFor
 from agent_discord.convert import mentioned_users, replied_author, to_entry
 from agent_discord.heard import Heard
 from agent_discord.mentions import NOBODY, clean_name
@@ -84,8 +85,19 @@ def parent_of(channel: object) -> int | None:
     return channel.parent_id if isinstance(channel, discord.Thread) else None
 
 
-def heard(message: discord.Message) -> Heard:
-    """The facts by which it is decided whether a message calls an agent."""
+def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard:
+    """The facts by which it is decided whether a message calls an agent; `by_command` where it is the question that
+    somebody asked by a command."""
+    if by_command is not None:
+        return Heard(
+            message_id=message.id,
+            author_id=by_command.by.id,
+            by_person=True,
+            guild_id=message.guild.id if message.guild else None,
+            channel_id=message.channel.id,
+            parent_id=parent_of(message.channel),
+            mentioned_users=frozenset((by_command.agent,)),
+        )
     return Heard(
         message_id=message.id,
         author_id=message.author.id,

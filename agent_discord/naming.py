@@ -11,6 +11,7 @@ import discord
 
 from agent_discord.channels import Channel
 from agent_discord.mentions import emoji_from_names, from_names
+from agent_discord.places import guild_of
 from agent_discord.transcript import Transcript
 
 
@@ -18,7 +19,7 @@ class Naming:
     """One channel's. `agents` maps the agents' names to their user ids, where they are known."""
 
     def __init__(self, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> None:
-        self._channel, self._guild = channel, channel.guild
+        self._channel, self._guild = channel, guild_of(channel)
         self._transcript, self._agents = transcript, agents
 
     def to_markup(self, text: str) -> str:
@@ -43,14 +44,20 @@ class Naming:
         return set(self._agents.items()) | others
 
     def _roles(self) -> Iterator[tuple[str, int]]:
+        if self._guild is None:
+            return iter(())
         return ((role.name, role.id) for role in self._guild.roles if role.id != self._guild.id)  # not @everyone
 
     def _channels(self) -> Iterator[tuple[str, int]]:
         """Those that the bot sees."""
+        if self._guild is None:
+            return
         for channel in (*self._guild.channels, *self._guild.threads):
             if channel.permissions_for(self._guild.me).view_channel:
                 yield channel.name, channel.id
 
     def _emoji(self) -> dict[str, str]:
+        if self._guild is None:
+            return {}
         usable: list[discord.GuildEmoji] = [emoji for emoji in reversed(self._guild.emojis) if emoji.available]
         return {emoji.name: str(emoji) for emoji in usable}

@@ -16,6 +16,7 @@ import discord
 from agent_context.entries import Entry
 from agent_context.history import Interval
 from agent_discord.attachments import AS_USUAL, Look, PictureReader
+from agent_discord.audience import may_be_told
 from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
 from agent_discord.chores import Chores
 from agent_discord.earlier_posts import EarlierPosts
@@ -28,7 +29,8 @@ from agent_discord.mentions import clean_name
 from agent_discord.naming import Naming
 from agent_discord.parts import CannotPost as CannotPost
 from agent_discord.parts import Extras, Parts, put_all
-from agent_discord.pasts import Pasts, may_be_shown
+from agent_discord.pasts import Pasts
+from agent_discord.places import guild_id_of, guild_of, me_in, name_in, permissions_in
 from agent_discord.rights import with_members
 from agent_discord.splitting import LIMIT, length, split_text
 from agent_discord.text_files import MAX_FILES, TextFile
@@ -107,18 +109,18 @@ class DiscordOutlet:
 
     @property
     def guild_id(self) -> int | None:
-        return self._channel.guild.id
+        return guild_id_of(self._channel)
 
     @property
     def name(self) -> str:
-        return clean_name(self._channel.name)
+        return name_in(self._channel)
 
     @property
     def transcript(self) -> Transcript:
         return self._transcripts.of(self._channel.id)
 
     def _permissions(self) -> discord.Permissions:
-        return self._channel.permissions_for(self._channel.guild.me)
+        return permissions_in(self._channel)
 
     @property
     def may_attach(self) -> bool:
@@ -172,10 +174,12 @@ class DiscordOutlet:
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server; None
         where the bot cannot read them, or not everybody here may (pasts.py)."""
-        source = self._channel.guild.get_channel_or_thread(interval.channel_id)
-        if self._pasts is None or not isinstance(source, Channel) or not may_be_shown(source, self._channel):
+        guild = guild_of(self._channel)
+        found = guild.get_channel_or_thread(interval.channel_id) if guild is not None else None
+        source = self._channel if interval.channel_id == self._channel.id else found
+        if self._pasts is None or not isinstance(source, Channel) or not may_be_told(source, self._channel):
             return None
-        rights = source.permissions_for(source.guild.me)
+        rights = permissions_in(source)
         if not (rights.view_channel and rights.read_message_history):
             return None
 
@@ -201,8 +205,11 @@ class DiscordOutlet:
         return await with_members(await self._gate.pins(self._channel), self._member)
 
     async def _member(self, user_id: int) -> discord.Member | None:
+        guild = guild_of(self._channel)
+        if guild is None:
+            return None
         try:
-            return await self._gate.member(self._channel.guild, user_id)
+            return await self._gate.member(guild, user_id)
         except REQUEST_ERRORS as error:
             log.info("the roles of %d are not known: %s", user_id, kind(error))
             return None
@@ -293,7 +300,7 @@ class DiscordOutlet:
         except (*REQUEST_ERRORS, TimeoutError) as error:
             log.warning("channel %d: own posts could not be looked for: %s", self.channel_id, kind(error))
             return ()
-        me = self._channel.guild.me.id
+        me = me_in(self._channel).id
         return [message for message in page if message.author.id == me and message.id > after]
 
     async def react(self, message_id: int, emoji: str) -> bool:
@@ -304,7 +311,7 @@ class DiscordOutlet:
         permissions = self._permissions()
         if message_id not in self.transcript or not (permissions.add_reactions and permissions.read_message_history):
             return False
-        me = self._channel.guild.me
+        me = me_in(self._channel)
         try:
             await self._gate.react(self._channel.get_partial_message(message_id), emoji)
         except REQUEST_ERRORS as error:

@@ -1,8 +1,7 @@
 """Messages of any channel up to one of them, for `.history`: read once, kept a while, and only where they may be shown.
 
-Two have to be able to read what `.history` brings: the bot, and everybody who reads the channel where it speaks. So a
-channel's messages are shown in the channel itself and its threads; elsewhere only in the same server, and only if
-@everyone may read them or the other channel is closed in exactly the same way. A private thread's stay in it.
+Two have to be able to read what `.history` brings: the bot, and everybody who reads the channel where it speaks
+(audience.py).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import discord
 
 from agent_context.entries import Entry
 from agent_context.history import Interval
-from agent_discord.channels import Channel
 from agent_discord.convert import to_entry
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Reader
 from agent_discord.gate import REQUEST_ERRORS
@@ -97,30 +95,3 @@ def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Seq
     upto = [entry for entry in transcript.entries() if entry.id <= interval.last]
     reaches = transcript.begins or len(upto) >= messages or any(entry.id == interval.first for entry in upto)
     return upto[-messages:] if upto and reaches else None
-
-
-def may_be_shown(source: Channel, here: Channel) -> bool:
-    """Whether messages of `source` may be read by everybody who reads `here`."""
-    if source.id == here.id:
-        return True
-    if source.guild.id != here.guild.id or (isinstance(source, discord.Thread) and source.is_private()):
-        return False
-    theirs, ours = _base(source), _base(here)
-    if theirs is None or ours is None:
-        return False
-    if theirs.id == ours.id:
-        return True
-    everyone = theirs.permissions_for(theirs.guild.default_role)
-    if everyone.view_channel and everyone.read_message_history:
-        return True
-    return _overwrites(theirs) == _overwrites(ours)
-
-
-def _base(channel: Channel) -> discord.abc.GuildChannel | None:
-    """The channel that says who reads: a thread's is the one that it hangs on."""
-    return channel.parent if isinstance(channel, discord.Thread) else channel
-
-
-def _overwrites(channel: discord.abc.GuildChannel) -> set[tuple[int, int, int]]:
-    # The public property leaves out members whom py-cord has not cached, and those decide here too.
-    return {(overwrite.id, overwrite.allow, overwrite.deny) for overwrite in channel._overwrites}

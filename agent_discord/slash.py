@@ -10,11 +10,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import discord
 
-from agent_discord.command_list import MESSAGE, SLASH, SUB_COMMAND
+from agent_discord.answers import Form, Response, Told, filled_in, modal_of, text_file
+from agent_discord.command_list import FORM, MESSAGE, SLASH, SUB_COMMAND
 from agent_discord.gate import REQUEST_ERRORS, Gate
 from agent_discord.listening import parent_of
 from agent_discord.rights import Who
@@ -22,6 +24,7 @@ from agent_discord.rights import Who
 DEFER_AFTER = 1.5  # seconds; the gateway has taken some of the three, and the answer travels too
 LONGEST = 60.0
 SUB_GROUP = 2
+NOT_TO_LEAVE = "There is something in it that may not leave the machine it is on, so please change it there."
 FAILED = "Something went wrong on my side, and nothing more can be said here. Whoever runs me finds it in the log."
 TOO_SLOW = "That took too long, and I gave it up. Please try again in a while."
 
@@ -42,7 +45,7 @@ class Asked:
     values: Mapping[str, str | int] = field(default_factory=dict)
 
 
-Answer = Callable[[Asked], Awaitable[str]]
+Answer = Callable[[Asked], Awaitable[Response]]
 
 
 class Slash(discord.Cog):
@@ -68,11 +71,30 @@ class Slash(discord.Cog):
             await asyncio.wait((answering,), timeout=DEFER_AFTER)
             if not answering.done():
                 await self.gate.defer(interaction)
-            await self.gate.answer(interaction, await answering)
+            await self._give(interaction, asked, await answering)
         finally:
             answering.cancel()
 
-    async def _text(self, asked: Asked) -> str:
+    async def _give(self, interaction: discord.Interaction, asked: Asked, response: Response) -> None:
+        if isinstance(response, Form):
+            await self._show(interaction, response)
+            return
+        told = response if isinstance(response, Told) else Told(response)
+        if told.public and interaction.response.is_done():
+            told = Told(TOO_SLOW)  # it was announced to one person alone
+        attach = partial(text_file, told.file[0], self.gate.clean(told.file[1])) if told.file else None
+        await self.gate.answer(interaction, told.text, public=told.public, attach=attach)
+
+    async def _show(self, interaction: discord.Interaction, form: Form) -> None:
+        """A form shows a text as it is, since it comes back as it is: what may not leave is not shown at all."""
+        if self.gate.clean(form.text) != form.text:
+            await self.gate.answer(interaction, NOT_TO_LEAVE)
+        elif interaction.response.is_done():
+            await self.gate.answer(interaction, TOO_SLOW)
+        else:
+            await self.gate.show_form(interaction, modal_of(form))
+
+    async def _text(self, asked: Asked) -> Response:
         try:
             async with asyncio.timeout(LONGEST):
                 return await self._answer(asked)
@@ -86,8 +108,10 @@ class Slash(discord.Cog):
 
 
 def read_interaction(interaction: discord.Interaction) -> Asked | None:
-    """None for what is no command: a button, a form, a completion."""
+    """None for what is no command: a button, a completion. A form that comes back is one, with its id and text."""
     data: Mapping[str, Any] = interaction.data or {}
+    if interaction.type is discord.InteractionType.modal_submit:
+        return _returned_form(interaction, data)
     if interaction.type is not discord.InteractionType.application_command or interaction.channel_id is None:
         return None
     if interaction.user is None or data.get("type", SLASH) not in (SLASH, MESSAGE):
@@ -100,9 +124,20 @@ def read_interaction(interaction: discord.Interaction) -> Asked | None:
         while options and options[0]["type"] in (SUB_COMMAND, SUB_GROUP):
             path, options = f"{path} {options[0]['name']}", options[0].get("options") or ()
         values = {option["name"]: option["value"] for option in options}
+    return _asked(interaction, path, values)
+
+
+def _returned_form(interaction: discord.Interaction, data: Mapping[str, Any]) -> Asked | None:
+    if interaction.channel_id is None or interaction.user is None:
+        return None
+    return _asked(interaction, FORM, {"id": str(data.get("custom_id", "")), "text": filled_in(data)})
+
+
+def _asked(interaction: discord.Interaction, command: str, values: Mapping[str, str | int]) -> Asked:
+    assert interaction.channel_id is not None
     return Asked(
         id=interaction.id,
-        command=path,
+        command=command,
         who=_who(interaction),
         channel_id=interaction.channel_id,
         guild_id=interaction.guild_id,

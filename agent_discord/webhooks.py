@@ -118,7 +118,7 @@ class Webhooks:
             known = self._known.get(place.id)
             if known is not None:
                 return known
-            if not place.permissions_for(channel.guild.me).manage_webhooks:
+            if not place.permissions_for(place.guild.me).manage_webhooks:
                 self._tell(place.id)
                 return None
             found = await self._find(gate, place) or await gate.make_webhook(place, NAME)
@@ -166,7 +166,9 @@ def fitting(text: str) -> str:
 
 
 def _place(channel: Channel) -> WebhookChannel | None:
-    """Where a channel's webhook lives; a thread has none of its own."""
+    """Where a channel's webhook lives; a thread has none of its own, a direct message none at all."""
+    if isinstance(channel, discord.DMChannel):
+        return None
     return channel.parent if isinstance(channel, discord.Thread) else channel
 
 

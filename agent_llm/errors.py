@@ -14,6 +14,7 @@
         Refused                 the model or its filter declined to answer
         BadAnswer               an answer that cannot be read: empty, cut off, wrong shape
         CannotDraw              no picture model here
+        SessionLost             the conversation that was to go on is not there any more
         NotInstalled            a package that this provider needs is not there
 
 The text of a ModelError names the kind in one line and never holds a key or a prompt.
@@ -28,10 +29,12 @@ class ModelError(Exception):
     """Base of everything that can go wrong with a model.
 
     `usage` is what the failed call cost nevertheless (a refused or empty answer is billed), None when nothing is known.
+    `origin` is the name of the SDK's own error, where it tells more than ours.
     """
 
     kind = "the model failed"
     usage: Usage | None = None
+    origin = ""
 
     def __init__(
         self,
@@ -129,6 +132,12 @@ class CannotDraw(Final):
     """No picture model here."""
 
     kind = "this model does not draw"
+
+
+class SessionLost(Final):
+    """The session of a coding agent cannot be resumed; it was dropped, and the next call begins another one."""
+
+    kind = "the session to go on with is lost"
 
 
 class NotInstalled(Final):

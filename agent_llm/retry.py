@@ -10,6 +10,7 @@ instead (`fallback.py`), and for how long a model that failed so is left alone t
 | TimedOut | no: its time is used up | yes | 60 s |
 | QuotaUsedUp, BadKey, NotInstalled | no | yes | 15 min |
 | BadRequest, PrefillRefused, Refused, BadAnswer, CannotDraw | no | no: the next would hear the same | - |
+| SessionLost | no: whoever asked is told to | no | - |
 
 Every attempt may use all that is left of the budget; a wait that would end after the budget is not begun. What a
 provider asks for by retry-after is waited at least; if it does not fit the budget the error is raised at once, so that
@@ -40,6 +41,7 @@ from agent_llm.errors import (
     Refused,
     Retryable,
     ServerFailed,
+    SessionLost,
     TimedOut,
 )
 
@@ -72,6 +74,7 @@ REACTIONS: Mapping[type[ModelError], Reaction] = {
     Refused: _NOTHING,
     BadAnswer: _NOTHING,
     CannotDraw: _NOTHING,
+    SessionLost: _NOTHING,
 }
 
 

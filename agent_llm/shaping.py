@@ -116,7 +116,7 @@ def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = (
 def system_parts(prompt: Prompt) -> tuple[str, ...]:
     """The system prompt in the pieces after each of which a cache may end: none, one or two."""
     whole, stable = prompt.system, prompt.stable
-    pieces = (whole[:stable], whole[stable:].lstrip("\n")) if 0 < stable < len(whole) else (whole,)
+    pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
     return pieces if whole else ()
 
 

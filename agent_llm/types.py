@@ -87,6 +87,8 @@ class Prompt:
     all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and stand-ins; they are
     never sent.
 
+    `conversation` is the channel whose conversation goes on, for a model that keeps a session of its own.
+
     `prefill` is the beginning of the model's own answer, the last thing that it reads; `text` is empty then. `stop`
     ends the answer where one of these would come. `retries`: how often a call that failed is made again, None for as
     often as the model does by itself. `fields` go into the request as they are, where the address is OpenAI-compatible:
@@ -104,6 +106,7 @@ class Prompt:
     max_output_tokens: int = 4000
     timeout: float = 75.0
     cache_key: str | None = None
+    conversation: int | None = None
     cache_ttl: CacheTtl = "5m"
     tools: tuple[Tool, ...] = ()
     rounds: tuple[ToolRound, ...] = ()

@@ -15,6 +15,7 @@ COORDINATOR_STOPS = "coordinator:stops"
 COORDINATOR_HUSHES = "coordinator:hushes"
 COORDINATOR_IGNORES = "coordinator:ignores"
 COORDINATOR_IGNORED = "coordinator:ignored"
+COORDINATOR_RESETS = "coordinator:resets"
 COORDINATOR_COMMANDS_BOT = "coordinator:commands_bot"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
@@ -93,6 +94,14 @@ def budget_holds(date: str) -> str:
 
 def window(agent: str, channel_id: int, kind: str) -> str:
     return f"agent:{agent}:window:{channel_id}:{kind}"
+
+
+def session(agent: str, channel_id: int) -> str:
+    return f"agent:{agent}:session:{channel_id}"
+
+
+def reset(agent: str, channel_id: int) -> str:
+    return f"agent:{agent}:reset:{channel_id}"
 
 
 def mentions(user_id: int) -> str:

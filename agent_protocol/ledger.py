@@ -28,6 +28,7 @@ from agent_protocol.presence import Presence
 from agent_protocol.records import RECORD, Records, TurnRecord
 from agent_protocol.replays import Replays
 from agent_protocol.rests import Rests
+from agent_protocol.sessions import Sessions
 from agent_protocol.ticks import Ticks
 from agent_protocol.turns import Claim, Turns
 from agent_protocol.windows import Windows
@@ -79,6 +80,7 @@ class Ledger:
         self.records = Records(link, clock)
         self.rests = Rests(link, clock)
         self.windows = Windows(link)
+        self.sessions = Sessions(link)
         self.instructed = Instructed(link, clock)
         self.ticks = Ticks(link)
         self.replays = Replays(link, clock)

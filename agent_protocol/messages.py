@@ -182,6 +182,15 @@ class IgnoreNotice(WireMessage):
     ignored: bool
 
 
+class ResetNotice(WireMessage):
+    """To every process, on `coordinator:resets`: what agents no longer see of a channel, up to that message."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    channel_id: int
+    message_id: int
+    agents: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadableInstruction:
     """Version and id could be read and nothing else: owed one skipped result with this reason."""
@@ -273,6 +282,11 @@ def read_hush(raw: bytes | str) -> HushNotice | None:
 def read_ignore(raw: bytes | str) -> IgnoreNotice | None:
     data = _decode(raw, "ignore notice")
     return None if data is None else _validate(IgnoreNotice, data, "ignore notice")
+
+
+def read_reset(raw: bytes | str) -> ResetNotice | None:
+    data = _decode(raw, "reset notice")
+    return None if data is None else _validate(ResetNotice, data, "reset notice")
 
 
 def read_outcome(raw: bytes | str) -> CommandOutcome | None:

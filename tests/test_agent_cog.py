@@ -16,6 +16,7 @@ from unittest import mock
 import discord
 
 from agent_cogs.base import GUILD_WAIT, BaseAgentCog
+from agent_cogs.excuses import LINES
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
 from agent_discord.splitting import LIMIT
@@ -151,7 +152,10 @@ class AnsweringTests(CogCase):
         self.assertEqual((len(scene.cog.asked), scene.channel().sent[0].pinged), (2, [ALICE]))
 
     async def test_a_model_that_fails_or_declines_gives_one_line_without_details(self) -> None:
-        for error, told in ((ConnectionFailed("proxy 10.1.2.3"), "isn't reachable"), (Refused(), "rather not")):
+        for error, told in (
+            (ConnectionFailed("proxy 10.1.2.3"), "no connection to the provider (ConnectionFailed)"),
+            (Refused(), "rather not"),
+        ):
             with self.subTest(told=told):
                 scene = await self.scene()
                 scene.answers(error)
@@ -214,12 +218,12 @@ class AnsweringTests(CogCase):
         await scene.ask(channel=DEBATE)
         self.assertEqual((scene.texts(), scene.texts(DEBATE)), ([], ["Hello."]))
 
-    async def test_whom_it_could_not_answer_in_time_sees_an_hourglass(self) -> None:
+    async def test_whom_it_could_not_answer_in_time_is_told_so(self) -> None:
         scene, loop = await self.scene(), LoopTime()
         scene.answers(asyncio.Event().wait)
-        message_id = await scene.ask()
-        await loop.run(91, step=10)
-        self.assertEqual((scene.texts(), scene.channel().reacted), ([], [(message_id, "⏳")]))
+        await scene.ask()
+        await loop.run(121, step=10)
+        self.assertEqual(scene.texts(), [LINES["deadline"]])
 
     async def test_a_question_that_was_taken_back_is_neither_read_nor_answered(self) -> None:
         scene, thought = await self.scene(), asyncio.Event()

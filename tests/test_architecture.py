@@ -42,7 +42,10 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_discord": {"agent_context", "agent_llm.types", "agent_net"},
     "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol"},
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
-    "agent_bot": {"agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_protocol", "agent_themes"},
+    "agent_bot": {
+        *("agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_personas"),
+        *("agent_protocol", "agent_themes"),
+    },
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
         ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
@@ -69,6 +72,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     # xAI speaks through openai's package
     "openai": ("agent_llm.openai", "agent_llm.grok", "agent_llm.compatible", "benchmarks.bare"),
     "anthropic": ("agent_llm.anthropic", "agent_llm.bedrock", "benchmarks.bare"),
+    "claude_agent_sdk": ("agent_llm.agent_sdk",),
     "google": ("agent_llm.gemini", "benchmarks.bare"),
     **dict.fromkeys(
         ("mcp", "mcp_types"), ("agent_tools.mcp_connection", "agent_tools.mcp_process", "agent_tools.mcp_results")

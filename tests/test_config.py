@@ -482,3 +482,42 @@ def test_every_secret_of_the_settings_is_known_as_one():
     passwords = {f"c{at}nary-{name}" for name in AGENTS for at in ("%40", "@")}
     assert settings.secrets() == {*secrets.values(), *passwords, "canary-redis"}
     assert load_settings({}, None).secrets() == frozenset()
+
+
+# --- a coding agent --------------------------------------------------------------------------------------------------
+
+
+def test_a_coding_agent_only_reads_and_is_refused_the_rest_unless_told_otherwise() -> None:
+    read = load(AGENT_RUNTIME="claude-agent-sdk", BOT_TOKEN_GROK="a-token")
+    coding = read.agents["claude"].coding
+    assert coding is not None
+    assert (coding.allowed_tools, coding.permission_mode) == (("Read", "Glob", "Grep"), "dontAsk")
+    assert {"BOT_TOKEN_GROK", "REDIS_URL", "DISCORD_BOT_TOKEN", "OPENAI_API_KEY"} <= set(coding.hidden)
+    assert "ANTHROPIC_API_KEY" not in coding.hidden
+    assert load().agents["claude"].coding is None
+
+
+def test_tools_with_a_capital_are_the_coding_agents() -> None:
+    read = load(AGENT_RUNTIME="claude-agent-sdk", ALLOWED_TOOLS="Read, Bash(git log:*), web_search")
+    coding = read.agents["claude"].coding
+    assert coding is not None
+    assert coding.allowed_tools == ("Read", "Bash(git log:*)")
+    assert "web_search" in read.allowed_tools
+
+
+def test_whoever_lets_it_do_anything_is_warned() -> None:
+    assert not any("bypass" in line for line in load(PERMISSION_MODE="bypassPermissions").warnings)
+    read = load(PERMISSION_MODE="bypassPermissions", AGENT_RUNTIME="claude-agent-sdk")
+    assert any("bypassPermissions" in line for line in read.warnings)
+
+
+def test_other_names_of_settings_are_taken_where_ours_are_not_set() -> None:
+    read = load(QUERY_TIMEOUT_MS="90000", MAX_CONCURRENT_QUERIES="2", CONFIG_DIR="who", DISCORD_BOT_TOKEN="t")
+    assert (read.turn_timeout_seconds, read.max_concurrent_turns, read.personas_dir) == (90, 2, Path("who"))
+    assert read.agents["claude"].token is not None
+    ours = load(QUERY_TIMEOUT_MS="90000", TURN_TIMEOUT_SECONDS="30", DISCORD_BOT_TOKEN="a", BOT_TOKEN_CLAUDE="b")
+    assert ours.turn_timeout_seconds == 30
+    assert ours.agents["claude"].token == SecretStr("b")
+    assert problems_of({"QUERY_TIMEOUT_MS": "soon"}) == [
+        "QUERY_TIMEOUT_MS: expected a number of milliseconds from 1000 to 600000"
+    ]

@@ -180,6 +180,13 @@ class People:
         target = self._message(place, message)
         return self._use(author, place, app, using.message_data(self.world, place, app, command, target))
 
+    async def fill_in(self, shown: Interaction, *values: str) -> Interaction:
+        """Sends back the form that a command was answered with, its fields filled in order."""
+        assert shown.form is not None, "no form was shown"
+        app = next(app for app in self.world.apps.values() if app.id == shown.application_id)
+        place = self.world.channel(shown.channel_id)
+        return self._use(shown.user_id, place, app, using.form_data(shown.form, values))
+
     def _use(self, author: int | str, place: Channel, app: BotApplication, data: dict[str, Any]) -> Interaction:
         interaction = Interaction(
             id=self.world.snowflakes.next(),

@@ -6,7 +6,7 @@ from typing import Any
 TOKEN_SECONDS = 15 * 60
 ANSWER_SECONDS = 3.0
 
-MESSAGE, DEFERRED_MESSAGE = 4, 5  # types of a first answer
+MESSAGE, DEFERRED_MESSAGE, MODAL = 4, 5, 9  # types of a first answer
 EPHEMERAL = 1 << 6
 
 
@@ -28,6 +28,11 @@ class Interaction:
     original_id: int | None = None
     hidden: dict[int, dict[str, Any]] = field(default_factory=dict)
     answers: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def form(self) -> dict[str, Any] | None:
+        """The form that it was answered with."""
+        return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
 
     @property
     def deferred(self) -> bool:

@@ -18,6 +18,7 @@ from agent_local.discord.world import BotApplication, Channel, Message, User, Wo
 Json = dict[str, Any]
 Options = Mapping[str, object] | Sequence[Json]
 
+COMMAND, MODAL_SUBMIT = 2, 5  # types of interactions
 SLASH, MESSAGE = 1, 3  # types of commands
 SUB_COMMAND, SUB_GROUP, USER, CHANNEL = 1, 2, 6, 7  # types of options
 _APP_PERMISSIONS = str(permissions.ALL)
@@ -53,13 +54,26 @@ def message_data(world: World, channel: Channel, app: BotApplication, name: str,
     return {"id": command["id"], "name": name, "type": MESSAGE, "target_id": str(target.id), "resolved": resolved}
 
 
+def form_data(form: Json, values: Sequence[str]) -> Json:
+    """The data of a form that comes back: of each field its id and what stands in it now."""
+    filled = iter(values)
+
+    def row(shown: Json) -> Json:
+        inputs = [
+            {**{key: one[key] for key in ("type", "custom_id")}, "value": next(filled)} for one in shown["components"]
+        ]
+        return {"type": shown["type"], "components": inputs}
+
+    return {"custom_id": form["custom_id"], "components": [row(shown) for shown in form["components"]]}
+
+
 def body(world: World, channel: Channel, interaction: Interaction, data: Json) -> Json:
     """The payload of INTERACTION_CREATE."""
     user = world.users[interaction.user_id]
     told: Json = {
         "id": str(interaction.id),
         "application_id": str(interaction.application_id),
-        "type": 2,
+        "type": MODAL_SUBMIT if "custom_id" in data else COMMAND,
         "token": interaction.token,
         "version": 1,
         "channel_id": str(channel.id),

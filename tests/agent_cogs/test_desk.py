@@ -20,7 +20,9 @@ from agent_cogs.triggers import Scope
 from agent_cogs.why import NO_RECORD
 from agent_config import load_settings
 from agent_context.entries import Entry, Speaker
-from agent_discord.command_list import SUB_COMMAND, WHY, command_list
+from agent_discord.answers import Told
+from agent_discord.command_list import FORM, SUB_COMMAND, WHY, command_list
+from agent_discord.directory import Directory
 from agent_discord.rights import Who
 from agent_discord.slash import Asked
 from agent_protocol import keys
@@ -31,6 +33,7 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.messages import Command, CommandOutcome, read_command
 from agent_protocol.orders import Orders
 from agent_protocol.records import DISCORD_EPOCH_MS, TurnRecord
+from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
 from agent_tools.records import ToolRecord, ToolRecords
 
@@ -53,6 +56,9 @@ class Place:
         channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
         settings = load_settings({**channels, **env}, None)
         self.ledger = Ledger(link, self.clock, holder="here")
+        self.directory = Directory(NAMES)
+        for number, name in enumerate(NAMES):
+            self.directory.learn(name, 500 + number)
         self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
         self.orders = Orders(self.bus, patience=0.01)
         self.house: Any = SimpleNamespace(
@@ -66,6 +72,8 @@ class Place:
             orders=self.orders,
             tools=None,
             clock=self.clock,
+            resets=Resets(link, self.bus),
+            directory=self.directory,
         )
         self.desk = Desk(self.house)
         self._ids = count(1)
@@ -75,7 +83,7 @@ class Place:
 
     async def use(
         self, command: str, who: Who = MANAGER, *, channel: int = LOUNGE, parent: int | None = None, **values: Any
-    ) -> str:
+    ) -> Any:
         named = {name.rstrip("_"): value for name, value in values.items()}
         guild = named.pop("guild", GUILD)
         return await self.desk.answer(
@@ -95,7 +103,7 @@ class Place:
 async def a_place(**env: str) -> AsyncIterator[Place]:
     async with RedisLink(FakeServer()) as link:
         place = Place(link, **env)
-        for memory in (place.stops, place.ignores, place.orders):
+        for memory in (place.stops, place.ignores, place.orders, place.house.resets):
             memory.start()
         running = asyncio.create_task(place.bus.run())
         try:
@@ -108,19 +116,29 @@ async def a_place(**env: str) -> AsyncIterator[Place]:
 
 def every_command() -> list[str]:
     found = []
-    for command in command_list(NAMES, ("casual",)):
+    for command in command_list(NAMES, ("casual",), ("soul.md",)):
         parts = [option for option in command.get("options", ()) if option["type"] == SUB_COMMAND]
         found += [f"{command['name']} {part['name']}" for part in parts] or [command["name"]]
     return found
 
 
-FILLED: Mapping[str, Any] = {"bot": "grok", "user": str(BOB), "message": str(MESSAGE), "minutes": 5}
+FILLED: Mapping[str, Any] = {
+    "bot": "grok",
+    "user": str(BOB),
+    "message": str(MESSAGE),
+    "minutes": 5,
+    "agent": "grok",
+    "prompt": "why?",
+    "file": "soul.md",
+}
+LOCAL = ("ask", "agent-file show", "agent-file edit")  # these need no Redis
 
 
 @pytest.mark.parametrize("command", every_command())
 async def test_every_command_that_discord_shows_is_known_and_answers_briefly(command: str):
     async with a_place() as place:
-        told = await place.use(command, **FILLED)
+        answer = await place.use(command, **FILLED)
+        told = answer if isinstance(answer, str) else getattr(answer, "text", "") or "a form"
         assert told not in (UNKNOWN, AWAY, NOT_HERE)
         assert 1 <= len(told) <= 2000
 
@@ -134,11 +152,15 @@ async def test_where_the_program_is_silent_no_command_does_anything(command: str
         assert await place.use("bots status", channel=THREAD, parent=LOUNGE) != NOT_HERE
 
 
-@pytest.mark.parametrize("part", ["start", "mute", "unmute", "ignore", "unignore"])
+OWNERS = [f"bots {part}" for part in ("start", "mute", "unmute", "ignore", "unignore")]
+OWNERS += ["agent-file show", "agent-file edit", FORM]
+
+
+@pytest.mark.parametrize("part", OWNERS)
 async def test_owners_commands_are_refused_to_others_and_do_nothing(part: str):
     async with a_place() as place:
         for who in (MEMBER, Who(BOB, manages_messages=True)):
-            assert await place.use(f"bots {part}", who, **FILLED) == MANAGERS_ONLY
+            assert await place.use(part, who, **FILLED) == MANAGERS_ONLY
         assert await place.link.commands.keys("*") == []
 
 
@@ -157,7 +179,7 @@ async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.Mon
         monkeypatch.setattr(place.link, "call", away)
         monkeypatch.setattr(place.link, "script", away)
         place.bus.ready.clear()
-        for command in every_command():
+        for command in (one for one in every_command() if one not in LOCAL):
             told = await place.use(command, **{**FILLED, "channel_": str(LOUNGE)})
             assert told == AWAY or told.endswith(ONLY_HERE), command
         assert place.stops.holds(LOUNGE) is False  # stopped and resumed by the way
@@ -457,3 +479,41 @@ async def test_why_not_names_the_mute():
         await place.ledger.presence.renew("grok", "1")
         await place.ledger.mutes.mute("grok", 600.0)
         assert (await place.use("why-not", MEMBER, bot="grok")).startswith("**Grok** is silent here: it is muted until")
+
+
+# ask
+
+
+async def test_a_question_is_shown_to_all_as_it_was_given():
+    async with a_place() as place:
+        told = await place.use("ask", MEMBER, agent="grok", prompt="  is *this* <b>right</b>?")
+        assert told == Told("<@501>   is *this* <b>right</b>?", public=True)
+
+
+async def test_nobody_is_asked_where_nobody_may_answer():
+    async with a_place(IGNORE_ROLE_IDS="7") as place:
+        assert not isinstance(await place.use("ask", Who(BOB, frozenset({7})), agent="grok", prompt="x"), Told)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="  "), Told)
+        assert await place.use("ask", agent="hal", prompt="x") == UNKNOWN
+        await place.stops.stop(LOUNGE, "m1", None)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="x"), Told)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), Told)
+
+
+# reset
+
+
+async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
+    async with a_place() as place:
+        for name in NAMES:
+            await place.ledger.sessions.keep(name, LOUNGE, {"id": "s"})
+            await place.ledger.sessions.keep(name, DEBATE, {"id": "d"})
+        await place.use("reset", MEMBER, agent="grok")
+        resets = place.house.resets
+        assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (1, 0)
+        assert await place.ledger.sessions.read("grok", LOUNGE) is None
+        assert await place.ledger.sessions.read("claude", LOUNGE) == {"id": "s"}
+        await place.use("reset", MEMBER)
+        assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (2, 2)
+        assert await resets.since("claude", DEBATE) == 0
+        assert await place.ledger.sessions.read("claude", DEBATE) == {"id": "d"}

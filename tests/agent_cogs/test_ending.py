@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent_cogs.excuses import LINES
-from agent_llm.errors import BadKey, ConnectionFailed, Refused
+from agent_cogs.excuses import LINES, error_line
+from agent_llm.errors import BadKey, ConnectionFailed, Refused, SessionLost
 from agent_protocol.records import Reacted, TurnRecord
 from tests.agent_scene import CALL, ELSEWHERE, LOUNGE, Scene
 from tests.doubles import ALICE, BOB, GUILD
@@ -72,13 +72,19 @@ async def test_every_part_of_a_long_answer_and_its_picture_and_reaction_are_reco
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"), [(ConnectionFailed(), "model_failed"), (Refused(), "refused"), (BadKey(), "model_failed")]
+    ("answer", "reason", "line"),
+    [
+        (ConnectionFailed(), "model_failed", error_line(ConnectionFailed())),
+        (Refused(), "refused", LINES["refused"]),
+        (BadKey(), "model_failed", error_line(BadKey())),
+        (SessionLost(), "session_lost", LINES["session_lost"]),
+    ],
 )
-async def test_the_line_that_says_why_there_is_no_answer_is_recorded_with_the_reason(scene, answer, reason):
+async def test_the_line_that_says_why_there_is_no_answer_is_recorded_with_the_reason(scene, answer, reason, line):
     scene.answers(answer)
     await scene.ask()
     (turn,) = scene.ledger.recorded
-    assert (scene.texts(), turn.reason) == ([LINES[reason]], reason)
+    assert (scene.texts(), turn.reason) == ([line], reason)
     assert turn.posted == (scene.channel().sent[-1].id,)
     assert turn.model  # the one that was meant
 

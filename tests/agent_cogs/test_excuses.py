@@ -35,7 +35,7 @@ async def test_a_line_goes_to_the_one_who_asked_under_a_nonce_of_its_own(reason)
     assert outlet.reactions == []
 
 
-@pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "deadline", "too_often"])
+@pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "too_often"])
 async def test_a_limit_is_a_sign_at_the_message(reason):
     outlet = Outlet()
     await excuse(outlet, EVENT, reason)
@@ -86,7 +86,7 @@ async def test_a_discord_that_hangs_does_not_hold_the_channel_for_ever(caplog):
             await asyncio.Event().wait()
 
     loop = LoopTime()
-    saying = asyncio.create_task(excuse(Hanging(), EVENT, "deadline"))
+    saying = asyncio.create_task(excuse(Hanging(), EVENT, "cooldown"))
     await loop.run(EXCUSE_SECONDS + 1)
     assert saying.done()
     assert "in time" in caplog.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cogs.bench import REST_SECONDS
-from agent_cogs.excuses import LINES
+from agent_cogs.excuses import LINES, error_line
 from agent_cogs.told import TOLD_FOR
 from agent_llm.errors import BadKey, ConnectionFailed
 from agent_protocol.messages import HistoryEntry
@@ -140,7 +140,7 @@ async def test_an_agent_whose_provider_refuses_it_rests_and_says_so_once(stage):
     for _ in range(5):
         scene.clock.now += TOLD_FOR
         await scene.ask()
-    assert scene.texts() == [LINES["model_failed"]] * 3 + [LINES["benched"]]
+    assert scene.texts() == [error_line(BadKey())] * 3 + [LINES["benched"]]
     assert (len(scene.cog.asked), signs(scene)) == (3, ["💤"])
     result = await scene.instruct("i1")
     assert (result.skipped, result.reason) == (True, "benched")
@@ -155,7 +155,7 @@ async def test_a_person_hears_of_failures_once_a_minute_and_then_sees_a_sign(sta
     await scene.ask()
     await scene.ask()
     await scene.ask(author=BOB)
-    assert (scene.texts(), signs(scene)) == ([LINES["model_failed"]] * 2, ["⏳"])
+    assert (scene.texts(), signs(scene)) == ([error_line(ConnectionFailed())] * 2, ["⏳"])
     scene.clock.now += TOLD_FOR
     await scene.ask()
     assert len(scene.texts()) == 3

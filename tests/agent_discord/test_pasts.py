@@ -8,9 +8,10 @@ import discord
 import pytest
 
 from agent_context.history import Interval
+from agent_discord.audience import READS, may_be_told
 from agent_discord.convert import to_entry
 from agent_discord.directory import Directory
-from agent_discord.pasts import KEEP_SECONDS, TRY_AGAIN, Pasts, may_be_shown
+from agent_discord.pasts import KEEP_SECONDS, TRY_AGAIN, Pasts
 from agent_discord.transcript import Transcripts
 from tests.doubles import Clock, Guild, Snowflakes, TextChannel, Thread, http_error, message, user
 
@@ -95,9 +96,9 @@ def test_a_channel_is_shown_where_everybody_may_read_it_or_it_is_closed_alike(op
     here, there = (TextChannel(number, guild, str(number), Snowflakes(Clock())) for number in (1, 2))
     there.permissions.update(view_channel=open_to_all)
     if not alike:
-        there._overwrites = [SimpleNamespace(id=5, allow=0, deny=1)]
-    assert may_be_shown(there, here) is shown
-    assert may_be_shown(here, here)
+        there._overwrites = [SimpleNamespace(id=5, allow=0, deny=READS.value)]
+    assert may_be_told(there, here) is shown
+    assert may_be_told(here, here)
 
 
 def test_a_thread_is_shown_in_its_channel_unless_it_is_private():
@@ -107,8 +108,8 @@ def test_a_thread_is_shown_in_its_channel_unless_it_is_private():
     here.permissions.update(view_channel=False)
     guild.channels = [here]
     thread = Thread(2, guild, "thread", ids, 1)
-    assert may_be_shown(thread, here)
-    assert may_be_shown(here, thread)
+    assert may_be_told(thread, here)
+    assert may_be_told(here, thread)
     thread._type = discord.ChannelType.private_thread
-    assert not may_be_shown(thread, here)
-    assert may_be_shown(thread, thread)
+    assert not may_be_told(thread, here)
+    assert may_be_told(thread, thread)

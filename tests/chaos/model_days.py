@@ -125,7 +125,7 @@ def _scene_of(bad: Bad, *, patient: bool = False) -> Callable[[Inside], object]:
         agent = scene.rng.choice(tuple(AGENTS))
         with ExitStack() as clocks:
             if patient and (scene.quick or scene.seed):  # once as long as it really is
-                clocks.enter_context(patch("agent_cogs.events.MENTION_SECONDS", SHORT))
+                clocks.enter_context(patch("agent_cogs.events.LONGEST_TURN", SHORT))
                 clocks.enter_context(patch("agent_coordinator.asking.AGENT_RESPONSE_TIMEOUT", SHORT))
             await bad_day(scene, bad, agent, times=scene.rng.choice((1, None)))
 

@@ -16,7 +16,7 @@ from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
 from agent_protocol import keys
 from agent_protocol.messages import CommandOutcome, read_command
 
-NAMES = sorted(["bots", "forget", "resume", "stop", "why", "why-not", WHY])
+NAMES = sorted(["agent-file", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY])
 
 
 def registered(f):

@@ -10,9 +10,10 @@ from flow import decision, flow
 from redis_server import RedisServer
 
 from agent_bot import provider_model
-from agent_cogs.excuses import LINES
+from agent_cogs.excuses import LINES, error_line
 from agent_coordinator.config import from_settings
 from agent_discord.standing import TEXT
+from agent_llm.errors import BadKey
 from agent_local.model_server import Answer
 
 
@@ -69,8 +70,8 @@ async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_
                 heard = len(f.said(theme, "claude"))
                 await f.discord.say(person, theme, f"<@{claude}> hello")
                 await f.discord.wait_for(lambda theme=theme, heard=heard: len(f.said(theme, "claude")) > heard)
-            assert f.said("casual", "claude") == [LINES["model_failed"]] * 2
-            assert f.said("debate", "claude") == [LINES["model_failed"], LINES["benched"]]
+            assert f.said("casual", "claude") == [error_line(BadKey())] * 2
+            assert f.said("debate", "claude") == [error_line(BadKey()), LINES["benched"]]
             await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
             asked = len(f.models.requests)
             report = await runtime.coordinator.fire(f.channel("casual"))

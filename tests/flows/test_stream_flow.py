@@ -78,14 +78,14 @@ async def test_what_comes_to_nothing_is_taken_back_and_an_excuse_said(tmp_path):
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         f.models.answer = lambda r: Answer(status=401)
         f.models._closing.set()  # the stream breaks off
-        await f.discord.wait_for(lambda: any("model isn't reachable" in text for text in f.said("debate", "claude")))
+        await f.discord.wait_for(lambda: any("I can't answer right now" in text for text in f.said("debate", "claude")))
         assert not any(MARK in text for text in f.said("debate", "claude"))
         assert len(f.said("debate", "claude")) == 1
 
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [(decision(LONG), LONG), (Answer(status=401), "I can't answer right now: my model isn't reachable.")],
+    [(decision(LONG), LONG), (Answer(status=401), "I can't answer right now: the API key was refused")],
     ids=["with the answer", "with an excuse"],
 )
 async def test_what_a_process_left_half_written_is_ended_by_the_next(tmp_path, answer, said):

@@ -1,0 +1,113 @@
+"""The part of the desk where who manages the server sees and changes what a bot is: the files of its persona.
+
+What is changed is looked at before it is kept: a file that would not be understood is given back, as a file, with a
+line for each problem. What was there before stays in the persona's history. A form carries a digest of the text that it
+was made of, so that nobody writes over what was changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from agent_discord.answers import Form, Response, Told
+from agent_personas.boot import parse_boot
+from agent_personas.cron import parse_cron
+from agent_personas.errors import Ambiguous, NotFound, PersonaError
+from agent_personas.files import PERSONA_FILES, FileCache
+from agent_personas.heartbeat import parse_heartbeat
+from agent_personas.hooks import parse_hooks
+from agent_personas.identity import parse_identity
+from agent_personas.store import change
+
+MOST_SHOWN = 1800  # characters; what is longer goes along as a file
+MOST_PROBLEMS = 10
+_PREFIX = "agent-file"
+_CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...]] = {
+    "identity.md": (parse_identity,),
+    "heartbeat.md": (parse_heartbeat,),
+    "agents.md": (parse_cron, parse_hooks),
+    "boot.md": (parse_boot,),
+}
+UNKNOWN_FILE = "That is none of a bot's files."
+
+log = logging.getLogger(__name__)
+
+
+def problems_of(name: str, text: str) -> tuple[str, ...]:
+    """What of a file would not be understood, a line each."""
+    return tuple(problem for parse in _CHECKS.get(name, ()) for problem in parse(text)[1])
+
+
+class FileDesk:
+    """`folder` holds a folder for each agent; `names` maps agents to their shown names."""
+
+    def __init__(self, folder: Path, names: Mapping[str, str]) -> None:
+        self._folder, self._names = folder, names
+
+    async def show(self, agent: str, name: str) -> Response:
+        try:
+            text = await self._read(agent, name)
+        except PersonaError as error:
+            return f"{name} of {self._names.get(agent, agent)} cannot be shown: {error}."
+        if len(text) > MOST_SHOWN or "```" in text:
+            return Told(f"{name} of {self._names[agent]}:", file=(name, text))
+        return f"{name} of {self._names[agent]}:\n```md\n{text or ' '}\n```"
+
+    async def form(self, agent: str, name: str) -> Response:
+        """A form with the file's text; the text alone where it is too long for one."""
+        try:
+            text = await self._read(agent, name)
+        except NotFound:
+            text = ""
+        except PersonaError as error:
+            return f"{name} of {self._names.get(agent, agent)} cannot be changed here: {error}."
+        form = Form(id=f"{_PREFIX}:{agent}:{name}:{_digest(text)}", title=f"{self._names[agent]}: {name}", text=text)
+        try:
+            _ = form.fields
+        except ValueError as error:
+            return Told(
+                f"{name} is too long to be changed here: {error}. Please change it on its disk.", file=(name, text)
+            )
+        return form
+
+    async def save(self, form_id: str, text: str) -> Response:
+        """Keeps what a form came back with, if it can be understood and nobody was faster."""
+        prefix, _, rest = form_id.partition(":")
+        agent, _, rest = rest.partition(":")
+        name, _, digest = rest.partition(":")
+        if prefix != _PREFIX or agent not in self._names or name not in PERSONA_FILES:
+            return UNKNOWN_FILE
+        text = text.rstrip() + "\n" if text.strip() else ""
+        if problems := problems_of(name, text):
+            told = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
+            return Told("\n".join(["Not kept, since this would not be understood:", *told]), file=(name, text))
+        try:
+            await asyncio.to_thread(_save, self._folder / agent, name, text, digest)
+        except PersonaError as error:
+            return Told(f"Not kept: {error}.", file=(name, text))
+        log.info("%s of %s was changed by a person", name, agent)
+        return (
+            f"{name} of {self._names[agent]} is kept and counts from the next event on; what it was is in its history."
+        )
+
+    async def _read(self, agent: str, name: str) -> str:
+        if agent not in self._names or name not in PERSONA_FILES:
+            raise NotFound("there is no such file")
+        return await asyncio.to_thread(FileCache().read, self._folder / agent / name)
+
+
+def _save(folder: Path, name: str, text: str, digest: str) -> None:
+    def edit(old: str | None) -> str:
+        if _digest(old or "") != digest:
+            raise Ambiguous("the file was changed in the meantime")
+        return text
+
+    change(folder, name, edit)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

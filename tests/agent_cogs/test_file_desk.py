@@ -1,0 +1,107 @@
+"""A persona's files as who manages a server sees and changes them."""
+
+import pytest
+
+from agent_cogs.file_desk import UNKNOWN_FILE, FileDesk, problems_of
+from agent_discord.answers import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
+from agent_personas.files import PERSONA_FILES
+from agent_personas.store import version, versions
+
+NAMES = {"claude": "Claude"}
+
+
+@pytest.fixture
+def desk(tmp_path):
+    (tmp_path / "claude").mkdir()
+    return FileDesk(tmp_path, NAMES)
+
+
+def put(tmp_path, name, text):
+    (tmp_path / "claude" / name).write_text(text, encoding="utf-8")
+
+
+async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
+    put(tmp_path, "soul.md", "# Soul\nDry humour.")
+    put(tmp_path, "user.md", "word " * 1000)
+    put(tmp_path, "tools.md", "```\ncode\n```")
+    assert "Dry humour." in await desk.show("claude", "soul.md")
+    assert await desk.show("claude", "user.md") == Told("user.md of Claude:", file=("user.md", "word " * 1000))
+    assert isinstance(await desk.show("claude", "tools.md"), Told)
+    assert "cannot be shown" in await desk.show("claude", "memory.md")
+
+
+@pytest.mark.parametrize("name", ["../../.env", "notes.md", ".history", ""])
+async def test_nothing_else_is_shown_or_changed(desk, tmp_path, name):
+    (tmp_path / "claude" / "notes.md").write_text("mine")
+    assert "cannot be shown" in await desk.show("claude", name)
+    assert "cannot be shown" in await desk.show("hal", "soul.md")
+    assert await desk.save(f"agent-file:claude:{name}:x", "text") == UNKNOWN_FILE
+    assert await desk.save("agent-file:../claude:soul.md:x", "text") == UNKNOWN_FILE
+    assert await desk.save("somebody else's form", "text") == UNKNOWN_FILE
+    assert (tmp_path / "claude" / "notes.md").read_text() == "mine"
+
+
+async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path):
+    put(tmp_path, "soul.md", "old")
+    form = await desk.form("claude", "soul.md")
+    assert (form.text, form.fields) == ("old", ("old",))
+    assert len(form.id) <= 100
+    assert "is kept" in await desk.save(form.id, "new")
+    folder = tmp_path / "claude"
+    assert (folder / "soul.md").read_text() == "new\n"
+    (kept,) = versions(folder, "soul.md")
+    assert version(folder, kept) == "old"
+
+
+async def test_a_file_that_is_missing_can_be_written(desk, tmp_path):
+    form = await desk.form("claude", "user.md")
+    assert "is kept" in await desk.save(form.id, "People who like tea.")
+    assert (tmp_path / "claude" / "user.md").read_text() == "People who like tea.\n"
+
+
+async def test_nobody_writes_over_what_was_changed_meanwhile(desk, tmp_path):
+    put(tmp_path, "memory.md", "# Memory\n")
+    form = await desk.form("claude", "memory.md")
+    put(tmp_path, "memory.md", "# Memory\n- Ann keeps bees.\n")
+    told = await desk.save(form.id, "# Memory\n- mine\n")
+    assert told.text.startswith("Not kept")
+    assert told.file == ("memory.md", "# Memory\n- mine\n")
+    assert "bees" in (tmp_path / "claude" / "memory.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("identity.md", "---\ntalkativeness: 7\n---\nI am Claude."),
+        ("heartbeat.md", "## Look\n- interval: 5\n\nLook at the door."),
+        ("agents.md", "## Cron Jobs\n### News\n- cron: every day\n\nTell the news."),
+    ],
+)
+async def test_what_would_not_be_understood_is_given_back_with_the_reason(desk, tmp_path, name, text):
+    assert problems_of(name, text)
+    told = await desk.save((await desk.form("claude", name)).id, text)
+    assert told.text.startswith("Not kept")
+    assert problems_of(name, text)[0] in told.text
+    assert told.file is not None
+    assert not (tmp_path / "claude" / name).exists()
+
+
+@pytest.mark.parametrize("name", PERSONA_FILES)
+def test_an_empty_file_is_no_problem(name):
+    assert problems_of(name, "") == ()
+
+
+async def test_what_no_form_can_hold_is_to_be_changed_on_its_disk(desk, tmp_path):
+    put(tmp_path, "soul.md", "a line\n" * 4000)
+    told = await desk.form("claude", "soul.md")
+    assert "too long" in told.text
+    put(tmp_path, "soul.md", "x" * (FIELD_CHARACTERS + 1))
+    assert "too long" in (await desk.form("claude", "soul.md")).text
+
+
+def test_the_parts_of_a_form_make_the_text_again():
+    for text in ("", "one", "line\n" * 1500, "\n\n\nx\n" * 900, "y" * FIELD_CHARACTERS + "\n" + "z" * FIELD_CHARACTERS):
+        fields = Form(id="i", title="t", text=text).fields
+        assert len(fields) <= MOST_FIELDS
+        assert all(len(field) <= FIELD_CHARACTERS for field in fields)
+        assert "\n".join(fields) == text

@@ -1,0 +1,73 @@
+"""Properties of the specification of the gateway: how long answers are cut, and what of an error a person sees."""
+
+import asyncio
+import re
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from agent_cogs.excuses import error_line
+from agent_discord.splitting import FENCE, LIMIT, join_chunks, length, split_text
+from agent_llm.errors import ModelError
+from agent_llm.types import Prompt
+from tests.agent_llm.agent_sdk_doubles import ClaudeSDKError, FakeSdk
+from tests.agent_llm.agent_sdk_doubles import model_with as model_in
+
+PIECE = st.one_of(
+    st.text(max_size=120),
+    st.sampled_from(["\n", "\n\n", "```", "```py\n", "\n```\n", "a word ", "ü🙂 ", "x" * 900, "line of code\n" * 70]),
+)
+NAME = st.from_regex(r"\A[A-Z][A-Za-z]{2,30}(?:Error|Exception)\Z")
+WORDS = st.text(min_size=12, max_size=60)
+SECRETS = st.sampled_from(
+    [
+        "sk-ant-api03-abcdefghijklmnop",
+        "/home/owner/agentic-discord/.env",
+        'Traceback (most recent call last):\n  File "/srv/bot/agent.py", line 3, in run',
+        "C:\\Users\\owner\\bot\\config.py",
+        "BOT_TOKEN_CLAUDE=MTIz.abc.def",
+    ]
+)
+
+
+def plain(text):
+    return re.sub(r"\s+", "", text)
+
+
+# Feature: discord-claude-gateway, Property 9: Message splitting with code block preservation
+@settings(max_examples=200, deadline=None)
+@given(pieces=st.lists(PIECE, max_size=25))
+def test_chunks_fit_lose_nothing_and_are_whole_by_themselves(pieces):
+    """Lengths are UTF-16 units, never fewer than characters. White space around a cut is dropped, which Discord would
+    trim anyway, so texts are compared without it. A fence that the text itself never closes is closed. A
+    block that is closed where the next one is opened looks like one that was cut, so there is none in these texts."""
+    text = "".join(pieces)
+    assume(not re.search(r"```\s*```", text))
+    chunks = split_text(text)
+    assert all(0 < len(chunk) <= length(chunk) <= LIMIT == 2000 for chunk in chunks)
+    assert all(chunk.count(FENCE) % 2 == 0 for chunk in chunks)
+    whole = plain(join_chunks(chunks))
+    assert whole in (plain(text), plain(text) + FENCE)
+
+
+# Feature: discord-claude-gateway, Property 12: Error message formatting
+@settings(max_examples=200, deadline=None)
+@given(name=NAME, said=st.lists(SECRETS | WORDS, min_size=1, max_size=3), ours=st.booleans())
+def test_an_error_is_told_by_its_kind_without_what_it_says(tmp_path_factory, name, said, ours):
+    """Of the error nothing but its kind is told: the name of its class, and for a model's failure what that means. So
+    no word of its message can be in the line, whatever stands there."""
+    folder = tmp_path_factory.getbasetemp()
+    kind = type(name, (ClaudeSDKError if ours else Exception,), {})
+    error = kind("\n".join(said))
+    if ours:  # as the SDK's errors arrive: made one of ours by the model
+        try:
+            asyncio.run(model_in(FakeSdk([error]), folder).complete(Prompt(text="x")))
+        except ModelError as failed:
+            error = failed
+    line = error_line(error)
+    assert name in line
+    assert "\n" not in line
+    assert len(line) < 200
+    for part in said:
+        assert part not in line
+    assert not {"/", "\\", "sk-", "Traceback"} & set(re.findall(r"/|\\|sk-|Traceback", line))

@@ -1,0 +1,73 @@
+"""Properties of the specification of the gateway: whose message is a prompt, and what the prompt is."""
+
+import re
+from types import SimpleNamespace
+
+import discord
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cogs.triggers import called
+from agent_discord.asking import question_text, read_question
+from agent_discord.listening import heard
+from agent_discord.mentions import strip_mention
+from agent_discord.slash import read_interaction
+from tests.doubles import Client, TextChannel, message, user
+
+ME = 21
+ID = st.integers(1, 2**63)
+WORDS = st.text(max_size=200).filter(lambda text: "<" not in text)
+
+
+def without_gaps(text):
+    return re.sub(r"\s+", "", text)
+
+
+# Feature: discord-claude-gateway, Property 3: Mention prompt extraction
+@settings(max_examples=300, deadline=None)
+@given(before=WORDS, after=WORDS, me=ID, form=st.sampled_from(["<@{}>", "<@!{}>"]))
+def test_a_mention_is_removed_and_the_rest_is_trimmed(before, after, me, form):
+    """Deviation: the gap closes where the mention stood (its blanks, and a comma or colon right behind one that begins
+    the message), so the words are compared without white space."""
+    prompt = strip_mention(before + form.format(me) + after, me)
+    assert prompt == prompt.strip()
+    assert form.format(me) not in prompt
+    words, said = without_gaps(before + after), without_gaps(prompt)
+    beginning = not before.strip() and after[:1] in (",", ":")
+    assert said == words or (beginning and said == words[1:])
+
+
+def interaction(prompt):
+    options = [{"name": "agent", "type": 3, "value": "claude"}, {"name": "prompt", "type": 3, "value": prompt}]
+    return SimpleNamespace(
+        id=1,
+        type=discord.InteractionType.application_command,
+        data={"name": "ask", "type": 1, "options": options},
+        user=user(5, "Ann"),
+        channel_id=10,
+        guild_id=1,
+        channel=None,
+    )
+
+
+# Feature: discord-claude-gateway, Property 4: Slash command prompt extraction
+@settings(max_examples=200, deadline=None)
+@given(prompt=st.text(min_size=1, max_size=2000), agent=ID)
+def test_a_commands_prompt_is_exactly_its_option(prompt, agent):
+    """The command is `/ask agent prompt`. Its question is shown in the channel and read from there, as exactly (Discord
+    itself trims white space at the ends of what is shown)."""
+    assert read_interaction(interaction(prompt)).values["prompt"] == prompt
+    assert read_question(question_text(agent, prompt)) == (agent, prompt)
+
+
+# Feature: discord-claude-gateway, Property 5: Bot message filtering
+@settings(max_examples=150, deadline=None)
+@given(text=WORDS, author=st.integers(22, 2**62), bot=st.booleans(), webhook=st.booleans())
+def test_bots_call_nobody_and_whoever_else_mentions_the_bot_does(text, author, bot, webhook):
+    """A webhook is a bot here. That one of our own agents calls another one is decided elsewhere, by its id."""
+    client = Client(user(ME, "Claude", bot=True))
+    channel = TextChannel(10, client.guild, "lounge", iter(range(1, 9)).__next__)
+    more = {"webhook_id": str(author)} if webhook else {}
+    made = message(channel, 1, f"<@{ME}> {text}", author=author, bot=bot, mentions=[client.user], **more)
+    call = called(heard(made), me=ME, my_role=None, bots_role=None)
+    assert (call is None) == (bot or webhook)

@@ -1,0 +1,120 @@
+"""Properties of the specification of the gateway: what the Claude Agent SDK's query() is given.
+
+Each is shown on the pure builder of the arguments and on the SDK's options, made by a double and, where the extra is
+installed, by the SDK itself.
+"""
+
+import asyncio
+import importlib
+import importlib.util
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from agent_llm.agent_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
+from agent_llm.agent_sdk import AgentSdkModel, options_of
+from agent_llm.types import Message, Prompt
+from tests.agent_llm.agent_sdk_doubles import FakeSdk, MemoryConversations, ResultMessage, init
+
+TEXT = st.text(max_size=300)
+WORDS = st.text(min_size=1, max_size=300).filter(str.strip)
+TOOLS = st.lists(st.sampled_from([*IN_FOLDER, "WebSearch", "WebFetch", "Bash"]), unique=True).map(tuple)
+MODES = st.sampled_from(["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"])
+SESSION = st.uuids().map(str)
+CHANNEL = st.integers(1, 2**63)
+INSTALLED = importlib.util.find_spec("claude_agent_sdk") is not None
+KINDS = [
+    "double",
+    pytest.param("installed", marks=pytest.mark.skipif(not INSTALLED, reason="claude-agent-sdk is not installed")),
+]
+
+quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(params=KINDS)
+def sdk(request):
+    return FakeSdk() if request.param == "double" else importlib.import_module("claude_agent_sdk")
+
+
+def config(tools=("Read",), mode="dontAsk"):
+    here = Path("/somewhere")
+    return QueryConfig(
+        model="m", workspace=here / "w", home=here / "h", api_key="k", allowed_tools=tools, permission_mode=mode
+    )
+
+
+# Feature: discord-claude-gateway, Property 6: Query arguments correctness
+@quick
+@given(prompt=TEXT, system=TEXT, tools=TOOLS, mode=MODES)
+def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, tools, mode):
+    """Deviation: the configured tools are the arguments' `allowed_tools` and the SDK's `tools`; in the SDK's
+    `allowed_tools`, which allows a tool for the whole machine, those for files stand as rules for the workspace."""
+    made = query_arguments(prompt, config(tools, mode), system, None)
+    assert (made.prompt, made.system_prompt) == (prompt, system)
+    assert (made.allowed_tools, made.permission_mode) == (tools, mode)
+    options = options_of(sdk, made)
+    assert (options.system_prompt, options.permission_mode, tuple(options.tools)) == (system, mode, tools)
+    assert set(options.allowed_tools) == {IN_FOLDER.get(tool, tool) for tool in tools}
+
+
+# Feature: discord-claude-gateway, Property 7: Session resume on existing binding
+@quick
+@given(prompt=TEXT, session=st.none() | SESSION)
+def test_a_channel_with_a_session_goes_on_with_it(sdk, prompt, session):
+    made = query_arguments(prompt, config(), "", session)
+    assert made.resume == session
+    assert options_of(sdk, made).resume == session
+
+
+def model_of(sdk):
+    model = AgentSdkModel(config(), conversations=MemoryConversations())
+    model._sdk = sdk
+    return model
+
+
+# Feature: discord-claude-gateway, Property 8: New session creation and storage
+@quick
+@given(
+    prompt=WORDS,
+    channel=CHANNEL,
+    session=SESSION,
+    heard=st.lists(WORDS, max_size=4),
+    fails=st.booleans(),
+)
+def test_the_session_that_began_is_kept_for_its_channel_and_gone_on_with(prompt, channel, session, heard, fails):
+    """Kept when it begins, so also where the query fails afterwards."""
+    double = FakeSdk([init(session), ValueError("x") if fails else ResultMessage("Yes.")])
+    model, history = model_of(double), [Message("user", text) for text in heard]
+
+    async def converse():
+        for turn in range(2):
+            try:
+                await model.complete(Prompt(text=prompt, conversation=channel), history)
+            except Exception:
+                assert fails
+                assert turn == 0
+            if turn == 0:
+                kept = model.conversations.kept
+                assert {place: one.session_id for place, one in kept.items()} == {channel: session}
+
+    asyncio.run(converse())
+    assert [options.resume for _, options in double.asked] == [None, session]
+    assert double.asked[1][0] == prompt, "what was heard is not told twice"
+
+
+# Feature: discord-claude-gateway, Property 18: Non-message events use instruction as prompt
+@quick
+@given(instruction=WORDS, system=TEXT, channel=CHANNEL)
+def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(sdk, instruction, system, channel):
+    made = query_arguments(instruction, config(), system, None)
+    assert (made.prompt, made.system_prompt, made.resume) == (instruction, system, None)
+    double = FakeSdk([init("s"), ResultMessage("Done.")])
+    model = model_of(double)
+    model.conversations.kept[channel] = after_reading("another", "")
+    asyncio.run(model.complete(Prompt(text=instruction, system=system, conversation=None)))
+    ((asked, options),) = double.asked
+    assert (asked, options.system_prompt, options.resume) == (instruction, system, None)
+    assert options_of(sdk, made).system_prompt == system
+    assert model.conversations.kept == {channel: after_reading("another", "")}

@@ -1,0 +1,89 @@
+"""Properties of the specification of the gateway: sessions by channel, on a Redis inside the process."""
+
+import asyncio
+
+from fakeredis import FakeServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_cogs.sessions import AgentSessions, after, begin_anew
+from agent_context.entries import Entry, Speaker
+from agent_llm.agent_query import Conversation
+from agent_protocol.bus import Bus
+from agent_protocol.connection import RedisLink
+from agent_protocol.ledger import Ledger
+from agent_protocol.sessions import Resets, Sessions
+
+CHANNEL = st.integers(1, 2**63)
+CONVERSATION = st.builds(Conversation, st.text(min_size=1, max_size=60), st.integers(0, 10**6), st.text(max_size=32))
+ANN = Speaker(5, "Ann", "person")
+
+quick = settings(max_examples=100, deadline=None)
+
+
+class House:
+    """Of a house what a reset asks for."""
+
+    def __init__(self, link):
+        self.ledger, self.resets = Ledger(link), Resets(link, Bus(link))
+
+
+# Feature: discord-claude-gateway, Property 10: Reset removes channel binding
+@quick
+@given(channel=CHANNEL, conversation=CONVERSATION, reset=st.integers(1, 2**62), others=st.booleans())
+def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channel, conversation, reset, others):
+    """With the session the transcript up to the reset is no longer context, for agents without sessions too."""
+    agents = ("claude", "grok") if others else ("claude",)
+
+    async def play():
+        async with RedisLink(FakeServer()) as link:
+            house, sessions = House(link), AgentSessions("claude", Sessions(link))
+            await sessions.keep(channel, conversation)
+            await begin_anew(house, agents, channel, reset)
+            assert await sessions.of(channel) is None
+            assert await AgentSessions("claude", Sessions(link)).of(channel) is None
+            return {name: await house.resets.since(name, channel) for name in ("claude", "grok")}
+
+    since = asyncio.run(play())
+    assert since == {"claude": reset, "grok": reset if others else 0}
+    said = [Entry(number, ANN, "x", 0.0) for number in (reset - 1, reset, reset + 1)]
+    assert [entry.id for entry in after(said, since["claude"])] == [reset + 1]
+    assert len(after(said, 0)) == 3
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["keep", "drop", "reset", "read"]), st.booleans(), CONVERSATION), max_size=12
+)
+
+
+# Feature: discord-claude-gateway, Property 11: Concurrent session isolation
+@quick
+@given(channels=st.lists(CHANNEL, min_size=2, max_size=2, unique=True), steps=STEPS, together=st.booleans())
+def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps, together):
+    """Against a plain mapping; `together`: the two channels' steps at the same time, each channel's in order."""
+
+    async def walk(house, sessions, wanted, own):
+        for number, (what, second, conversation) in own:
+            channel = channels[second]
+            if what == "keep":
+                await sessions.keep(channel, conversation)
+                wanted[channel] = conversation
+            elif what == "drop":
+                await sessions.drop(channel)
+                wanted[channel] = None
+            elif what == "reset":
+                await begin_anew(house, ("claude",), channel, number + 1)
+                wanted[channel] = None
+            assert await sessions.of(channel) == wanted[channel]
+
+    async def play():
+        async with RedisLink(FakeServer()) as link:
+            house = House(link)
+            sessions, wanted = AgentSessions("claude", house.ledger.sessions), dict.fromkeys(channels)
+            numbered = list(enumerate(steps))
+            lanes = [[one for one in numbered if one[1][1] is second] for second in (False, True)]
+            walks = [walk(house, sessions, wanted, lane) for lane in (lanes if together else [numbered])]
+            await asyncio.gather(*walks)
+            assert {channel: await sessions.of(channel) for channel in channels} == wanted
+
+    asyncio.run(play())
