@@ -96,7 +96,7 @@ def test_a_channel_is_shown_where_everybody_may_read_it_or_it_is_closed_alike(op
     here, there = (TextChannel(number, guild, str(number), Snowflakes(Clock())) for number in (1, 2))
     there.permissions.update(view_channel=open_to_all)
     if not alike:
-        there._overwrites = [SimpleNamespace(id=5, allow=0, deny=READS.value)]
+        there._overwrites = [SimpleNamespace(id=5, allow=READS.value, deny=0 if open_to_all else READS.value)]
     assert may_be_told(there, here) is shown
     assert may_be_told(here, here)
 
