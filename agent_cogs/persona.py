@@ -22,7 +22,7 @@ from agent_personas.assembly import PersonaPrompt, laid_out
 from agent_personas.boot import BootReport, bootstrap
 from agent_personas.cron import Job, parse_cron
 from agent_personas.errors import PersonaError
-from agent_personas.files import FileCache, PersonaFiles, read_persona
+from agent_personas.files import FileCache, PersonaFiles, read_file, read_persona
 from agent_personas.heartbeat import Check, parse_heartbeat
 from agent_personas.hooks import Hooks, parse_hooks
 from agent_personas.identity import IdentityCard, parse_identity
@@ -63,6 +63,9 @@ class Persona:
         self._tell("files", files.problems)
         return files if self._soul is None else replace(files, soul=self._soul)
 
+    def _text(self, name: str) -> str | None:
+        return read_file(self.folder, name, self._cache)
+
     # -- who it is ----------------------------------------------------------------------------------------------------
 
     @property
@@ -77,7 +80,7 @@ class Persona:
         return self._layer
 
     def _read_card(self) -> None:
-        text = self.read().identity
+        text = self._text("identity.md")
         if text is not self._card[0]:
             card, problems = parse_identity(text)
             self._card, self._layer = (text, card), _layer_of(card)
@@ -117,7 +120,7 @@ class Persona:
 
     def jobs(self) -> tuple[Job, ...]:
         """What agents.md asks for under "Cron Jobs" now."""
-        text = self.read().agents
+        text = self._text("agents.md")
         if text is not self._cron[0]:
             jobs, problems = parse_cron(text)
             self._cron = (text, jobs)
@@ -126,7 +129,7 @@ class Persona:
 
     def hooks(self) -> Hooks:
         """What agents.md asks for under "Hooks" now."""
-        text = self.read().agents
+        text = self._text("agents.md")
         if text is not self._hooks[0]:
             hooks, problems = parse_hooks(text)
             self._hooks = (text, hooks)
