@@ -27,6 +27,7 @@ from agent_discord.mentions import clean_name
 from agent_discord.text_files import TextFile
 from agent_llm.types import Picture
 from agent_themes import theme_named
+from agent_tools.toolbox import WEB_SEARCH, is_allowed
 
 HINTS = 2  # openings that a starter is offered
 
@@ -56,6 +57,8 @@ class Eyes:
     async def look(self, *, closing: bool) -> Sight:
         agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
         options = await self._settled()
+        may_search = is_allowed(WEB_SEARCH, options.tools)  # whoever searches: the model's maker, or a tool of ours
+        theme = replace(theme, search=theme.search and may_search)
         inner = agent.book.inner_names(self.outlet)
         self.outlet.know_as(inner)
         window, chosen = await self._window(options, theme.window_share, inner)
@@ -78,7 +81,7 @@ class Eyes:
             started_with=started_with,
             round_number=round_number,
             can_draw=self.can_draw,
-            searches=(theme.search or trigger == "starter") and not closing,
+            searches=(theme.search or trigger == "starter") and may_search and not closing,
             closing=closing,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
