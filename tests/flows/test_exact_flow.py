@@ -66,7 +66,7 @@ async def test_m_context_is_what_the_model_is_sent_next_to_the_byte_up_to_the_ta
         assert re.fullmatch(r"\n\[msg:\d+( \+\d+s)?\] Alice: @Claude and now\?", now.removeprefix(window))
         assert {"web_search", *(tool["name"] for tool in json.loads(sections[-1][1]))} == set(request.tools)
         assert sections[-2][0] == "search"
-        assert json.loads(sections[-1][1])[0]["parameters"]["properties"].keys() == {"url", "page"}
+        assert json.loads(sections[-1][1])[0]["parameters"]["properties"].keys() == {"url", "offset"}
 
 
 async def test_the_file_of_m_context_is_no_context(tmp_path):
