@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
 from asking import ask, config, picture, pictures_in, shown
 from flow import decision, flow
 from PIL import Image
