@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 
 from asking import ask, context_file, link, parts_of, shown
 from flow import decision, flow
+from redis_server import until
 
 
 async def test_m_context_is_what_the_model_is_sent_next_to_the_byte_up_to_the_tail(tmp_path):
@@ -140,3 +142,64 @@ async def test_m_continue_as_a_reply_and_where_it_may_not_be_deleted(tmp_path):
         await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
         assert len(f.models.requests) == 3
         assert "m continue" not in shown(f.models.requests[-1])
+
+
+def marks(request):
+    """Where the cache marks stand: the beginning of each marked text."""
+    parts = (part for message in request.raw["messages"] for part in message["content"])
+    return [part["text"][:60] for part in parts if "cache_control" in part]
+
+
+async def test_a_restart_sends_the_same_bytes_and_the_same_marks_again(tmp_path):
+    async with flow(tmp_path, CONTEXT_WINDOW_SIZE="12") as f:
+        for number in range(20):
+            await f.discord.say("Bob", "debate", f"remark {number}")
+        async with f.running(agents=("claude",)):
+            await ask(f)
+            for number in range(3):
+                await f.discord.say("Bob", "debate", f"later {number}")
+            before = await ask(f)
+        async with f.running(agents=("claude",)):
+            after = await ask(f)
+        window = "\n".join(before.texts[:-1])
+        assert "\n".join(after.texts[:-1]).startswith(window)
+        assert after.system == before.system
+        assert marks(after)[:1] == marks(before)[:1] != []
+
+
+async def test_what_is_unpinned_or_edited_holds_at_once(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        pin = await f.discord.say("Alice", "debate", ".config\n---\nmax_output_tokens: 100")
+        await f.discord.pin("Alice", "debate", pin)
+        found = [(await ask(f)).raw["max_tokens"]]
+        await f.discord.edit("debate", pin, ".config\n---\nmax_output_tokens: 200")
+        found.append((await ask(f)).raw["max_tokens"])
+        second = await f.discord.say("Alice", "debate", ".config grok\n---\nmax_output_tokens: 300")
+        await f.discord.pin("Alice", "debate", second)
+        found.append((await ask(f)).raw["max_tokens"])
+        await f.discord.delete("debate", pin)
+        found.append((await ask(f)).raw["max_tokens"])
+        assert found == [100, 200, 200, 4000]
+
+
+async def test_a_question_that_is_hidden_while_it_waits_is_neither_read_nor_answered(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        go_on = asyncio.Event()
+
+        async def answer(_):
+            await go_on.wait()
+            return decision("here")
+
+        f.models.answer = answer
+        me = f.user_id("claude")
+        await f.discord.say("Alice", "debate", f"<@{me}> first")
+        await f.models.wait_for(1)
+        second = await f.discord.say("Bob", "debate", f"<@{me}> a secret")
+        await f.discord.react("Bob", "debate", second, "🫥")
+        transcript = runtime.house.transcripts.of(f.channel("debate"))
+        await until(lambda: any(entry.reactions for entry in transcript.entries()))
+        await f.discord.say("Alice", "debate", f"<@{me}> last")
+        go_on.set()
+        await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
+        assert len(f.models.requests) == 2
+        assert all("a secret" not in shown(request) for request in f.models.requests)
