@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from agent_llm.types import Tool
 from agent_tools.protocol import RunnableTool
 
+WEB_SEARCH = "web_search"  # also what the models' makers offer under other names
 # What every provider takes as a function's name.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
