@@ -25,6 +25,7 @@ from agent_personas.errors import PersonaError
 from agent_personas.files import FileCache, PersonaFiles, read_persona
 from agent_personas.heartbeat import Check, parse_heartbeat
 from agent_personas.hooks import Hooks, parse_hooks
+from agent_personas.identity import FILE as IDENTITY
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.memory import MaySee, ensure_memory, origins, visible_memory
 
@@ -77,7 +78,11 @@ class Persona:
         return self._layer
 
     def _read_card(self) -> None:
-        text = self.read().identity
+        """Looks at one file alone: options are asked for several times in a turn."""
+        try:
+            text = self._cache.read(self.folder / IDENTITY)
+        except PersonaError:
+            text = None  # `read` tells of it
         if text is not self._card[0]:
             card, problems = parse_identity(text)
             self._card, self._layer = (text, card), _layer_of(card)
