@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from agent_config import AgentSpec, Front, Settings
 from agent_personas.assembly import PersonaPrompt, laid_out
@@ -28,6 +29,8 @@ from agent_personas.hooks import Hooks, parse_hooks
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.memory import MaySee, ensure_memory, origins, visible_memory
 
+LOOK_SECONDS = 0.1  # a turn asks for options again and again
+NOTHING: Mapping[str, object] = {}
 KEPT_PROMPTS = 32  # of one agent: what different channels may see of its memory
 
 log = logging.getLogger(__name__)
@@ -153,7 +156,7 @@ class Persona:
 
     async def mend(self) -> None:
         """Makes memory.md anew where it was deleted. What fails is told, and the event goes on."""
-        if self.read().memory is not None or not self.exists:
+        if self._text("memory.md") is not None or not self.exists:
             return
         try:
             if await asyncio.to_thread(ensure_memory, self.folder):
@@ -176,12 +179,18 @@ class Personas:
             name: Persona(name, settings.personas_dir / name, settings.soul_of(name)) for name in settings.agents
         }
 
+        self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
+
     def of(self, agent: str) -> Persona:
         return self._known[agent]
 
     def layer(self, agent: str) -> Mapping[str, object]:
-        """What the front matter sets of an agent's options; option_book.OptionBook asks for it."""
-        return self._known[agent].layer()
+        """What the front matter sets of an agent's options; option_book.OptionBook asks for it, many times a turn."""
+        looked_at, layer = self._layers.get(agent, (-LOOK_SECONDS, NOTHING))
+        if monotonic() - looked_at >= LOOK_SECONDS:
+            layer = self._known[agent].layer()
+            self._layers[agent] = (monotonic(), layer)
+        return layer
 
 
 def beginnings(spec: AgentSpec) -> Mapping[str, str]:
