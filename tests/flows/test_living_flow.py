@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 import time
+from pathlib import Path
 
 from flow import decision, flow
 from redis_server import RedisServer
@@ -70,6 +72,20 @@ async def test_it_wakes_works_by_the_clock_changes_with_its_files_and_remembers(
                     await f.discord.wait_for(lambda n=minute: f.said("debate", "claude").count("did: HELLO") == n + 1)
                     assert "- Ann keeps bees" in await asked(f, f"and {minute}?")
     assert "Ann keeps bees" in (folder / "memory.md").read_text()
+
+
+async def test_the_personas_that_ship_call_no_model_by_themselves(tmp_path):
+    shipped, clock = Path(__file__).parent.parent.parent / "personas", Shifted()
+    shutil.copytree(shipped, tmp_path / "personas", ignore=shutil.ignore_patterns(".*"))
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            for days in (0, 8):  # over every hour of a week
+                clock.ahead = days * 86_400.0
+                async with f.running(personas=True, coordinator=False, clock=clock) as runtime:
+                    f.models.answer = answer
+                    assert "## Personality" in await asked(f, "hello?")
+                    await runtime.drain()
+            assert len(f.models.requests) == 2, "what a person asked, and nothing else"
 
 
 async def test_in_prefill_mode_it_notes_by_a_call_in_words_and_reads_its_files(tmp_path):
