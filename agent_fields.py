@@ -113,8 +113,8 @@ def _can_be_a_path(path: Path) -> Path:
 
 Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
 Retries = Annotated[int, Field(ge=0, le=10)]
-AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+$")]
-_Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?$")]
+AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+\Z")]
+_Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?\Z")]
 ToolPatterns = Annotated[tuple[_Pattern, ...], NoDecode, BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
@@ -154,7 +154,12 @@ class Keys(BaseSettings):
     """Reads nothing by itself: what is given is what there is, so that no test depends on its machine's environment."""
 
     model_config = SettingsConfigDict(
-        frozen=True, populate_by_name=True, case_sensitive=True, extra="forbid", protected_namespaces=()
+        frozen=True,
+        populate_by_name=True,
+        case_sensitive=True,
+        extra="forbid",
+        protected_namespaces=(),
+        regex_engine="python-re",  # pydantic's own takes 10 MB for a repetition of Unicode classes
     )
 
     @classmethod

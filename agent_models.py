@@ -46,13 +46,13 @@ COGS: Mapping[str, str] = MappingProxyType(
 """Provider → the class of its agents; every other one's is COMPATIBLE_COG."""
 COMPATIBLE_COG = "agent_cogs.compatible_agent:CompatibleAgentCog"
 
-_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
+_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
 _Address = Annotated[str, address_with(("http", "https"))]
 _Price = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
 
 
 class _Written(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, regex_engine="python-re")
 
 
 class ProfileSettings(_Written):

@@ -6,12 +6,12 @@ it is answered once and as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from agent_cogs.events import MentionEvent, TurnEvent
 from agent_cogs.inbox import Inbox
 from agent_context.entries import Entry
+from agent_context.visibility import is_visible
 from agent_discord.directory import Directory
 from agent_discord.transcript import Transcript
 
@@ -54,7 +54,7 @@ def pause(event: TurnEvent, seconds: float, now: float) -> float:
 def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
     """All that was asked, as it reads now, as one message; None when all of it was taken back."""
     parts = [transcript.get(part.id) or part for part in sorted((event.asked, *event.pieces), key=lambda p: p.id)]
-    left = [part for part in parts if part.id not in transcript.deleted]
+    left = [part for part in parts if not gone(part.id, transcript)]
     if len(left) < 2:
         return left[0] if left else None
     asked = next((part for part in left if part.id == event.asked.id), left[-1])
@@ -62,6 +62,12 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
     return replace(asked, text="\n".join(part.text for part in left if part.text), attachments=files)
 
 
-def taken_back(event: MentionEvent, deleted: Collection[int]) -> bool:
+def taken_back(event: MentionEvent, transcript: Transcript) -> bool:
     """Nothing of the question is there any more. A command is taken away as soon as it is understood."""
-    return not event.continues and all(part.id in deleted for part in (event.asked, *event.pieces))
+    return not event.continues and all(gone(part.id, transcript) for part in (event.asked, *event.pieces))
+
+
+def gone(message_id: int, transcript: Transcript) -> bool:
+    """Whether a message was deleted, or hidden from bots since it was heard."""
+    entry = transcript.get(message_id)
+    return message_id in transcript.deleted or (entry is not None and not is_visible(entry))

@@ -117,8 +117,11 @@ def written(prompt: Prompt, history: Sequence[Message]) -> str:
         parts.append(("user", prompt.text))
     if prompt.schema is not None:
         parts.append(("form of the answer", json.dumps(prompt.schema, ensure_ascii=False, indent=1)))
+    if prompt.search:
+        parts.append(("search", "The web search of the model's maker is offered."))
     if prompt.tools:
-        parts.append(("tools", "\n".join(f"{tool.name}: {tool.description}" for tool in prompt.tools)))
+        told = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in prompt.tools]
+        parts.append(("tools", json.dumps(told, ensure_ascii=False, indent=1)))
     if prompt.stop:
         parts.append(("stop sequences", "\n".join(map(repr, prompt.stop))))
     return "\n\n".join(f"{RULE} {head}\n{text}" for head, text in parts)

@@ -16,18 +16,21 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 from agent_config import AgentSpec, Front, Settings
 from agent_personas.assembly import PersonaPrompt, laid_out
 from agent_personas.boot import BootReport, bootstrap
 from agent_personas.cron import Job, parse_cron
 from agent_personas.errors import PersonaError
-from agent_personas.files import FileCache, PersonaFiles, read_persona
+from agent_personas.files import FileCache, PersonaFiles, read_file, read_persona
 from agent_personas.heartbeat import Check, parse_heartbeat
 from agent_personas.hooks import Hooks, parse_hooks
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.memory import MaySee, ensure_memory, origins, visible_memory
 
+LOOK_SECONDS = 0.1  # a turn asks for options again and again
+NOTHING: Mapping[str, object] = {}
 KEPT_PROMPTS = 32  # of one agent: what different channels may see of its memory
 
 log = logging.getLogger(__name__)
@@ -63,6 +66,9 @@ class Persona:
         self._tell("files", files.problems)
         return files if self._soul is None else replace(files, soul=self._soul)
 
+    def _text(self, name: str) -> str | None:
+        return read_file(self.folder, name, self._cache)
+
     # -- who it is ----------------------------------------------------------------------------------------------------
 
     @property
@@ -77,7 +83,7 @@ class Persona:
         return self._layer
 
     def _read_card(self) -> None:
-        text = self.read().identity
+        text = self._text("identity.md")
         if text is not self._card[0]:
             card, problems = parse_identity(text)
             self._card, self._layer = (text, card), _layer_of(card)
@@ -117,7 +123,7 @@ class Persona:
 
     def jobs(self) -> tuple[Job, ...]:
         """What agents.md asks for under "Cron Jobs" now."""
-        text = self.read().agents
+        text = self._text("agents.md")
         if text is not self._cron[0]:
             jobs, problems = parse_cron(text)
             self._cron = (text, jobs)
@@ -126,7 +132,7 @@ class Persona:
 
     def hooks(self) -> Hooks:
         """What agents.md asks for under "Hooks" now."""
-        text = self.read().agents
+        text = self._text("agents.md")
         if text is not self._hooks[0]:
             hooks, problems = parse_hooks(text)
             self._hooks = (text, hooks)
@@ -150,7 +156,7 @@ class Persona:
 
     async def mend(self) -> None:
         """Makes memory.md anew where it was deleted. What fails is told, and the event goes on."""
-        if self.read().memory is not None or not self.exists:
+        if self._text("memory.md") is not None or not self.exists:
             return
         try:
             if await asyncio.to_thread(ensure_memory, self.folder):
@@ -173,12 +179,18 @@ class Personas:
             name: Persona(name, settings.personas_dir / name, settings.soul_of(name)) for name in settings.agents
         }
 
+        self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
+
     def of(self, agent: str) -> Persona:
         return self._known[agent]
 
     def layer(self, agent: str) -> Mapping[str, object]:
-        """What the front matter sets of an agent's options; option_book.OptionBook asks for it."""
-        return self._known[agent].layer()
+        """What the front matter sets of an agent's options; option_book.OptionBook asks for it, many times a turn."""
+        looked_at, layer = self._layers.get(agent, (-LOOK_SECONDS, NOTHING))
+        if monotonic() - looked_at >= LOOK_SECONDS:
+            layer = self._known[agent].layer()
+            self._layers[agent] = (monotonic(), layer)
+        return layer
 
 
 def beginnings(spec: AgentSpec) -> Mapping[str, str]:

@@ -28,6 +28,7 @@ from agent_discord.mentions import clean_name
 from agent_discord.text_files import TextFile
 from agent_llm.types import Picture
 from agent_themes import theme_named
+from agent_tools.toolbox import WEB_SEARCH, is_allowed
 
 HINTS = 2  # openings that a starter is offered
 
@@ -60,6 +61,8 @@ class Eyes:
         options = await self._settled()
         told = await agent.recalled(event.channel_id, options)
         self.reset = await agent.reset(event.channel_id)
+        may_search = is_allowed(WEB_SEARCH, options.tools)  # whoever searches: the model's maker, or a tool of ours
+        theme = replace(theme, search=theme.search and may_search)
         inner = agent.book.inner_names(self.outlet)
         self.outlet.know_as(inner)
         window, chosen = await self._window(options, theme.window_share, inner)
@@ -82,7 +85,7 @@ class Eyes:
             started_with=started_with,
             round_number=round_number,
             can_draw=self.can_draw,
-            searches=(theme.search or trigger == "starter" or looks_things_up(event)) and not closing,
+            searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
             closing=closing,
             errand=event.errand if isinstance(event, ErrandEvent) else None,
             persona=told.stable,

@@ -12,6 +12,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from operator import is_
 
 import aiohttp
 
@@ -25,6 +26,7 @@ from agent_tools.records import ToolRecords
 from agent_tools.servers import read_servers
 from agent_tools.toolbox import Toolbox, gathered, is_allowed
 
+MOST_BOXES = 500
 SEARCH = "web_search"  # left out for a model that searches by itself
 
 Own = Callable[[], Sequence[RunnableTool]]
@@ -47,22 +49,35 @@ class ToolHouse:
     allowed: Sequence[str]
     allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
+    _boxes: dict[tuple[str, tuple[str, ...], bool], tuple[Sequence[RunnableTool], Toolbox]] = field(
+        default_factory=dict
+    )  # with the tools that each was made of
 
     def toolbox(self, agent: str, options: Options, searches: bool, own: Own = nothing) -> Toolbox:
         """What the agent may use now in a channel with these options. `searches`: its model does so by itself. `own`
         gives the tools that are made for this agent."""
-        return Toolbox(
+        tools = (*self.built_in, *own(), *self.servers.tools_for(agent))
+        key = (agent, options.tools, searches)
+        before = self._boxes.get(key)
+        if before is not None and len(before[0]) == len(tools) and all(map(is_, before[0], tools)):
+            return before[1]
+        box = Toolbox(
             tool
-            for tool in self._known(agent, own())
+            for tool in self._known(agent, tools)
             if is_allowed(tool.spec.name, options.tools) and not (searches and tool.spec.name == SEARCH)
         )
+        if len(self._boxes) >= MOST_BOXES:
+            self._boxes.clear()
+        self._boxes[key] = (tools, box)
+        return box
 
     def names(self, agent: str) -> tuple[str, ...]:
         """All that the agent may ever use, as far as the servers are there."""
-        return tuple(sorted(tool.spec.name for tool in self._known(agent)))
+        tools = (*self.built_in, *self.servers.tools_for(agent))
+        return tuple(sorted(tool.spec.name for tool in self._known(agent, tools)))
 
-    def _known(self, agent: str, own: Sequence[RunnableTool] = ()) -> Sequence[RunnableTool]:
-        box, problems = gathered((*self.built_in, *own, *self.servers.tools_for(agent)))
+    def _known(self, agent: str, tools: Sequence[RunnableTool]) -> Sequence[RunnableTool]:
+        box, problems = gathered(tools)
         allowed = self.allowed_of.get(agent, self.allowed)
         for problem in problems:
             if problem not in self._told:

@@ -23,9 +23,8 @@ from agent_tools.loop import ToolEvent, run_tools
 from agent_tools.protocol import RunnableTool, ToolContext
 from agent_tools.record import ToolRecord
 from agent_tools.rendering import record_text
-from agent_tools.toolbox import Toolbox, gathered
+from agent_tools.toolbox import WEB_SEARCH, Toolbox, gathered
 
-WEB_SEARCH = "web_search"
 REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more
 
 Ask = Callable[[Prompt], Awaitable[Reply]]

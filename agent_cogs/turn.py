@@ -20,7 +20,7 @@ from agent_cogs.decision import UnreadableDecision
 from agent_cogs.ending import asked_id, log_turn, result_of, trigger_of
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent
 from agent_cogs.excuses import error_line, excuse
-from agent_cogs.gathering import taken_back
+from agent_cogs.gathering import gone, taken_back
 from agent_cogs.money import wish_of
 from agent_cogs.over import TurnOver
 from agent_cogs.progress import Done, Facts, Progress
@@ -44,7 +44,7 @@ REASONS: Mapping[str, str] = {
     "too_often": "the person has called too often in the last minute",
     "benched": "the provider refused the agent three times in a row, it rests",
     "muted": "a person with the right silenced the agent for a while",
-    "withdrawn": "the message to answer was deleted",
+    "withdrawn": "the message to answer was deleted or hidden",
     "busy": "too many events wait already",
     "deadline": "the time was over",
     "invalid": "the instruction could not be read",
@@ -214,6 +214,7 @@ class _Turn:
         await self.let_in()
         with self.outlet.typing() if self.event.forced else nullcontext():
             sight = await self._look()
+            self._check_question()
             decision, reply = await self._mind().decide(sight)
             if decision.is_empty:
                 await self._give_back()
@@ -231,8 +232,8 @@ class _Turn:
 
     def _check_question(self) -> None:
         """What was taken back is neither read nor answered any more."""
-        event, deleted = self.event, self.outlet.transcript.deleted
-        if taken_back(event, deleted) if isinstance(event, MentionEvent) else asked_id(event) in deleted:
+        event, transcript = self.event, self.outlet.transcript
+        if taken_back(event, transcript) if isinstance(event, MentionEvent) else gone(asked_id(event) or 0, transcript):
             raise TurnOver("withdrawn")
 
     def _check_clock(self) -> None:

@@ -43,6 +43,16 @@ class Block:
     texts: dict[object, str] = field(default_factory=dict)
 
 
+def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
+    """The attachments of the block whose text is shown: one that lost its room must not be shown for ever."""
+    if not files:
+        return ()
+    entries = [
+        line if isinstance(line, Entry) else line.about for line in block.lines if not isinstance(line, ToolLine)
+    ]
+    return tuple(file.id for entry in entries for file in entry.attachments if file.id in files)
+
+
 def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
     """What is left of an entry that was shown; itself where nothing of it is gone."""
     left = [unit for unit in entry.units if unit.id in units]

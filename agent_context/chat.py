@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from agent_context.blocks import Block
+from agent_context.blocks import Block, quoted_in
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Entry
 from agent_context.render import NO_FILES, render_lines
@@ -60,7 +60,8 @@ def _begins_by(block: Block, marker: int) -> bool:
 
 
 def _text(window: Window, block: Block, me: Identity, files: Mapping[int, str]) -> str:
-    known = block.texts.get("chat")
+    key = ("chat", quoted_in(block, files))
+    known = block.texts.get(key)
     if known is None:
-        known = block.texts["chat"] = render_lines(block.lines, window.cut_at, me.key, me.agents, files)
+        known = block.texts[key] = render_lines(block.lines, window.cut_at, me.key, me.agents, files)
     return known

@@ -87,7 +87,7 @@ class _Resolver:
         return Resolved(tuple(prefix), tuple(body))
 
     def command(self, entry: Entry) -> History | None:
-        if "." not in entry.text or not may_command(entry, self.roles):
+        if ".history" not in entry.text or not may_command(entry, self.roles):
             return None
         command = parse_command(entry.text)
         return command if isinstance(command, History) and is_for(command, self.names) else None

@@ -26,10 +26,10 @@ def _listed(value: object) -> object:
     return () if value is None else (value,) if isinstance(value, str | int) else value
 
 
-_Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}$")]
-_Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}$")]
+_Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}\Z")]
+_Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}\Z")]
 _Models = Annotated[tuple[_Model, ...], BeforeValidator(_listed), Field(max_length=8)]
-_Pattern = Annotated[str, StringConstraints(pattern=r"^[\w.:*/-]{1,100}$")]
+_Pattern = Annotated[str, StringConstraints(pattern=r"^[\w.:*/-]{1,100}\Z")]
 _Patterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_listed), Field(max_length=200)]
 _Roles = Annotated[tuple[Annotated[int, Field(gt=0, lt=2**63)], ...], BeforeValidator(_listed), Field(max_length=200)]
 
@@ -37,7 +37,8 @@ _Roles = Annotated[tuple[Annotated[int, Field(gt=0, lt=2**63)], ...], BeforeVali
 class Options(BaseModel):
     """All options of an agent in one channel. Characters are Unicode code points, tokens the model's."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Python's own patterns: pydantic's take 10 MB for a repetition of Unicode classes.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, regex_engine="python-re")
 
     name: _Name | None = None  # the inner name; None: the agent's own
     mode: Literal["chat", "prefill"] = "chat"

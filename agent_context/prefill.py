@@ -24,7 +24,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_context.blocks import Block, Line, Note, ToolLine
+from agent_context.blocks import Block, Line, Note, ToolLine, quoted_in
 from agent_context.build import Identity, TurnContext, build_persona, memory_part
 from agent_context.chat import NO_PICTURES, marked, pictures_of
 from agent_context.entries import Entry, Speaker
@@ -149,10 +149,11 @@ def _parts(
 
 
 def _paragraphs(block: Block, me: Identity, files: Mapping[int, str]) -> str:
-    known = block.texts.get("prefill")
+    key = ("prefill", quoted_in(block, files))
+    known = block.texts.get(key)
     if known is None:
         rendered = (_paragraph(line, me, files) for line in block.lines)
-        known = block.texts["prefill"] = GAP.join(paragraph for paragraph in rendered if paragraph)
+        known = block.texts[key] = GAP.join(paragraph for paragraph in rendered if paragraph)
     return known
 
 

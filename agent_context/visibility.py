@@ -17,12 +17,14 @@ SHOW_MARK = "👁\u200d🗨"  # as Discord tells it, with or without the variati
 _SELECTOR = "\ufe0f"
 
 _MENTIONS = re.compile(r"\A(?:\s*<(?:@[!&]?|#)\d{1,20}>[ \t]*[,:]?)*\s*")
-_M_COMMAND = re.compile(r"m[ \t]+\w|M[ \t]+(?:continue|context)\b")
-_SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?:continue|context)\b)")
+_M_COMMAND = re.compile(r"m[ \t]+\w|M[ \t]+(?i:continue|context)\b")
+_SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?i:continue|context)\b)")
 
 
 def hidden_by_text(raw: str) -> bool:
     """Whether a message hides itself; `raw` is its content as Discord sends it, mentions as `<@1>`."""
+    if raw[:1].isalnum() and raw[:1] not in "mM":  # as most messages begin
+        return False
     text = _MENTIONS.sub("", raw, count=1)
     if text.startswith(".") and not text.startswith(".."):
         return True

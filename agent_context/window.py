@@ -164,6 +164,8 @@ def _continued(
     index = next((index for index, entry in enumerate(entries) if entry.id >= laid.state.first), None)
     if index is None or entries[index].id != laid.state.first:
         return None
+    if index and depth.start(entries) == 0:  # what was hidden before the first one is shown again
+        return None
     kept = entries[index:]
     if not depth.allows(kept) or _much_was_lost(len(entries) - depth.start(entries), len(kept)):
         return None

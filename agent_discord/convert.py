@@ -52,10 +52,15 @@ def mentioned_users(message: discord.Message) -> frozenset[int]:
     return told | mentioned_in(message.content) if message.author.bot else told
 
 
+def is_said(message: discord.Message) -> bool:
+    """Whether somebody wrote it: joins, boosts, pins are nobody's words, nor is what stands for the message that a
+    thread hangs on, which py-cord does not count among them."""
+    return not message.is_system() and message.type is not discord.MessageType.thread_starter_message
+
+
 def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
-    """None for system messages: joins, boosts, pins are nobody's words. What was asked by a command is said by who
-    used it."""
-    if message.is_system():
+    """None for what nobody said. What was asked by a command is said by who used it."""
+    if not is_said(message):
         return None
     if (question := asked_for(message, directory)) is not None:
         return _question_entry(message, question, directory)

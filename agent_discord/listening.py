@@ -8,7 +8,7 @@ from __future__ import annotations
 import discord
 
 from agent_discord.asking import AskedFor
-from agent_discord.convert import mentioned_users, replied_author, to_entry
+from agent_discord.convert import is_said, mentioned_users, replied_author, to_entry
 from agent_discord.heard import Heard
 from agent_discord.mentions import NOBODY, clean_name
 from agent_discord.transcript import Transcripts
@@ -101,7 +101,7 @@ def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard
     return Heard(
         message_id=message.id,
         author_id=message.author.id,
-        by_person=not message.author.bot and message.webhook_id is None and not message.is_system(),
+        by_person=not message.author.bot and message.webhook_id is None and is_said(message),
         author_roles=frozenset(role.id for role in getattr(message.author, "roles", ())),  # users have none
         guild_id=message.guild.id if message.guild else None,
         channel_id=message.channel.id,

@@ -7,6 +7,7 @@ no JSON object are kept as `tooling` says.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from agent_llm import stops
@@ -70,8 +71,9 @@ def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
 
 def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:
     """The body of POST /completions: system, history and the begun answer as one text, roles apart by a blank line."""
-    turns = turns_of(prompt, history, profile)
-    said = ["".join(piece.text for piece in turn.parts) for turn in turns]
+    texts = ((turn.role, "".join(piece.text for piece in turn.parts)) for turn in turns_of(prompt, history, profile))
+    by_role = groupby(((role, said) for role, said in texts if said), key=lambda turn: turn[0])
+    said = ["".join(words for _, words in same) for _, same in by_role]  # a begun answer is one, however it was split
     return {
         "model": model,
         "prompt": "\n\n".join(piece for piece in (prompt.system, *said) if piece),

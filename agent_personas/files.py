@@ -66,10 +66,11 @@ class FileCache:
     """What was read before. Owned by whoever reads a folder again and again; the files stay the only truth."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock, self._kept = clock, dict[Path, _Kept]()
+        self._clock, self._kept = clock, dict[str, _Kept]()
 
-    def read(self, path: Path) -> str:
+    def read(self, path: Path | str) -> str:
         """The file's text as it is now. Links are followed: the folder is its owner's. Raises PersonaError."""
+        path = os.fspath(path)
         try:
             found = os.stat(path)
         except OSError:
@@ -87,14 +88,23 @@ class FileCache:
         return text
 
 
+def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
+    """One of PERSONA_FILES as it is now; None where it is missing or cannot be read, which `read_persona` tells."""
+    try:
+        return cache.read(os.path.join(os.fspath(folder), name))
+    except PersonaError:
+        return None
+
+
 def read_persona(folder: Path, cache: FileCache | None = None) -> PersonaFiles:
     """The folder's files as they are now. Never raises: what is wrong stands in `problems`, worth a warning once."""
     cache = cache or FileCache()
     texts: dict[str, str] = {}
     problems: list[str] = []
+    place = os.fspath(folder)
     for name in PERSONA_FILES:
         try:
-            texts[name.removesuffix(".md")] = cache.read(folder / name)
+            texts[name.removesuffix(".md")] = cache.read(os.path.join(place, name))
         except NotFound:
             if name not in MAY_BE_MISSING:
                 problems.append(f"{name}: missing")
@@ -103,5 +113,5 @@ def read_persona(folder: Path, cache: FileCache | None = None) -> PersonaFiles:
     return PersonaFiles(**texts, problems=tuple(problems))
 
 
-def _read(path: Path) -> str:
-    return as_text(read_plain(str(path), MAX_FILE_BYTES, follow=True))
+def _read(path: str) -> str:
+    return as_text(read_plain(path, MAX_FILE_BYTES, follow=True))

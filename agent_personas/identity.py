@@ -62,11 +62,11 @@ class IdentityCard(BaseModel):
     `disclosure` is the line that says that this is an AI.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
     display_name: Annotated[_Line, Field(max_length=32)] | None = None
     avatar: Annotated[_Line, AfterValidator(_file_or_address)] | None = None
-    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")] | None = None
+    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}\Z")] | None = None
     model: _Line | None = None
     image_model: _Line | None = None
     mode: Literal["chat", "prefill"] | None = None

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from agent_llm.types import Tool
 from agent_tools.protocol import RunnableTool
 
+WEB_SEARCH = "web_search"  # also what the models' makers offer under other names
 # What every provider takes as a function's name.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -74,6 +76,11 @@ def _problem(name: str, taken: Container[str]) -> str | None:
 
 def is_allowed(name: str, patterns: Sequence[str]) -> bool:
     """Whether the last pattern that speaks of the name gives it."""
+    return _is_allowed(name, tuple(patterns))
+
+
+@lru_cache(maxsize=4096)  # the same few are asked for at every turn
+def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
     given = False
     for pattern in patterns:
         taken = pattern.startswith("!")

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 README, PROTOCOL, ARCHITECTURE = (
     (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/protocol.md", "docs/architecture.md")
 )
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "config" / "README.md"])
 
 
 def table(text: str, heading: str) -> dict[str, list[str]]:

@@ -36,9 +36,19 @@ def test_a_question_is_its_messages_in_their_order_as_they_read_now():
 def test_a_question_is_taken_back_when_all_of_it_is():
     transcript, asked = Transcript(1), event(entry(2, "two"), entry(1, "one"))
     transcript.delete(2)
-    assert (taken_back(asked, transcript.deleted), question(asked, transcript).id) == (False, 1)
+    assert (taken_back(asked, transcript), question(asked, transcript).id) == (False, 1)
     transcript.delete(1)
-    assert (taken_back(asked, transcript.deleted), question(asked, transcript)) == (True, None)
+    assert (taken_back(asked, transcript), question(asked, transcript)) == (True, None)
+
+
+def test_what_is_hidden_since_it_was_heard_is_taken_back():
+    transcript, asked = Transcript(1), event(entry(2, "two"), entry(1, "one"))
+    for part in (asked.asked, *asked.pieces):
+        transcript.add(part)
+    transcript.edit(1, ".one")
+    assert (taken_back(asked, transcript), question(asked, transcript).id) == (False, 2)
+    transcript.react(2, "🙃", 11, "Alice")
+    assert (taken_back(asked, transcript), question(asked, transcript)) == (True, None)
 
 
 @pytest.mark.parametrize(

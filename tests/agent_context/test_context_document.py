@@ -8,6 +8,7 @@ import yaml
 from agent_context.options import NOT_PINNABLE, Options, options_of, read_options
 
 TEXT = (Path(__file__).parents[2] / "docs" / "context.md").read_text(encoding="utf-8")
+SHARED = (Path(__file__).parents[2] / "config" / "shared.example.yaml").read_text(encoding="utf-8")
 ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*) \|$", TEXT, re.MULTILINE)}
 (EXAMPLE,) = re.findall(r"^```yaml options\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
@@ -36,3 +37,12 @@ def test_every_option_has_an_example_that_can_be_read():
     assert problems == []
     assert list(layer) == list(Options.model_fields)
     assert options_of([layer]).max_messages == 80
+
+
+def test_the_example_of_an_option_file_sets_what_holds_without_it_and_names_nothing_unknown():
+    layer, problems = read_options(yaml.safe_load(SHARED))
+    assert problems == []
+    assert options_of([layer]) == Options()
+    hidden = "\n".join(re.findall(r"^# (\w+: .*)$", SHARED, re.MULTILINE))
+    layer, problems = read_options(yaml.safe_load(hidden))
+    assert (problems, len(layer)) == ([], hidden.count("\n") + 1)

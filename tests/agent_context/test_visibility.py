@@ -8,7 +8,7 @@ from agent_context.visibility import hidden_by_text, is_visible, visible
 @pytest.mark.parametrize(
     "raw",
     [".", ".history", ". aside", "<@1> .aside", "<@!1><@&2>  .x", "  .x", "<@1>, .x", ".claude>[web_search]: tea",
-     "🙃 psst", "🫥", "<@1> 🙃", "m continue", "m what", "M context", "<@1> m continue"],
+     "🙃 psst", "🫥", "<@1> 🙃", "m continue", "m what", "M context", "M Continue", "<@1> m continue"],
 )  # fmt: skip
 def test_a_text_can_hide_itself(raw):
     assert hidden_by_text(raw)

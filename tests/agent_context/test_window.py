@@ -158,6 +158,14 @@ def test_what_is_deleted_or_hidden_goes_at_once_with_the_notes_about_it():
     assert channel.lines([now[0], now[2], said(4)]) == [now[0], now[2], said(4)]
 
 
+def test_what_was_hidden_before_the_first_entry_is_shown_again_where_there_is_room():
+    roomy, full = Channel(), Channel(Depth(3, 3))
+    for channel in (roomy, full):
+        channel.lay(entries(2, 3, 4))
+    assert ids(roomy.lay(entries(1, 2, 3, 4)).entries) == [1, 2, 3, 4]
+    assert ids(full.lay(entries(1, 2, 3, 4)).entries) == [2, 3, 4]
+
+
 def test_a_message_that_came_late_is_shown_at_the_end_until_the_cut():
     channel = Channel()
     channel.lay(entries(1, 3))

@@ -88,7 +88,7 @@ def test_an_unchanged_file_is_not_opened_again_and_stays_the_same_text(
     for name in PERSONA_FILES:
         aged(tmp_path / name)
     read = files._read
-    monkeypatch.setattr(files, "_read", lambda path: (opened.append(path.name), read(path))[1])
+    monkeypatch.setattr(files, "_read", lambda path: (opened.append(Path(path).name), read(path))[1])
     first, second = read_persona(tmp_path, cache), read_persona(tmp_path, cache)
     assert sorted(opened) == sorted(PERSONA_FILES)
     assert first.soul is second.soul

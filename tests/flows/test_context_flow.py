@@ -77,7 +77,7 @@ async def test_bots_of_two_processes_call_each_other_and_agree_where_that_ends(t
         await until(lambda: one.house.directory.id_of("grok") and two.house.directory.id_of("claude"))
         f.models.answer = lambda r: decision("@Grok?" if r.provider == "anthropic" else "@Claude?", topic="names")
         report = await one.coordinator.fire(f.channel("casual"))
-        assert report.messages == len(f.said("casual")) > 2
+        assert report.messages == len(f.said("casual")) >= 2
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> talk to Grok")
         await f.discord.wait_for(lambda: signs(f, "debate"))
         assert signs(f, "debate") == [(f"<@{f.user_id('grok')}>?", "🔁", 1)]

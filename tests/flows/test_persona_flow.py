@@ -91,3 +91,13 @@ async def test_a_write_that_fails_leaves_the_answer(tmp_path):
         last = await asked(f, "debate", "note that Ann keeps bees")
         assert last.results[0][1].startswith("nothing was changed")
         assert f.said("debate", "claude") == ["answer 1"]
+
+
+async def test_the_front_matter_is_a_layer_of_the_options(tmp_path):
+    folder = tmp_path / "personas" / "claude"
+    folder.mkdir(parents=True)
+    (folder / "identity.md").write_text("---\nmode: prefill\n---\nYou are Claude.")
+    async with flow(tmp_path) as f, f.running(agents=("claude",), personas=True) as runtime:
+        cog = runtime.bots["claude"].cog
+        await asked(f, "debate", "hello?")
+        assert cog.agent.options_for(cog._outlet_of(f.channel("debate"))).mode == "prefill"
