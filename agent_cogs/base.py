@@ -138,7 +138,14 @@ class BaseAgentCog(ListeningCog):
         if not self.ready.is_set():
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
-            log.info("%s is online as %s", self.name, self.bot.user)
+            servers = len(self.bot.guilds)
+            log.info(
+                "%s is online as %s, in %d %s",
+                self.name,
+                self.bot.user,
+                servers,
+                "server" if servers == 1 else "servers",
+            )
             for trouble in troubles(self.bot, self.house.scope.channels, self._outlet):
                 log.warning("%s %s", self.name, trouble)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Protocol
 
-from agent_cogs.events import ERRAND_SECONDS, CronEvent, HeartbeatEvent, TurnEvent
+from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.placing import Place, Placing
 from agent_personas.cron import Job, due, next_time
 from agent_personas.heartbeat import Check, beats, next_beat
@@ -74,11 +74,10 @@ class Tick:
             moment = next_time(self.order, now, zone)
         return moment if moment is not None and moment > now else now + LOOK_SECONDS
 
-    def event(self, at: float, place: Place, now: float) -> TurnEvent:
+    def event(self, at: float, place: Place, deadline: float) -> TurnEvent:
         """The same run has the same id in every process."""
         turn_id = f"{self.field}:{round(at)}"
-        order, deadline = self.order, now + ERRAND_SECONDS
-        where, theme = place.channel_id, place.theme
+        order, where, theme = self.order, place.channel_id, place.theme
         if isinstance(order, Check):
             return HeartbeatEvent(
                 id=turn_id,
@@ -95,7 +94,7 @@ class Tick:
 
 class Clocks:
     """One agent's. `enter` puts an event into the inbox, False where it does not fit; `is_open` tells of an event's id
-    whether its turn waits or runs; `clock` in unix seconds, `sleep` for so many seconds."""
+    whether its turn waits or runs; a turn has `seconds`; `clock` in unix seconds, `sleep` for so many seconds."""
 
     def __init__(
         self,
@@ -107,13 +106,14 @@ class Clocks:
         enter: Callable[[TurnEvent], bool],
         is_open: Callable[[str], bool],
         may_act: Callable[[], bool],
+        seconds: float,
         timezone: tzinfo,
         clock: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._agent, self._orders, self._ticks, self._placing = agent, orders, ticks, placing
         self._enter, self._is_open, self._may_act = enter, is_open, may_act
-        self._timezone, self._clock, self._sleep = timezone, clock, sleep
+        self._seconds, self._timezone, self._clock, self._sleep = seconds, timezone, clock, sleep
         self._loaded = False  # what ran last is known, since this process holds the agent
         self._latest: dict[str, str] = {}  # field → the id of its latest event
 
@@ -171,7 +171,7 @@ class Clocks:
         place = self._placing.of(tick.order.channel, name)
         if place is None:
             return
-        event = tick.event(at, place, now)
+        event = tick.event(at, place, now + self._seconds)
         if self._enter(event):
             self._latest[tick.field] = event.id
         else:

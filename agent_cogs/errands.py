@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from agent_cogs.clocks import Clocks
-from agent_cogs.events import ERRAND_SECONDS, WebhookEvent
+from agent_cogs.events import WebhookEvent
 from agent_cogs.events_http import News, Outcome
 from agent_cogs.hooks import LifeHooks
 from agent_cogs.house import House
@@ -49,7 +49,7 @@ class Errands:
     ) -> None:
         self._agent, self._house, self._taker, self._sleep = agent, agent.house, taker, sleep
         house, settings = agent.house, agent.house.settings
-        self._ticks = house.ledger.ticks
+        self._ticks, self._seconds = house.ledger.ticks, settings.turn_timeout_seconds
         own = house.personas
         self.persona = own.of(agent.name) if own else Persona(agent.name, settings.personas_dir / agent.name)
         self._placing = Placing(agent.name, agent.places, settings.output_channel_id)
@@ -63,6 +63,7 @@ class Errands:
             enter=taker.enter,
             is_open=taker.book.is_open,
             may_act=agent.may_act,
+            seconds=self._seconds,
             timezone=settings.timezone,
             clock=house.clock,
             sleep=sleep,
@@ -92,7 +93,7 @@ class Errands:
             id=news.id,
             channel_id=place.channel_id,
             theme=place.theme,
-            deadline=self._house.clock() + ERRAND_SECONDS,
+            deadline=self._house.clock() + self._seconds,
             name=news.name,
             payload_text=news.text,
         )
@@ -102,7 +103,7 @@ class Errands:
 
     async def _start(self) -> None:
         now, name = self._house.clock(), self._agent.name
-        event = self._hooks.startup(_name(now))
+        event = self._hooks.startup(_name(now), self._seconds)
         if event is None:
             return
         try:

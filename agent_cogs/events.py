@@ -17,9 +17,8 @@ from agent_context.entries import Entry
 from agent_context.errands import Errand
 from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
-MENTION_SECONDS = 120.0  # how long a person waits at most, while TURN_TIMEOUT_SECONDS says nothing else
+MENTION_SECONDS = 120.0  # how long a person waits at most, where TURN_TIMEOUT_SECONDS says nothing else
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
-ERRAND_SECONDS = 180.0  # nobody waits, and the next tick comes
 NOWHERE = 0  # the channel of an errand whose output is for the log alone
 
 

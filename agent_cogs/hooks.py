@@ -22,7 +22,6 @@ from agent_personas.hooks import Hook, HookName, Hooks
 
 AROUND_SECONDS = 30.0  # of one hook around an event
 BEGIN_SHARE = 3  # agent_begin has a third of the event's time at most
-ALONE_SECONDS = 120.0  # of the startup hook
 LEAST_SECONDS = 2.0  # a hook that has less is passed over
 
 Run = Callable[[TurnEvent, Brake], Awaitable[None]]  # takes the turn from its claim to its end
@@ -48,9 +47,9 @@ class LifeHooks:
         """agent_stop: the event's turn was let in and has ended."""
         await self._around("agent_stop", event, AROUND_SECONDS)
 
-    def startup(self, name: str) -> HookEvent | None:
+    def startup(self, name: str, seconds: float) -> HookEvent | None:
         """The event of this start, which `name` names; None where there is no such hook."""
-        return self._alone("startup", name, ALONE_SECONDS)
+        return self._alone("startup", name, seconds)
 
     async def shutdown(self, name: str, seconds: float) -> None:
         """Within that time, and once, whoever asks."""

@@ -199,8 +199,15 @@ def beginnings(spec: AgentSpec) -> Mapping[str, str]:
 
 
 def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
-    """What the front matter of each agent says that has to be known before it starts (agent_config.ReadFronts)."""
-    return {agent: front_of(agent, Persona(agent, folder / agent).card) for agent in agents}
+    """What the front matter of each agent says that has to be known before it starts (agent_config.ReadFronts). Files
+    that are missing are no matter yet: the start makes them, and tells of those that cannot be read."""
+    fronts: dict[str, Front] = {}
+    for agent in agents:
+        card, problems = parse_identity(read_persona(folder / agent).identity)
+        for problem in problems:
+            log.warning("%s: %s", agent, problem)
+        fronts[agent] = front_of(agent, card)
+    return fronts
 
 
 def front_of(agent: str, card: IdentityCard) -> Front:

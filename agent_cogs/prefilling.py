@@ -20,6 +20,7 @@ from agent_cogs.decision import Decision
 from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.sight import Sight
 from agent_context.build import TurnContext, memory_part
+from agent_context.errands import errand_task
 from agent_context.prefill import Transcript, build_prefill, read_completion
 from agent_context.untrusted import one_line
 from agent_llm.stops import cut
@@ -160,7 +161,9 @@ def ephemeral(context: TurnContext) -> str:
     """What the agent is told just before it speaks, where the transcript alone does not say it; "" mostly."""
     me, told = context.me.display_name, []
     entries = context.window.entries
-    if context.trigger == "starter":
+    if context.trigger == "errand":
+        told.append(errand_task(context.errand))
+    elif context.trigger == "starter":
         hints = f" If nothing better comes to mind: {'; '.join(context.hints)}." if context.hints else ""
         told.append(
             f"{me} opens a new conversation on one concrete topic that fits the channel and was not talked about"

@@ -56,7 +56,7 @@ class ChannelHand:
                 reply_to=reply_to,
             )
         except REQUEST_ERRORS as error:
-            raise self._cannot(error) from error
+            raise self._cannot(error, text) from error
         self._record(message)
         return message
 
@@ -70,7 +70,7 @@ class ChannelHand:
             self._transcript.delete(message.id)
             raise MessageGone from error
         except REQUEST_ERRORS as error:
-            raise self._cannot(error) from error
+            raise self._cannot(error, text) from error
         entry = to_entry(changed, self._transcripts.directory)
         if entry is not None:
             self._transcript.revise(entry)
@@ -98,8 +98,10 @@ class ChannelHand:
         if entry is not None:
             self._transcript.add(entry)
 
-    def _cannot(self, error: Exception) -> CannotPost:
-        log.warning("post to channel %d failed: %s", self._channel.id, kind(error))
+    def _cannot(self, error: Exception, text: str | None = None) -> CannotPost:
+        """What was to be said is told by its length alone."""
+        length = f" ({len(text):,} characters)" if text else ""
+        log.warning("post to channel %d failed%s: %s", self._channel.id, length, kind(error))
         if isinstance(error, discord.Forbidden):
             return CannotPost("not_permitted")
         if isinstance(error, discord.NotFound):

@@ -62,7 +62,8 @@ class Webhooks:
             async with asyncio.timeout(TIMEOUT):
                 return await self._send(gate, channel, text, face)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            log.warning("a webhook's post to channel %d failed: %s", channel.id, kind(error))
+            told = "a webhook's post to channel %d failed (%d characters): %s"
+            log.warning(told, channel.id, len(text), kind(error))
             return None
 
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool:

@@ -1,8 +1,8 @@
 """`python run_all.py --local`: the program as in production, on a Discord stand-in on loopback, in a terminal.
 
 It chooses addresses, models and delays; everything else is what an owner runs. Tokens, channels and REDIS_URL of .env
-are not used, and data is kept apart under data/local/. An agent whose key is set uses its real model, the others speak
-with a scripted voice.
+are not used, and data is kept apart under data/local/, what agents note too (own_personas.py). An agent whose key is
+set uses its real model, the others speak with a scripted voice.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import SecretStr
@@ -27,11 +28,15 @@ from agent_discord.command_list import command_list
 from agent_discord.redaction import Redactor
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
+from agent_local.discord.interactions import EPHEMERAL
+from agent_local.own_personas import personas_apart
 from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
 from agent_local.typed_commands import Use
 from agent_local.voices import ScriptedVoice
 from agent_logging import set_up_logging
+from agent_personas.files import PERSONA_FILES
+from agent_roster import CodingSettings
 from agent_runtime import Runtime, Setup, running, stop_on_signals
 from agent_themes import THEMES
 
@@ -39,6 +44,7 @@ CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme;
 PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebody by
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
 UNLIMITED = 1_000_000  # scripted turns cost nothing
+LOCAL = "local"  # the folder below DATA_DIR
 LOG_FILE = "agentic-discord.log"
 LOG_BYTES = 2_000_000
 
@@ -78,8 +84,13 @@ class _Local:
     def _settings(self, settings: Settings) -> Settings:
         tokens = {name: SecretStr(_token(name)) for name in settings.agents}
         guild = next(iter(self.world.guilds.values()))
+        data, personas = settings.data_dir / LOCAL, local_personas(settings)
         return settings.with_(
-            agents={name: replace(agent, token=tokens[name]) for name, agent in settings.agents.items()},
+            agents={
+                name: replace(agent, token=tokens[name], coding=_apart(agent, personas, data))
+                for name, agent in settings.agents.items()
+            },
+            personas_dir=personas,
             guild_ids=(guild.id,),
             channel_ids=(),
             channel_theme_map={self.world.channel(name).id: name for name in CHANNELS},
@@ -87,7 +98,7 @@ class _Local:
             bot_ids=(),
             bots_role_id=self.world.role("bots").id,
             redis_url=None,
-            data_dir=settings.data_dir / "local",
+            data_dir=data,
             schedule_min=0,
             schedule_max=0,
             fire_on_startup=False,
@@ -150,8 +161,7 @@ class _Local:
         if report is None:
             print("Stopped in the middle of the conversation: there is no summary.", file=sys.stderr)
             return 1 if runtime.failed else 0
-        names = {name: agent.display_name for name, agent in self.settings.agents.items()}
-        summary = RunSummary.of([report], names)
+        summary = RunSummary.of([report], self._shown())
         self.console.print()
         self.console.print(summary)
         return 0 if summary.messages and not runtime.failed else 1
@@ -211,7 +221,7 @@ class _Local:
             mention_ids=ids,
             themes=CHANNELS,
             use=lambda channel_id, use: self._use(server, channel_id, use),
-            commands=command_list({name: agent.display_name for name, agent in agents.items()}, tuple(THEMES)),
+            commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
             header=Header(self._voices(), str(self.settings.data_dir)),
         )
         logging.getLogger().addHandler(_Warnings(terminal, Redactor(self.settings.secrets())))
@@ -229,8 +239,14 @@ class _Local:
             said = [message for message in server.messages(channel_id) if int(message["author"]["id"]) in bots]
             values["message"] = str(said[-1]["id"]) if said else "none"
         used = await server.interact(PERSON, channel_id, bot.key, use.command, values)
-        await server.wait_for(lambda: used.answers)
-        return str(used.answers[0]["content"])
+        await server.wait_for(lambda: used.answers or used.form)
+        if not used.answers:
+            return f"Discord shows a form here; in {self.settings.personas_dir} an edit counts just as well"
+        answer = used.answers[0]
+        return str(answer["content"]) if answer.get("flags", 0) & EPHEMERAL else ""  # what all see is shown already
+
+    def _shown(self) -> Mapping[str, str]:
+        return {name: agent.display_name for name, agent in self.settings.agents.items()}
 
     def _voices(self) -> Mapping[str, str | None]:
         return {
@@ -242,6 +258,21 @@ class _Local:
 def _world(settings: Settings) -> World:
     bots = {name: (agent.display_name, _token(name)) for name, agent in settings.agents.items()}
     return small_world(bots, CHANNELS, (PERSON,))
+
+
+def local_personas(settings: Settings) -> Path:
+    """The folder that PERSONAS_DIR names, else one beside the data, of which each bot's is made."""
+    if "personas_dir" in settings.model_fields_set:
+        return settings.personas_dir
+    return personas_apart(settings.personas_dir, settings.data_dir / LOCAL / "personas", settings.agents)
+
+
+def _apart(agent: AgentSettings, personas: Path, data: Path) -> CodingSettings | None:
+    """A coding agent's folders, apart like everything else."""
+    if agent.coding is None:
+        return None
+    workspace, home = personas / agent.name / "workspace", data / "agent-sdk" / agent.name
+    return replace(agent.coding, workspace=workspace.absolute(), home=home.absolute())
 
 
 def _token(agent: str) -> str:

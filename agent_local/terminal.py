@@ -51,7 +51,8 @@ HELP = (
     ("hello", "write into the channel; whoever speaks next takes it up"),
     ("#debate", "go to another channel; #debate hello writes there"),
     ("/fire [channel] [theme]", "start a conversation, here where no channel is named"),
-    ("/bots status", "the bots' own commands, as in Discord: /bots, /stop, /resume, /why, /why-not, /forget me"),
+    ("/bots status", "the bots' own commands, as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not,"),
+    ("", "/agent-file, /forget me"),
     ("/who  /channels", "who is here, where one can go"),
     ("/quit", "leave; Ctrl-D does the same"),
 )

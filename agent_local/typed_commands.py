@@ -1,7 +1,8 @@
 """The bots' commands as they are typed in the terminal: `/bots mute grok 5`, `/why` for the newest message of a bot.
 
-Words stand for the options in their order; one that does not fit an option is tried for the next. Discord's own form
-would not send what cannot be read here, so it is not sent either.
+Words stand for the options in their order; one that does not fit an option is tried for the next. Where the last option
+is free text, all that is left belongs to it. Discord's own form would not send what cannot be read here, so it is not
+sent either.
 """
 
 from __future__ import annotations
@@ -51,10 +52,13 @@ def read_use(words: Sequence[str], commands: Sequence[Json], places: Places) -> 
 def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: Places) -> Use | str:
     values: dict[str, Value] = {}
     left = list(options)
-    for word in words:
+    for number, word in enumerate(words):
         fitting = next((option for option in left if _value(word, option, places) is not None), None)
         if fitting is None:
             return f"{word} does not fit /{path}"
+        if fitting is left[-1] and _is_free(fitting):
+            values[fitting["name"]] = " ".join(words[number:])
+            break
         value = _value(word, fitting, places)
         assert value is not None
         values[fitting["name"]] = value
@@ -63,6 +67,11 @@ def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: Pl
     if missing and missing != ["message"]:
         return f"/{path} needs {', '.join(missing)}"
     return Use(path, values)
+
+
+def _is_free(option: Json) -> bool:
+    """What one may say at length; an id or a link has no limit of its own."""
+    return option["type"] == TEXT and "max_length" in option
 
 
 def _value(word: str, option: Json, places: Places) -> Value | None:

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_personas.disk import as_bytes, folder_at, locked, read_plain, told, write_whole
+from agent_personas.disk import as_bytes, as_text, folder_at, locked, read_plain, told, write_whole
 from agent_personas.errors import NotFound, PersonaError
 from agent_personas.files import MAX_FILE_BYTES, read_persona
 from agent_personas.schedule import Problems
@@ -134,7 +134,7 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
     loaded, missing, problems = list[str](), list[str](), list(said)
     for name in config.files:
         try:
-            read_plain(str(folder / name), MAX_FILE_BYTES, follow=True)
+            as_text(read_plain(str(folder / name), MAX_FILE_BYTES, follow=True))
             loaded.append(name)
         except NotFound:
             missing.append(name)

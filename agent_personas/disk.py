@@ -23,7 +23,7 @@ LOCK = ".lock"
 LOCK_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_NO_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+_NO_LINK = (errno.ELOOP, errno.EMLINK)
 
 
 @contextlib.contextmanager
@@ -36,6 +36,8 @@ def told() -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_LINK:
             raise OutOfBounds("links are not followed") from error
+        if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
+            raise OutOfBounds("a file or a link stands where a folder should be") from error
         raise NotStored((error.strerror or type(error).__name__).lower()) from error
 
 

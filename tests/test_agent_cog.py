@@ -43,6 +43,11 @@ class CogCase(unittest.IsolatedAsyncioTestCase):
 class CallingTests(CogCase):
     """What calls an agent, and what does not."""
 
+    async def test_the_log_says_as_whom_and_in_how_many_servers_it_is_online(self) -> None:
+        with self.assertLogs("agent_cogs.base", "INFO") as logs:
+            scene = await self.scene()
+        self.assertIn(f"claude is online as {scene.me}, in 1 server", "\n".join(logs.output))
+
     async def test_a_mention_is_answered_in_its_channel(self) -> None:
         scene = await self.scene()
         await scene.ask("hi")

@@ -9,7 +9,7 @@ import pytest
 
 from agent_cogs.events import LONGEST_TURN
 from agent_cogs.excuses import LINES
-from tests.agent_scene import Scene
+from tests.agent_scene import MEMES, Scene
 from tests.doubles import LoopTime, settle
 
 
@@ -39,6 +39,22 @@ async def test_who_asked_before_the_machine_slept_is_told_that_the_time_is_over(
     scene.answers(sleep_of_the_machine)
     await scene.ask()
     assert (scene.texts(), scene.channel().reacted) == ([LINES["deadline"]], [])
+
+
+async def test_who_asks_is_told_when_the_configured_time_is_over_and_an_instruction_keeps_its_own() -> None:
+    scene = await Scene(env={"TURN_TIMEOUT_SECONDS": "40"}).start()
+    time, never = LoopTime(), asyncio.Event()
+    scene.answers(never.wait, never.wait)
+    await scene.ask()
+    await scene.instruct("i1", channel=MEMES, deadline=scene.clock.now + 80)
+    await time.run(39)
+    assert (scene.texts(), scene.results) == ([], [])
+    await time.run(2)
+    assert (scene.texts(), scene.results) == ([LINES["deadline"]], [])
+    await time.run(40)
+    assert [(result.instruction_id, result.reason) for result in scene.results] == [("i1", "deadline")]
+    assert scene.texts(MEMES) == [], "nobody waits there"
+    await scene.aclose()
 
 
 async def test_a_clock_that_is_set_back_gives_no_turn_more_than_ten_minutes(scene: Scene) -> None:

@@ -38,6 +38,7 @@ class Day:
             enter=self.enter,
             is_open=lambda turn_id: turn_id in self.open,
             may_act=lambda: self.acts,
+            seconds=90.0,
             timezone=BERLIN,
             clock=self.clock,
             sleep=self.sleep,
@@ -82,6 +83,7 @@ async def test_a_check_runs_after_each_interval_and_not_at_once() -> None:
     assert isinstance(event, HeartbeatEvent)
     assert (event.channel_id, event.theme, event.check, event.instruction) == (5, "science", "Build", "Look.")
     assert (event.forced, event.cools_down, event.kind) == (False, False, "heartbeat")
+    assert event.deadline == day.entered[0][0] + 90
 
 
 async def test_without_a_channel_it_speaks_nowhere_and_in_a_strange_one_it_does_not_run(

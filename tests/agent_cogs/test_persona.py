@@ -113,6 +113,13 @@ def test_the_front_matter_sets_options_and_what_must_be_known_at_the_start(tmp_p
     assert (front.display_name, front.models, front.talkativeness) == ("Clyde", ("openai/gpt-6-luna",), 0.4)
 
 
+def test_before_the_start_makes_what_is_missing_nothing_is_told_of_it(tmp_path, caplog):
+    folder_with(tmp_path, identity="---\ncolour: mauve\n---\n")
+    read_fronts(tmp_path, ("claude", "grok"))
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert told.startswith("claude: identity.md:2: colour")
+
+
 @pytest.mark.parametrize(
     ("card", "models"),
     [

@@ -122,14 +122,16 @@ async def test_a_long_text_is_several_messages_the_last_with_picture_and_embed()
         (aiohttp.ServerDisconnectedError(), "discord_failed"),
     ],
 )
-async def test_what_cannot_be_posted_has_its_reason(error, reason):
+async def test_what_cannot_be_posted_has_its_reason_and_is_logged_with_channel_and_length(error, reason, caplog):
     place, loop = Place(), LoopTime()
     place.channel.wrong = [error, error]
-    posting = asyncio.create_task(place.outlet.post(Post(text="hi"), "t1"))
+    posting = asyncio.create_task(place.outlet.post(Post(text="hello"), "t1"))
     await loop.run(2)
     with pytest.raises(CannotPost) as caught:
         await posting
     assert caught.value.reason == reason
+    assert f"post to channel {place.channel.id} failed (5 characters): " in caplog.text
+    assert "hello" not in caplog.text
 
 
 async def test_parts_that_are_posted_count_when_a_later_one_fails():

@@ -7,7 +7,7 @@ import pytest
 from agent_discord.command_list import command_list
 from agent_local.typed_commands import Places, Use, read_use
 
-COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"))
+COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"), ("soul.md",))
 PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
 
 
@@ -25,6 +25,10 @@ PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
         ("/bots ignore @you", Use("bots ignore", {"user": 9})),
         ("/stop 30", Use("stop", {"minutes": 30})),
         ("/forget me", Use("forget me")),
+        ("/ask @Claude what is up, grok?", Use("ask", {"agent": "claude", "prompt": "what is up, grok?"})),
+        ("/reset", Use("reset")),
+        ("/reset grok", Use("reset", {"agent": "grok"})),
+        ("/agent-file show grok soul.md", Use("agent-file show", {"agent": "grok", "file": "soul.md"})),
         ("/why", Use("why")),
         ("/why 123456789012345678", Use("why", {"message": "123456789012345678"})),
         ("/why-not claude", Use("why-not", {"bot": "claude"})),
@@ -42,6 +46,7 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
         ("/bots mute", "/bots mute needs bot"),
         ("/bots mute hal", "hal does not fit"),
         ("/bots ignore @nobody", "@nobody does not fit"),
+        ("/ask claude", "/ask needs prompt"),
         ("/stop 0", "0 does not fit"),
         ("/stop 30 40", "40 does not fit"),
     ],

@@ -153,3 +153,20 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_used(tmp_path: Path, m
     (problem,) = report.problems
     assert problem.startswith("identity.md, agents.md,")
     assert problem.endswith("missing, and could not be made: permission denied")
+
+
+def test_what_cannot_be_read_is_not_among_what_was_loaded_nor_written_over(tmp_path: Path) -> None:
+    (tmp_path / "soul.md").write_bytes(b"\xff\xfe")
+    report = bootstrap(tmp_path)
+    assert "soul.md" not in (*report.loaded, *report.made)
+    assert report.problems == ("soul.md: left out, it is not UTF-8 text (byte 1)",)
+    assert (tmp_path / "soul.md").read_bytes() == b"\xff\xfe"
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hi")
+    report = bootstrap(tmp_path / "file" / "claude")
+    assert report.loaded == report.made == ()
+    assert {problem.partition(": left out, ")[2] for problem in report.problems} == {
+        "a file or a link stands where a folder should be"
+    }

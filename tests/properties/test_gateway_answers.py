@@ -34,7 +34,7 @@ def plain(text):
     return re.sub(r"\s+", "", text)
 
 
-# Feature: discord-claude-gateway, Property 9: Message splitting with code block preservation
+# Feature: discord-claude-gateway, Property 9: For any string of arbitrary length, splitMessage(text) should produce chunks where: (a) every chunk is at most 2000 characters, (b) concatenating all chunks reproduces the original text (modulo inserted code block delimiters), and (c) if the original text contains a code block that spans a split boundary, each chunk is a valid markdown fragment with properly opened and closed code fences.  # noqa: E501
 @settings(max_examples=200, deadline=None)
 @given(pieces=st.lists(PIECE, max_size=25))
 def test_chunks_fit_lose_nothing_and_are_whole_by_themselves(pieces):
@@ -50,7 +50,7 @@ def test_chunks_fit_lose_nothing_and_are_whole_by_themselves(pieces):
     assert whole in (plain(text), plain(text) + FENCE)
 
 
-# Feature: discord-claude-gateway, Property 12: Error message formatting
+# Feature: discord-claude-gateway, Property 12: For any error thrown by the Agent SDK (with a type/name and a message), the user-facing error message produced by the gateway should contain the error type/name but should not contain stack traces, API keys, or file paths from the server environment.  # noqa: E501
 @settings(max_examples=200, deadline=None)
 @given(name=NAME, said=st.lists(SECRETS | WORDS, min_size=1, max_size=3), ours=st.booleans())
 def test_an_error_is_told_by_its_kind_without_what_it_says(tmp_path_factory, name, said, ours):

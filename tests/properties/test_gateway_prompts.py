@@ -23,7 +23,7 @@ def without_gaps(text):
     return re.sub(r"\s+", "", text)
 
 
-# Feature: discord-claude-gateway, Property 3: Mention prompt extraction
+# Feature: discord-claude-gateway, Property 3: For any Discord message containing a bot mention and arbitrary surrounding text, the prompt extraction function should return the message text with the mention removed and leading/trailing whitespace trimmed.  # noqa: E501
 @settings(max_examples=300, deadline=None)
 @given(before=WORDS, after=WORDS, me=ID, form=st.sampled_from(["<@{}>", "<@!{}>"]))
 def test_a_mention_is_removed_and_the_rest_is_trimmed(before, after, me, form):
@@ -50,7 +50,7 @@ def interaction(prompt):
     )
 
 
-# Feature: discord-claude-gateway, Property 4: Slash command prompt extraction
+# Feature: discord-claude-gateway, Property 4: For any slash command interaction with a prompt option value, the prompt extraction function should return exactly the option value as the prompt text.  # noqa: E501
 @settings(max_examples=200, deadline=None)
 @given(prompt=st.text(min_size=1, max_size=2000), agent=ID)
 def test_a_commands_prompt_is_exactly_its_option(prompt, agent):
@@ -60,7 +60,7 @@ def test_a_commands_prompt_is_exactly_its_option(prompt, agent):
     assert read_question(question_text(agent, prompt)) == (agent, prompt)
 
 
-# Feature: discord-claude-gateway, Property 5: Bot message filtering
+# Feature: discord-claude-gateway, Property 5: For any Discord message where the author has the bot flag set, the gateway should not process it as a prompt. Conversely, for any message from a non-bot user that mentions the bot, the gateway should process it.  # noqa: E501
 @settings(max_examples=150, deadline=None)
 @given(text=WORDS, author=st.integers(22, 2**62), bot=st.booleans(), webhook=st.booleans())
 def test_bots_call_nobody_and_whoever_else_mentions_the_bot_does(text, author, bot, webhook):

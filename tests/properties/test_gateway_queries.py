@@ -45,7 +45,7 @@ def config(tools=("Read",), mode="dontAsk"):
     )
 
 
-# Feature: discord-claude-gateway, Property 6: Query arguments correctness
+# Feature: discord-claude-gateway, Property 6: For any prompt text, gateway configuration, and assembled system prompt, the arguments passed to the Agent SDK query() function should include the prompt text, the configured allowed tools array, the configured permission mode, and the assembled system prompt via the systemPrompt option.  # noqa: E501
 @quick
 @given(prompt=TEXT, system=TEXT, tools=TOOLS, mode=MODES)
 def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, tools, mode):
@@ -59,7 +59,7 @@ def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, to
     assert set(options.allowed_tools) == {IN_FOLDER.get(tool, tool) for tool in tools}
 
 
-# Feature: discord-claude-gateway, Property 7: Session resume on existing binding
+# Feature: discord-claude-gateway, Property 7: For any channel that has a stored session ID in the channel bindings, when a new prompt is received for that channel, the query() call should include the resume option set to the stored session ID.  # noqa: E501
 @quick
 @given(prompt=TEXT, session=st.none() | SESSION)
 def test_a_channel_with_a_session_goes_on_with_it(sdk, prompt, session):
@@ -74,7 +74,7 @@ def model_of(sdk):
     return model
 
 
-# Feature: discord-claude-gateway, Property 8: New session creation and storage
+# Feature: discord-claude-gateway, Property 8: For any channel without an existing channel binding, when a prompt is processed and the Agent SDK returns an init message with a session_id, the session manager should store that session_id for the channel. A subsequent lookup for that channel should return the stored session_id.  # noqa: E501
 @quick
 @given(
     prompt=WORDS,
@@ -104,7 +104,7 @@ def test_the_session_that_began_is_kept_for_its_channel_and_gone_on_with(prompt,
     assert double.asked[1][0] == prompt, "what was heard is not told twice"
 
 
-# Feature: discord-claude-gateway, Property 18: Non-message events use instruction as prompt
+# Feature: discord-claude-gateway, Property 18: For any heartbeat or cron event with an instruction string, when the AgentRuntime processes it, the Agent SDK query() call should use the instruction string as the prompt text and include the assembled system prompt via the systemPrompt option.  # noqa: E501
 @quick
 @given(instruction=WORDS, system=TEXT, channel=CHANNEL)
 def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(sdk, instruction, system, channel):

@@ -28,7 +28,7 @@ class House:
         self.ledger, self.resets = Ledger(link), Resets(link, Bus(link))
 
 
-# Feature: discord-claude-gateway, Property 10: Reset removes channel binding
+# Feature: discord-claude-gateway, Property 10: For any channel with a stored session ID, invoking the reset handler for that channel should result in the session manager returning undefined for that channel's session ID.  # noqa: E501
 @quick
 @given(channel=CHANNEL, conversation=CONVERSATION, reset=st.integers(1, 2**62), others=st.booleans())
 def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channel, conversation, reset, others):
@@ -56,7 +56,7 @@ STEPS = st.lists(
 )
 
 
-# Feature: discord-claude-gateway, Property 11: Concurrent session isolation
+# Feature: discord-claude-gateway, Property 11: For any two distinct channel IDs with different stored session IDs, operations on one channel (setting, getting, or removing its session) should not affect the session ID stored for the other channel.  # noqa: E501
 @quick
 @given(channels=st.lists(CHANNEL, min_size=2, max_size=2, unique=True), steps=STEPS, together=st.booleans())
 def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps, together):

@@ -13,7 +13,7 @@ MODES = ["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions
 FOLDER = st.from_regex(r"\A[a-z][a-z0-9_-]{0,20}(?:/[a-z][a-z0-9_-]{0,20}){0,3}\Z")
 
 
-# Feature: discord-claude-gateway, Property 1: Config loading round-trip
+# Feature: discord-claude-gateway, Property 1: For any set of valid environment variable values for DISCORD_BOT_TOKEN, ANTHROPIC_API_KEY, ALLOWED_TOOLS, PERMISSION_MODE, QUERY_TIMEOUT_MS, CONFIG_DIR, and MAX_QUEUE_DEPTH, calling loadConfig() should produce a GatewayConfig whose fields match the corresponding environment variable values, with ALLOWED_TOOLS correctly split from a comma-separated string into an array.  # noqa: E501
 @settings(max_examples=150, deadline=None)
 @given(
     token=WORD,
@@ -51,7 +51,7 @@ def test_what_is_set_is_what_is_read(token, key, tools, mode, milliseconds, fold
     assert all(agent.coding is None for name, agent in read.agents.items() if name != "claude")
 
 
-# Feature: discord-claude-gateway, Property 2: Missing required config reports all missing values
+# Feature: discord-claude-gateway, Property 2: For any subset of the required environment variables (DISCORD_BOT_TOKEN, ANTHROPIC_API_KEY) that are unset, calling loadConfig() should throw an error whose message contains the names of all missing variables.  # noqa: E501
 @settings(max_examples=100, deadline=None)
 @given(token=st.none() | WORD, key=st.none() | WORD, in_file=st.booleans())
 def test_all_that_is_missing_is_named(tmp_path_factory, token, key, in_file):

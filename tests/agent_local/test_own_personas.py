@@ -1,0 +1,50 @@
+"""What local mode writes of personas stays apart from the folder that they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent_cogs.persona import Persona
+from agent_config import AGENTS, load_settings
+from agent_local.mode import local_personas
+from agent_local.own_personas import personas_apart
+from agent_personas.memory import append
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_edit_counts_here_and_what_is_noted_here_stays_here(tmp_path: Path) -> None:
+    source = tmp_path / "personas"
+    (source / "claude").mkdir(parents=True)
+    (source / "claude" / "soul.md").write_text("Dry humour.")
+    (source / "claude" / "memory.md").write_text("# Memory\n\n- of the real server\n")
+    before = files_of(source)
+    for _ in range(2):  # a start, and one more
+        apart = personas_apart(source, tmp_path / "data", ("claude", "grok"))
+        for name in ("claude", "grok"):
+            Persona(name, apart / name).boot(AGENTS[name])
+    append(apart / "claude", "Ann keeps bees", None, None)
+    assert files_of(source) == before
+    persona = Persona("claude", apart / "claude")
+    (source / "claude" / "soul.md").write_text("You speak in rhymes.")
+    assert "You speak in rhymes." in persona.system().stable
+    assert "Ann keeps bees" in persona.system().memory
+    assert "real server" not in persona.system().memory
+    assert (apart / "grok" / "soul.md").is_file()
+    (source / "grok").mkdir()
+    (source / "grok" / "soul.md").write_text("New here.")
+    (source / "claude" / "soul.md").unlink()
+    apart = personas_apart(source, tmp_path / "data", ("claude", "grok"))
+    assert Persona("grok", apart / "grok").read().soul == "New here."
+    assert Persona("claude", apart / "claude").read().soul is None
+    assert "Ann keeps bees" in Persona("claude", apart / "claude").system().memory, "and a restart forgets nothing"
+
+
+def test_a_folder_that_the_owner_names_is_taken_as_it_is(tmp_path: Path) -> None:
+    data = {"DATA_DIR": str(tmp_path / "data")}
+    named = load_settings({**data, "PERSONAS_DIR": str(tmp_path / "mine")}, None, local=True)
+    assert local_personas(named) == tmp_path / "mine"
+    assert local_personas(load_settings(data, None, local=True)) == tmp_path / "data" / "local" / "personas"
+    assert not (tmp_path / "mine").exists()
