@@ -78,13 +78,15 @@ class OptionBook:
         return self.of(agent, place).options
 
     def of(self, agent: str, place: Place) -> InForce:
-        key = (agent, place.channel_id)
-        pins, extra = place.pins, self._extra(agent)
-        made_of = (self._files.version if self._files is not None else 0, place.guild_id, extra, pins)
+        return self._of(agent, place.channel_id, place.guild_id, place.pins)
+
+    def _of(self, agent: str, channel_id: int, guild_id: int | None, pins: Pins) -> InForce:
+        key, extra = (agent, channel_id), self._extra(agent)
+        made_of = (self._files.version if self._files is not None else 0, guild_id, extra, pins)
         known = self._known.get(key)
         if known is not None and known[0] == made_of:
             return known[1]
-        found = self._make(agent, place.guild_id, extra, pins)
+        found = self._make(agent, guild_id, extra, pins)
         self._known[key] = (made_of, found)
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
@@ -92,7 +94,8 @@ class OptionBook:
 
     def inner_names(self, place: Place) -> dict[str, str]:
         """The agents that go by another name than their own there: key → that name."""
-        found = {agent: self.of(agent, place).options.name for agent in self._names}
+        channel_id, guild_id, pins = place.channel_id, place.guild_id, place.pins
+        found = {agent: self._of(agent, channel_id, guild_id, pins).options.name for agent in self._names}
         return {agent: name for agent, name in found.items() if name is not None}
 
     def _make(self, agent: str, guild_id: int | None, extra: Mapping[Any, Any], pins: Pins) -> InForce:

@@ -118,6 +118,8 @@ class _Resolver:
 
     def whole(self) -> Resolved:
         source = self.source
+        if source.branched_from is None and not any(".history" in entry.text for entry in source.entries):
+            return Resolved((), tuple(source.entries))  # as nearly always
         begins_anew = bool(source.entries) and self.command(source.entries[0]) is not None
         implied = () if begins_anew else self.implied()
         found = self.resolve(source.entries, 0, (), implied)

@@ -23,7 +23,7 @@ _SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?
 
 def hidden_by_text(raw: str) -> bool:
     """Whether a message hides itself; `raw` is its content as Discord sends it, mentions as `<@1>`."""
-    if raw[:1].isalnum() and raw[:1] not in "mM":  # as most messages begin
+    if _begins_plainly(raw):
         return False
     text = _MENTIONS.sub("", raw, count=1)
     if text.startswith(".") and not text.startswith(".."):
@@ -31,11 +31,18 @@ def hidden_by_text(raw: str) -> bool:
     return text.startswith(HIDE_MARKS) or _M_COMMAND.match(text) is not None
 
 
+def _begins_plainly(text: str) -> bool:
+    """As most messages do: with a letter or digit, and not that of a command."""
+    return text[:1].isalnum() and text[0] not in "mM"
+
+
 def is_visible(entry: Entry) -> bool:
     """Whether bots see a message, by its text and its reactions.
 
     `Entry.hidden` knows the raw content; the text is looked at as well, since an edit hides at once.
     """
+    if not (entry.reactions or entry.hidden) and _begins_plainly(entry.text):
+        return True
     hidden = entry.hidden or hidden_by_text(entry.text)
     if not entry.reactions:
         return not hidden

@@ -54,8 +54,25 @@ def written(arguments: Mapping[str, Any]) -> str:
     return json.dumps(dict(arguments), ensure_ascii=False, default=str)
 
 
+MOST_KEPT = 1000
+# By a schema's identity, with the schema itself: while it is kept nothing else has that identity.
+_KEPT: dict[tuple[int, frozenset[str]], tuple[Mapping[str, Any], dict[str, Any]]] = {}
+
+
 def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """A tool's parameters as providers take them: one plain object at the top, no keyword that the model refuses."""
+    """A tool's parameters as providers take them: one plain object at the top, no keyword that the model refuses.
+
+    Tools stay for a program's life and are told with each request, so what was made of one is kept."""
+    key = (id(parameters), profile.unknown_in_parameters)
+    known = _KEPT.get(key)
+    if known is None or known[0] is not parameters:
+        if len(_KEPT) >= MOST_KEPT:
+            _KEPT.clear()
+        known = _KEPT[key] = (parameters, _plain(parameters, profile))
+    return known[1]
+
+
+def _plain(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     cleaned = _cleaned(parameters, profile.unknown_in_parameters)
     properties: dict[str, Any] = {}
     required: list[str] = list(cleaned.get("required", ()))
