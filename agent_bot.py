@@ -30,6 +30,7 @@ from agent_config import (
     doubled_tokens,
     missing_key_message,
 )
+from agent_discord.audience import Audience
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of
@@ -154,7 +155,8 @@ class BotProcess:
         )
         self.cog = cog_class(agent.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
-        desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)))
+        readers = Audience(self.client.get_channel)
+        desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
         self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
         self._unauthorized = asyncio.Event()
         count_refusals(self.client, house.way_out.refused, self._unauthorized.set)

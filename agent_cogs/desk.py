@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from agent_cogs.board import look
-from agent_cogs.file_desk import FileDesk
+from agent_cogs.file_desk import FileDesk, here_alone
 from agent_cogs.forgetting import forget
 from agent_cogs.house import House
 from agent_cogs.sessions import begin_anew
@@ -24,6 +24,7 @@ from agent_discord.asking import question_text
 from agent_discord.command_list import FORM, LONGEST_MUTE, LONGEST_STOP, WHY
 from agent_discord.heard import Heard
 from agent_discord.slash import Asked
+from agent_personas.memory import MaySee
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Command
 from agent_protocol.orders import NOBODY
@@ -57,9 +58,11 @@ log = logging.getLogger(__name__)
 class Desk:
     """One bot's."""
 
-    def __init__(self, house: House, parent: Parent = lambda _: None) -> None:
+    def __init__(
+        self, house: House, parent: Parent = lambda _: None, may_see: Callable[[int], MaySee] = here_alone
+    ) -> None:
         self._house, self._parent = house, parent
-        self._files = FileDesk(house.settings.personas_dir, house.names)
+        self._files = FileDesk(house.settings.personas_dir, house.names, may_see)
         self._everyones: Mapping[str, Handler] = {
             "bots status": self._status,
             "stop": self._stop,
@@ -243,10 +246,10 @@ class Desk:
         return f"The bots hear <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
     async def _show_file(self, asked: Asked) -> Response:
-        return await self._files.show(self._agent(asked) or "", str(asked.values.get("file", "")))
+        return await self._files.show(self._agent(asked) or "", str(asked.values.get("file", "")), asked.channel_id)
 
     async def _edit_file(self, asked: Asked) -> Response:
-        return await self._files.form(self._agent(asked) or "", str(asked.values.get("file", "")))
+        return await self._files.form(self._agent(asked) or "", str(asked.values.get("file", "")), asked.channel_id)
 
     async def _save_file(self, asked: Asked) -> Response:
         return await self._files.save(str(asked.values.get("id", "")), str(asked.values.get("text", "")))

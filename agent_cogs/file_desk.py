@@ -21,6 +21,8 @@ from agent_personas.files import PERSONA_FILES, FileCache
 from agent_personas.heartbeat import parse_heartbeat
 from agent_personas.hooks import parse_hooks
 from agent_personas.identity import parse_identity
+from agent_personas.memory import FILE as MEMORY
+from agent_personas.memory import MaySee, visible_memory
 from agent_personas.store import change
 
 MOST_SHOWN = 1800  # characters; what is longer goes along as a file
@@ -32,9 +34,14 @@ _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...
     "agents.md": (parse_cron, parse_hooks),
     "boot.md": (parse_boot,),
 }
+ELSEWHERE = ", without what was noted where not everybody here can read"
 UNKNOWN_FILE = "That is none of a bot's files."
 
 log = logging.getLogger(__name__)
+
+
+def everywhere(_: int) -> bool:
+    return True
 
 
 def problems_of(name: str, text: str) -> tuple[str, ...]:
@@ -42,29 +49,39 @@ def problems_of(name: str, text: str) -> tuple[str, ...]:
     return tuple(problem for parse in _CHECKS.get(name, ()) for problem in parse(text)[1])
 
 
+def here_alone(here: int) -> MaySee:
+    """What was learned in a channel is told there and nowhere else."""
+    return lambda channel_id: channel_id == here
+
+
 class FileDesk:
-    """`folder` holds a folder for each agent; `names` maps agents to their shown names."""
+    """`folder` holds a folder for each agent; `names` maps agents to their shown names. Who manages one server manages
+    no other: of a memory only what `may_see` says of the channel `here` is shown, and one that holds more is not
+    changed from there."""
 
-    def __init__(self, folder: Path, names: Mapping[str, str]) -> None:
-        self._folder, self._names = folder, names
+    def __init__(self, folder: Path, names: Mapping[str, str], may_see: Callable[[int], MaySee] = here_alone) -> None:
+        self._folder, self._names, self._may_see = folder, names, may_see
 
-    async def show(self, agent: str, name: str) -> Response:
+    async def show(self, agent: str, name: str, here: int) -> Response:
         try:
-            text = await self._read(agent, name)
+            text, elsewhere = await self._shown(agent, name, here)
         except PersonaError as error:
             return f"{name} of {self._names.get(agent, agent)} cannot be shown: {error}."
+        head = f"{name} of {self._names[agent]}{ELSEWHERE if elsewhere else ''}:"
         if len(text) > MOST_SHOWN or "```" in text:
-            return Told(f"{name} of {self._names[agent]}:", file=(name, text))
-        return f"{name} of {self._names[agent]}:\n```md\n{text or ' '}\n```"
+            return Told(head, file=(name, text))
+        return f"{head}\n```md\n{text or ' '}\n```"
 
-    async def form(self, agent: str, name: str) -> Response:
+    async def form(self, agent: str, name: str, here: int) -> Response:
         """A form with the file's text; the text alone where it is too long for one."""
         try:
-            text = await self._read(agent, name)
+            text, elsewhere = await self._shown(agent, name, here)
         except NotFound:
-            text = ""
+            text, elsewhere = "", False
         except PersonaError as error:
             return f"{name} of {self._names.get(agent, agent)} cannot be changed here: {error}."
+        if elsewhere:
+            return f"{name} of {self._names[agent]} holds what was noted elsewhere. Please change it on its disk."
         form = Form(id=f"{_PREFIX}:{agent}:{name}:{_digest(text)}", title=f"{self._names[agent]}: {name}", text=text)
         try:
             _ = form.fields
@@ -93,6 +110,15 @@ class FileDesk:
         return (
             f"{name} of {self._names[agent]} is kept and counts from the next event on; what it was is in its history."
         )
+
+    async def _shown(self, agent: str, name: str, here: int) -> tuple[str, bool]:
+        """What of a file may be shown in a channel, and whether there is more."""
+        text = await self._read(agent, name)
+        if name != MEMORY:
+            return text, False
+        seen = visible_memory(text, self._may_see(here))
+        whole = seen == visible_memory(text, everywhere)
+        return (text, False) if whole else (seen, True)
 
     async def _read(self, agent: str, name: str) -> str:
         if agent not in self._names or name not in PERSONA_FILES:

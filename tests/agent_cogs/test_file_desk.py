@@ -5,9 +5,11 @@ import pytest
 from agent_cogs.file_desk import UNKNOWN_FILE, FileDesk, problems_of
 from agent_discord.answers import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
 from agent_personas.files import PERSONA_FILES
+from agent_personas.memory import Origin, append
 from agent_personas.store import version, versions
 
 NAMES = {"claude": "Claude"}
+HERE, ELSEWHERE = 100, 200
 
 
 @pytest.fixture
@@ -24,17 +26,17 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     put(tmp_path, "soul.md", "# Soul\nDry humour.")
     put(tmp_path, "user.md", "word " * 1000)
     put(tmp_path, "tools.md", "```\ncode\n```")
-    assert "Dry humour." in await desk.show("claude", "soul.md")
-    assert await desk.show("claude", "user.md") == Told("user.md of Claude:", file=("user.md", "word " * 1000))
-    assert isinstance(await desk.show("claude", "tools.md"), Told)
-    assert "cannot be shown" in await desk.show("claude", "memory.md")
+    assert "Dry humour." in await desk.show("claude", "soul.md", HERE)
+    assert await desk.show("claude", "user.md", HERE) == Told("user.md of Claude:", file=("user.md", "word " * 1000))
+    assert isinstance(await desk.show("claude", "tools.md", HERE), Told)
+    assert "cannot be shown" in await desk.show("claude", "memory.md", HERE)
 
 
 @pytest.mark.parametrize("name", ["../../.env", "notes.md", ".history", ""])
 async def test_nothing_else_is_shown_or_changed(desk, tmp_path, name):
     (tmp_path / "claude" / "notes.md").write_text("mine")
-    assert "cannot be shown" in await desk.show("claude", name)
-    assert "cannot be shown" in await desk.show("hal", "soul.md")
+    assert "cannot be shown" in await desk.show("claude", name, HERE)
+    assert "cannot be shown" in await desk.show("hal", "soul.md", HERE)
     assert await desk.save(f"agent-file:claude:{name}:x", "text") == UNKNOWN_FILE
     assert await desk.save("agent-file:../claude:soul.md:x", "text") == UNKNOWN_FILE
     assert await desk.save("somebody else's form", "text") == UNKNOWN_FILE
@@ -43,7 +45,7 @@ async def test_nothing_else_is_shown_or_changed(desk, tmp_path, name):
 
 async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path):
     put(tmp_path, "soul.md", "old")
-    form = await desk.form("claude", "soul.md")
+    form = await desk.form("claude", "soul.md", HERE)
     assert (form.text, form.fields) == ("old", ("old",))
     assert len(form.id) <= 100
     assert "is kept" in await desk.save(form.id, "new")
@@ -54,14 +56,14 @@ async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path
 
 
 async def test_a_file_that_is_missing_can_be_written(desk, tmp_path):
-    form = await desk.form("claude", "user.md")
+    form = await desk.form("claude", "user.md", HERE)
     assert "is kept" in await desk.save(form.id, "People who like tea.")
     assert (tmp_path / "claude" / "user.md").read_text() == "People who like tea.\n"
 
 
 async def test_nobody_writes_over_what_was_changed_meanwhile(desk, tmp_path):
     put(tmp_path, "memory.md", "# Memory\n")
-    form = await desk.form("claude", "memory.md")
+    form = await desk.form("claude", "memory.md", HERE)
     put(tmp_path, "memory.md", "# Memory\n- Ann keeps bees.\n")
     told = await desk.save(form.id, "# Memory\n- mine\n")
     assert told.text.startswith("Not kept")
@@ -79,7 +81,7 @@ async def test_nobody_writes_over_what_was_changed_meanwhile(desk, tmp_path):
 )
 async def test_what_would_not_be_understood_is_given_back_with_the_reason(desk, tmp_path, name, text):
     assert problems_of(name, text)
-    told = await desk.save((await desk.form("claude", name)).id, text)
+    told = await desk.save((await desk.form("claude", name, HERE)).id, text)
     assert told.text.startswith("Not kept")
     assert problems_of(name, text)[0] in told.text
     assert told.file is not None
@@ -93,10 +95,10 @@ def test_an_empty_file_is_no_problem(name):
 
 async def test_what_no_form_can_hold_is_to_be_changed_on_its_disk(desk, tmp_path):
     put(tmp_path, "soul.md", "a line\n" * 4000)
-    told = await desk.form("claude", "soul.md")
+    told = await desk.form("claude", "soul.md", HERE)
     assert "too long" in told.text
     put(tmp_path, "soul.md", "x" * (FIELD_CHARACTERS + 1))
-    assert "too long" in (await desk.form("claude", "soul.md")).text
+    assert "too long" in (await desk.form("claude", "soul.md", HERE)).text
 
 
 def test_the_parts_of_a_form_make_the_text_again():
@@ -105,3 +107,17 @@ def test_the_parts_of_a_form_make_the_text_again():
         assert len(fields) <= MOST_FIELDS
         assert all(len(field) <= FIELD_CHARACTERS for field in fields)
         assert "\n".join(fields) == text
+
+
+async def test_who_manages_one_server_neither_sees_nor_changes_what_was_noted_elsewhere(desk, tmp_path):
+    folder = tmp_path / "claude"
+    append(folder, "Ann keeps bees.", Origin(channel=HERE, guild=1))
+    shown = await desk.show("claude", "memory.md", HERE)
+    assert "Ann keeps bees." in shown
+    assert isinstance(await desk.form("claude", "memory.md", HERE), Form)
+    append(folder, "Bob is ill.", Origin(channel=ELSEWHERE, guild=2))
+    shown = await desk.show("claude", "memory.md", HERE)
+    assert "Ann keeps bees." in shown
+    assert "Bob is ill." not in shown
+    assert "without what was noted" in shown
+    assert "change it on its disk" in await desk.form("claude", "memory.md", HERE)
