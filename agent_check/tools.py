@@ -9,14 +9,14 @@ from agent_config import Settings
 from agent_tools.builtin import NAMES
 from agent_tools.mcp_client import McpServers
 from agent_tools.servers import read_servers
-from agent_tools.toolbox import is_allowed
+from agent_tools.toolbox import WEB_SEARCH, is_allowed
 
 
 async def check_tools(settings: Settings, found: Findings, environment: Mapping[str, str]) -> None:
     """Starts the servers of config/mcp.yaml as a start would, lists their tools, and stops them."""
     built_in = [name for name in NAMES if is_allowed(name, settings.allowed_tools)]
-    if "web_search" in built_in and not (settings.web_search or settings.search_keys):
-        built_in.remove("web_search")
+    if WEB_SEARCH in built_in and not (settings.web_search or settings.search_keys):
+        built_in.remove(WEB_SEARCH)
     found.ok("tools", ", ".join(built_in) or "none that is built in")
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:

@@ -22,7 +22,7 @@ from agent_personas.heartbeat import parse_heartbeat
 from agent_personas.hooks import parse_hooks
 from agent_personas.identity import parse_identity
 from agent_personas.memory import FILE as MEMORY
-from agent_personas.memory import MaySee, visible_memory
+from agent_personas.memory import MaySee, everywhere, visible_memory
 from agent_personas.store import change
 
 MOST_SHOWN = 1800  # characters; what is longer goes along as a file
@@ -38,10 +38,6 @@ ELSEWHERE = ", without what was noted where not everybody here can read"
 UNKNOWN_FILE = "That is none of a bot's files."
 
 log = logging.getLogger(__name__)
-
-
-def everywhere(_: int) -> bool:
-    return True
 
 
 def problems_of(name: str, text: str) -> tuple[str, ...]:

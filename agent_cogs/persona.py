@@ -27,17 +27,13 @@ from agent_personas.files import FileCache, PersonaFiles, read_file, read_person
 from agent_personas.heartbeat import Check, parse_heartbeat
 from agent_personas.hooks import Hooks, parse_hooks
 from agent_personas.identity import IdentityCard, parse_identity
-from agent_personas.memory import MaySee, ensure_memory, origins, visible_memory
+from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, visible_memory
 
 LOOK_SECONDS = 0.1  # a turn asks for options again and again
 NOTHING: Mapping[str, object] = {}
 KEPT_PROMPTS = 32  # of one agent: what different channels may see of its memory
 
 log = logging.getLogger(__name__)
-
-
-def everywhere(_: int) -> bool:
-    return True
 
 
 class Persona:

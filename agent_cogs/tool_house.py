@@ -24,10 +24,9 @@ from agent_tools.mcp_client import McpServers
 from agent_tools.protocol import RunnableTool, ToolSource
 from agent_tools.records import ToolRecords
 from agent_tools.servers import read_servers
-from agent_tools.toolbox import Toolbox, gathered, is_allowed
+from agent_tools.toolbox import WEB_SEARCH, Toolbox, gathered, is_allowed
 
 MOST_BOXES = 500
-SEARCH = "web_search"  # left out for a model that searches by itself
 
 Own = Callable[[], Sequence[RunnableTool]]
 
@@ -64,7 +63,7 @@ class ToolHouse:
         box = Toolbox(
             tool
             for tool in self._known(agent, tools)
-            if is_allowed(tool.spec.name, options.tools) and not (searches and tool.spec.name == SEARCH)
+            if is_allowed(tool.spec.name, options.tools) and not (searches and tool.spec.name == WEB_SEARCH)
         )
         if len(self._boxes) >= MOST_BOXES:
             self._boxes.clear()
