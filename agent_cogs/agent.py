@@ -168,4 +168,4 @@ class Agent:
 
     def today(self) -> str:
         """The local date, as it stands in Redis keys: 2026-11-20."""
-        return f"{datetime.fromtimestamp(self.clock(), self.timezone):%Y-%m-%d}"
+        return datetime.fromtimestamp(self.clock(), self.timezone).date().isoformat()

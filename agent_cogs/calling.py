@@ -96,8 +96,8 @@ class Calling:
         return "call" if links(entry, before) < most else "end"
 
     async def _was_its_turn(self, entry: Entry, channel_id: int, instructed: Mapping[int, bool]) -> bool:
-        """Whether the coordinator had given the author its turn in a conversation. Whoever ends a turn sets the mark
-        before it: so the marks are looked at once more after the open turns."""
+        """Whether the coordinator had given the author its turn in a conversation. The step that ends a turn sets the
+        mark: so the marks are looked at once more after the open turns."""
         author = entry.speaker.agent or ""
         if entry.id in instructed:
             return not instructed[entry.id]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from agent_cogs.contract import CONTRACT, REPAIR
 from agent_cogs.decision import DECISION_SCHEMA
@@ -31,8 +32,8 @@ class Asked:
     history: Sequence[Message]
 
 
-def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str) -> Prompt:
-    """What the prompts of all modes share."""
+def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str, **own: Any) -> Prompt:
+    """What the prompts of all modes share, and what is a mode's own."""
     options: Options = sight.options
     return Prompt(
         text=text,
@@ -45,6 +46,7 @@ def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str) -> Pro
         retries=options.retries if "retries" in options.model_fields_set else None,
         fields=options.custom_fields,
         labels=labels(sight.context),
+        **own,
     )
 
 
@@ -72,11 +74,18 @@ class Chat:
 
     def asked(self, timeout: float) -> Asked:
         context = self.sight.context
-        prompt = prompt_of(self.sight, self._tail, timeout=timeout, cache_key=self.cache_key)
         system = build_system(context)
         memory = memory_part(context)
-        stable = len(system) - len(memory) if memory else 0
-        prompt = replace(prompt, system=system, stable=stable, schema=DECISION_SCHEMA, search=context.searches)
+        prompt = prompt_of(
+            self.sight,
+            self._tail,
+            timeout=timeout,
+            cache_key=self.cache_key,
+            system=system,
+            stable=len(system) - len(memory) if memory else 0,
+            schema=DECISION_SCHEMA,
+            search=context.searches,
+        )
         return Asked(prompt, self._history)
 
     def asked_again(self, timeout: float, reason: str, brought: str) -> Asked:

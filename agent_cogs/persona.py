@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -52,7 +53,7 @@ class Persona:
 
     @property
     def exists(self) -> bool:
-        return self.folder.is_dir()
+        return os.path.isdir(self.folder)
 
     def read(self) -> PersonaFiles:
         """The files as they are now; all of them None where there is no folder."""

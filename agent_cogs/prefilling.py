@@ -139,11 +139,17 @@ class Begun:
         return self._asked(self._built(f"{results}{self.speaker} answers now, in words."), timeout)
 
     def _asked(self, transcript: Transcript, timeout: float) -> Asked:
-        prompt = prompt_of(self.sight, "", timeout=timeout, cache_key=self.cache_key)
-        stop = (*transcript.stops, SYSTEM_SPEAKS)
         memory = "" if self.sight.options.prefill_bare else memory_part(self.sight.context)
-        system, stable = transcript.system, len(transcript.system) - len(memory)
-        prompt = replace(prompt, system=system, stable=stable, prefill=transcript.prefill, stop=stop)
+        prompt = prompt_of(
+            self.sight,
+            "",
+            timeout=timeout,
+            cache_key=self.cache_key,
+            system=transcript.system,
+            stable=len(transcript.system) - len(memory),
+            prefill=transcript.prefill,
+            stop=(*transcript.stops, SYSTEM_SPEAKS),
+        )
         return Asked(prompt, transcript.history)
 
     def heard(self, raw: str) -> str:

@@ -6,10 +6,12 @@ Audience ────────┴─ tools  memory, and the files of its work
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
 
 from agent_cogs.house import House
 from agent_cogs.persona import Persona
@@ -41,16 +43,18 @@ class Recall:
 
     def tools(self) -> Sequence[RunnableTool]:
         """Those that work on its folder now; which of them it may use is for the owner to say."""
-        if not self.persona.exists:
-            return ()
-        if (self.persona.folder / "workspace").is_dir():
+        if os.path.isdir(self._workspace):  # a turn asks more than once, and pathlib takes three times as long
             return self._tools
-        return self._without_files
+        return self._without_files if self.persona.exists else ()
+
+    @cached_property
+    def _workspace(self) -> str:
+        return str(self.persona.folder / "workspace")
 
     @cached_property
     def _tools(self) -> tuple[RunnableTool, ...]:
         folder = self.persona.folder
-        return (MemoryTool(folder, self.places, self.may_write), *file_tools(Workspace(folder / "workspace")))
+        return (MemoryTool(folder, self.places, self.may_write), *file_tools(Workspace(Path(self._workspace))))
 
     @cached_property
     def _without_files(self) -> tuple[RunnableTool, ...]:

@@ -103,7 +103,7 @@ class Eyes:
             for outlet in filter(None, (self.outlet, self.outlet.parent)):
                 outlet.transcript.deepen(reach_of(options))
             await self.outlet.settle()
-            if options == self.options():
+            if options is self.options():  # the book gives the same object for as long as nothing changes
                 break
         in_force = self.agent.book.of(self.agent.key, self.outlet)
         if self.agent.pin_lines is not None:
@@ -150,8 +150,8 @@ class Eyes:
         """Stages 1 to 4."""
         agent, event, transcript = self.agent, self.event, self.outlet.transcript
         entries: Sequence[Entry] = transcript.entries()
-        if isinstance(event, InstructionEvent) and not event.cools_down:
-            history = event.instruction.conversation_history
+        history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
+        if history and not event.cools_down:
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
             entries = merge_history(entries, history, names, transcript.deleted)
         entries = after(entries, self.reset)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent_cogs.agent import Outlet
@@ -24,32 +24,44 @@ log = logging.getLogger(__name__)
 async def source_of(outlet: Outlet, entries: Sequence[Entry], options: Options, names: Collection[str]) -> Source:
     """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own."""
     above = outlet.parent
+    found: dict[Interval, Sequence[Entry] | None] = {}
     source = Source(
         channel_id=outlet.channel_id,
         entries=entries,
+        lookup=found.get,
         parent_id=above.channel_id if above is not None else 0,
         parent=above.transcript.entries() if above is not None else (),
         branched_from=outlet.channel_id if above is not None else None,
     )
-    return await _with_intervals(source, outlet, options, names)
-
-
-async def _with_intervals(source: Source, outlet: Outlet, options: Options, names: Collection[str]) -> Source:
-    found: dict[Interval, Sequence[Entry] | None] = {}
-    source = replace(source, lookup=found.get)
     roles, messages = options.history_roles, options.max_messages
-    try:
-        async with asyncio.timeout(FETCH_SECONDS):
-            for _ in range(LEVELS + 1):
-                lacking = needed(source, roles=roles, names=names, messages=messages)
-                wanted = [interval for interval in lacking if interval not in found][: MOST_INTERVALS - len(found)]
-                if not wanted:
-                    break
-                brought = await asyncio.gather(*(outlet.reach(interval, messages) for interval in wanted))
-                found.update(zip(wanted, brought, strict=True))
-    except TimeoutError:
-        log.warning("channel %d: not all that .history asks for could be read in time", outlet.channel_id)
+
+    def wanted() -> list[Interval]:
+        lacking = needed(source, roles=roles, names=names, messages=messages)
+        return [interval for interval in lacking if interval not in found][: MOST_INTERVALS - len(found)]
+
+    if first := wanted():
+        try:
+            async with asyncio.timeout(FETCH_SECONDS):
+                await _fetch(outlet, first, wanted, found, messages)
+        except TimeoutError:
+            log.warning("channel %d: not all that .history asks for could be read in time", outlet.channel_id)
     return source
+
+
+async def _fetch(
+    outlet: Outlet,
+    intervals: list[Interval],
+    wanted: Callable[[], list[Interval]],
+    found: dict[Interval, Sequence[Entry] | None],
+    messages: int,
+) -> None:
+    """Fetches them, and what is `wanted` once they are `found`, level by level."""
+    for _ in range(LEVELS + 1):
+        if not intervals:
+            break
+        brought = await asyncio.gather(*(outlet.reach(interval, messages) for interval in intervals))
+        found.update(zip(intervals, brought, strict=True))
+        intervals = wanted()
 
 
 def renamed(entries: Sequence[Entry], inner: Mapping[int, tuple[str, str]]) -> list[Entry]:

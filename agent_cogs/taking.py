@@ -152,12 +152,10 @@ class TurnTaker:
 
         result = await self._turn(event, progress, brake, before)
         given_up = result.reason == "not_ours" and result.skipped
-        if isinstance(event, InstructionEvent) and progress.facts.posted:
-            posted = progress.facts.posted  # before its end: until then the turn's record tells (calling.py)
-            await self._house.ledger.instructed.add(event.channel_id, posted, joining=event.cools_down)
         if progress.lost or not given_up:
             say = told(self._name, event, result)
             await self.book.settle(event, result, self._agent.today(), say, progress.facts)
+        self._agent.keeper.write()
         if given_up:
             self.book.give_up(event.id)
         for notice in self._house.ledger.budgets.notices():

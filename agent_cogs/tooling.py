@@ -23,7 +23,7 @@ from agent_tools.loop import ToolEvent, run_tools
 from agent_tools.protocol import RunnableTool, ToolContext
 from agent_tools.record import ToolRecord
 from agent_tools.rendering import record_text
-from agent_tools.toolbox import WEB_SEARCH, Toolbox, gathered
+from agent_tools.toolbox import Toolbox, gathered
 
 REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more
 
@@ -50,9 +50,7 @@ def box_of(agent: Agent, sight: Sight, *, prefilled: bool = False) -> Toolbox:
     takes_any = prefilled or profile(agent.model_name).tools
     if sight.context.closing or not options.max_tool_depth or not takes_any:
         return Toolbox()
-    searches = not prefilled and searches_itself(agent.model_name)
-    box = agent.toolbox(options, searches).allowed(options.tools)
-    return box.allowed(("*", f"!{WEB_SEARCH}")) if searches else box
+    return agent.toolbox(options, not prefilled and searches_itself(agent.model_name))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +70,9 @@ class ToolUse:
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
         """The model's last answer; `ask` books what each of its calls costs. Raises what `ask` and `may_go_on` do."""
-        box, _ = gathered((*self.acts, *(tool for name in self.box.names if (tool := self.box.get(name)))))
+        box = self.box
+        if self.acts:
+            box, _ = gathered((*self.acts, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
             ask,
             prompt,

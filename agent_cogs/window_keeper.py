@@ -1,4 +1,4 @@
-"""One agent's windows, kept over restarts: read once a channel and process, written beside the turn at each cut."""
+"""One agent's windows, kept over restarts: read once a channel and process, written behind the turn that cut them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class WindowKeeper:
     def __init__(self, agent: str, memory: WindowMemory, store: WindowStore) -> None:
         self._agent, self._memory, self._store = agent, memory, store
         self._looked: set[tuple[int, str]] = set()
+        self._cut: set[tuple[int, str]] = set()  # since the last `write`
         self._errands = Errands()
 
     async def restore(self, channel_id: int, kind: str) -> None:
@@ -41,8 +42,14 @@ class WindowKeeper:
             log.warning("the window of %s in channel %d cannot be used: %r", self._agent, channel_id, error)
 
     def keep(self, channel_id: int, kind: str) -> None:
-        """Nobody waits for it."""
-        state = self._memory.state(channel_id, kind)
-        if state is not None:
-            keeping = self._store.keep(self._agent, channel_id, kind, state.to_json())
-            self._errands.start(keeping, f"window {self._agent} {channel_id}")
+        """A window was cut; it is kept by the next `write`."""
+        self._cut.add((channel_id, kind))
+
+    def write(self) -> None:
+        """Keeps what was cut. Nobody waits for it, and called behind a turn it keeps nobody waiting either."""
+        cut, self._cut = self._cut, set()
+        for channel_id, kind in cut:
+            state = self._memory.state(channel_id, kind)
+            if state is not None:
+                keeping = self._store.keep(self._agent, channel_id, kind, state.to_json())
+                self._errands.start(keeping, f"window {self._agent} {channel_id}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from agent_context.entries import Entry, Reaction, Speaker
 
@@ -17,9 +18,10 @@ SEPARATOR = " "
 
 def joined(entries: Iterable[Entry]) -> list[Entry]:
     """`entries` oldest first, what belongs together as one."""
+    entries = list(entries)
+    if not any(_goes_on(before, entry) for before, entry in pairwise(entries)):
+        return entries
     groups = list(_groups(entries))
-    if all(len(group) == 1 for group in groups):
-        return [group[0] for group in groups]
     aliases = {part.id: group[0].id for group in groups for part in group[1:]}
     return [_readdressed(join(group), aliases) for group in groups]
 
@@ -48,7 +50,7 @@ def holder_of(entries: Iterable[Entry], message_id: int) -> Entry | None:
 def _groups(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     group: list[Entry] = []
     for entry in entries:
-        if group and entry.speaker.kind != "person" and _who(entry.speaker) == _who(group[0].speaker):
+        if group and _goes_on(group[0], entry):
             group.append(entry)
             continue
         if group:
@@ -56,6 +58,11 @@ def _groups(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         group = [entry]
     if group:
         yield group
+
+
+def _goes_on(before: Entry, entry: Entry) -> bool:
+    """The same bot speaks once more."""
+    return entry.speaker.kind != "person" and _who(entry.speaker) == _who(before.speaker)
 
 
 def _who(speaker: Speaker) -> object:

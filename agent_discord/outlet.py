@@ -169,7 +169,10 @@ class DiscordOutlet:
         """Waits, a short while at most, for the channel's past and pins to be known, and a thread's parent's."""
         above = self.parent
         own = self._fetcher.whole(self._channel.id, self.read_page, self.read_pins)
-        await asyncio.gather(own, *([above.settle()] if above else []))
+        if above is None:
+            await own
+        else:
+            await asyncio.gather(own, above.settle())
 
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server; None

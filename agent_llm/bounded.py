@@ -7,6 +7,7 @@ good answers are pictures of some ten megabytes in base64.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,21 +35,26 @@ class Meter:
 
 async def bound_response(response: httpx2.Response) -> None:
     """An event hook of httpx2: called when the head is there and the body is not."""
+    response.stream = _bounded_stream()(response.stream)
+
+
+@cache
+def _bounded_stream() -> Any:
+    """A class of its own, made when httpx2 is there anyway, and once: a class costs more than the rest of a hook."""
     import httpx2
 
-    stream, meter = response.stream, Meter()
-    assert isinstance(stream, httpx2.AsyncByteStream)
-    source: httpx2.AsyncByteStream = stream
-
     class Bounded(httpx2.AsyncByteStream):
+        def __init__(self, source: httpx2.AsyncByteStream) -> None:
+            self._source, self._meter = source, Meter()
+
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            async for piece in source:
-                yield meter.count(piece)
+            async for piece in self._source:
+                yield self._meter.count(piece)
 
         async def aclose(self) -> None:
-            await source.aclose()
+            await self._source.aclose()
 
-    response.stream = Bounded()
+    return Bounded
 
 
 async def bound_middleware(request: Any, handler: Any) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from agent_llm.made import MadeOnce
 from agent_llm.profiles import Profile
 from agent_llm.types import Message, Picture, Prompt, Role, Source
 
@@ -136,10 +137,14 @@ def tail_of(prompt: Prompt, profile: Profile) -> str:
 
 def schema_of(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     """The schema as strict structured output takes it: closed objects, no keyword that the provider refuses."""
+    return _SCHEMAS.of(schema, profile)
+
+
+def _strict(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     converted: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":
-            converted[key] = {name: schema_of(part, profile) for name, part in value.items()}
+            converted[key] = {name: _strict(part, profile) for name, part in value.items()}
         elif key not in profile.unknown_keywords:
             converted[key] = _converted(value, profile)
     if "properties" in converted:
@@ -149,7 +154,7 @@ def schema_of(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
 
 def _converted(value: Any, profile: Profile) -> Any:
     if isinstance(value, Mapping):
-        return schema_of(value, profile)
+        return _strict(value, profile)
     if isinstance(value, (list, tuple)):
         return [_converted(item, profile) for item in value]
     return value
@@ -177,6 +182,9 @@ def _nullable(part: dict[str, Any]) -> dict[str, Any]:
 
 def _takes_null(part: Mapping[str, Any]) -> bool:
     return None in part.get("enum", ()) or any(option.get("type") == "null" for option in part.get("anyOf", ()))
+
+
+_SCHEMAS = MadeOnce(_strict, most=100)
 
 
 def base64_of(picture: Picture) -> str:

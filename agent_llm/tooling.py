@@ -14,6 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agent_llm.made import MadeOnce
 from agent_llm.profiles import Profile
 from agent_llm.reading import parts
 from agent_llm.shaping import is_seen
@@ -54,26 +55,13 @@ def written(arguments: Mapping[str, Any]) -> str:
     return json.dumps(dict(arguments), ensure_ascii=False, default=str)
 
 
-MOST_KEPT = 1000
-# By a schema's identity, with the schema itself: while it is kept nothing else has that identity.
-_KEPT: dict[tuple[int, frozenset[str]], tuple[Mapping[str, Any], dict[str, Any]]] = {}
-
-
 def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """A tool's parameters as providers take them: one plain object at the top, no keyword that the model refuses.
-
-    Tools stay for a program's life and are told with each request, so what was made of one is kept."""
-    key = (id(parameters), profile.unknown_in_parameters)
-    known = _KEPT.get(key)
-    if known is None or known[0] is not parameters:
-        if len(_KEPT) >= MOST_KEPT:
-            _KEPT.clear()
-        known = _KEPT[key] = (parameters, _plain(parameters, profile))
-    return known[1]
+    """A tool's parameters as providers take them: one plain object at the top, no keyword that the model refuses."""
+    return _PARAMETERS.of(parameters, profile.unknown_in_parameters)
 
 
-def _plain(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    cleaned = _cleaned(parameters, profile.unknown_in_parameters)
+def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
+    cleaned = _cleaned(parameters, unknown)
     properties: dict[str, Any] = {}
     required: list[str] = list(cleaned.get("required", ()))
     for keyword in _COMBINED:
@@ -83,6 +71,9 @@ def _plain(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
         cleaned.pop(keyword, None)
     flat = {**cleaned, "type": "object", "properties": properties | dict(cleaned.get("properties") or {})}
     return flat | ({"required": list(dict.fromkeys(required))} if required else {})
+
+
+_PARAMETERS = MadeOnce(_plain, most=1000)
 
 
 def _cleaned(schema: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:

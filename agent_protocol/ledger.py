@@ -18,7 +18,7 @@ from agent_protocol.commands_bot import CommandsBot
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
-from agent_protocol.instructed import Instructed
+from agent_protocol.instructed import MARK, Instructed
 from agent_protocol.limits import Limits, Verdict
 from agent_protocol.memory_writes import MemoryWrites
 from agent_protocol.money import Bill, Caps
@@ -33,12 +33,14 @@ from agent_protocol.ticks import Ticks
 from agent_protocol.turns import Claim, Turns
 from agent_protocol.windows import Windows
 
-# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture.
-# ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what to say there ("" for nothing), the
-# costs' lifetime in s, the turn's id, its record ("" for none), then the costs as pairs of field and amount, and last
-# the bill for the budgets. Where another process took the turn over, its end is that process's to tell, and so are the
-# costs of an answer that it goes on with. A turn that ends again is not recorded again.
-SETTLE = f"""{RECORD}
+# KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
+# the channel's posts by instruction. ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what
+# to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for none), the time, its posts
+# by instruction, then the costs as pairs of field and amount, and last the bill for the budgets. Where another process
+# took the turn over, its end is that process's to tell, and so are the costs of an answer that it goes on with. A turn
+# that ends again is not recorded again.
+SETTLE = f"""{RECORD}{MARK}
+if ARGV[10] ~= '' then mark(KEYS[8], ARGV[10], ARGV[9]) end
 local holder, answered, state = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by', 'state'))
 local ours = not holder or holder == ARGV[2]
 if ours then
@@ -51,8 +53,8 @@ end
 if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
 if ours and state ~= 'done' and ARGV[8] ~= '' then record(KEYS[6], ARGV[8]) end
 if not ours and answered == ARGV[2] then return {{}} end
-for i = 9, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
-if #ARGV > 9 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
+for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+if #ARGV > 11 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
 
 log = logging.getLogger(__name__)
@@ -81,7 +83,7 @@ class Ledger:
         self.rests = Rests(link, clock)
         self.windows = Windows(link)
         self.sessions = Sessions(link)
-        self.instructed = Instructed(link, clock)
+        self.instructed = Instructed(link)
         self.ticks = Ticks(link)
         self.replays = Replays(link, clock)
         self.memory_writes = MemoryWrites(link)
@@ -99,8 +101,8 @@ class Ledger:
         record: TurnRecord | None = None,
     ) -> bool:
         """End a turn in one step: its result is kept for later claims, its costs are booked on `date` (YYYY-MM-DD)
-        and counted in the budgets in place of what was put aside, `say` goes out on the agent's results channel, and
-        it is recorded as having ended now.
+        and counted in the budgets in place of what was put aside, `say` goes out on the agent's results channel, it
+        is recorded as having ended now, and its posts are marked where an instruction brought them about.
 
         False while Redis is away: the result is then kept in memory, the costs are booked later and nothing is said.
         Raises ValueError for costs that are no finite numbers.
@@ -112,7 +114,8 @@ class Ledger:
         lifetime = round(self.turns.lifetime(deadline) * 1000)
         pairs = [part for pair in costs.items() for part in pair]
         bill = self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
-        ended = record and record.model_copy(update={"at": self._clock()})
+        now = self._clock()
+        ended = record and record.model_copy(update={"at": now})
         head: list[str | int | float] = [
             result_json,
             self.turns.holder,
@@ -122,8 +125,10 @@ class Ledger:
             KEEP_SECONDS,
             turn_id,
             ended.to_json() if ended else "",
+            now,
+            self._instructed(ended) if ended else "",
         ]
-        places = _places(agent, turn_id, date, bill.date)
+        places = _places(agent, turn_id, date, bill.date, ended.channel_id if ended else 0)
         try:
             near = await self._link.script(SETTLE, places, [*head, *pairs, self.budgets.bill_text(bill)])
         except RedisAway as away:
@@ -135,6 +140,12 @@ class Ledger:
         await self.budgets.pay()
         await self.records.pay()
         return True
+
+    def _instructed(self, ended: TurnRecord) -> str:
+        """The posts of a turn by instruction, as MARK reads them."""
+        if ended.kind != "instruction":
+            return ""
+        return self.instructed.note(ended.channel_id, ended.posted, joining=ended.trigger == "reactive")
 
     def _settle_later(
         self, agent: str, date: str, costs: Fields, bill: Bill, ended: TurnRecord | None, *, maybe_done: bool
@@ -149,8 +160,9 @@ class Ledger:
             self.records.owe(ended)
 
 
-def _places(agent: str, turn_id: str, date: str, billed: str) -> list[str]:
+def _places(agent: str, turn_id: str, date: str, billed: str, channel_id: int) -> list[str]:
     """The keys of SETTLE; `billed` is the day whose budgets count the turn."""
     own = [keys.turn(agent, turn_id), keys.cost(agent, date)]
     shared = [keys.budget(billed), keys.budget_holds(billed)]
-    return [*own, *shared, keys.open_turns(agent), keys.turns(agent), keys.turn_picture(agent, turn_id)]
+    kept = [keys.open_turns(agent), keys.turns(agent), keys.turn_picture(agent, turn_id)]
+    return [*own, *shared, *kept, keys.instructed(channel_id)]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agent_llm.shaping import unique_sources
 from agent_llm.types import Prompt, Reply, Source, ToolCall, ToolRound, Usage
@@ -107,7 +108,7 @@ class _Loop:
         prompt, rounds = self._prompt, list[ToolRound]()
         system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
         while True:
-            reply = await self._ask(replace(prompt, system=system, tools=self._runner.box.specs, rounds=tuple(rounds)))
+            reply = await self._ask(prompt, system=system, tools=self._runner.box.specs, rounds=tuple(rounds))
             if not reply.tool_calls:
                 return reply
             results = await self._runner.run(reply.tool_calls)
@@ -115,7 +116,7 @@ class _Loop:
             if self._runner.ended:
                 return replace(reply, tool_calls=())
             if not await self._goes_on():
-                reply = await self._ask(replace(_with_results(prompt, rounds), system=system))
+                reply = await self._ask(_with_results(prompt, rounds), system=system)
                 return replace(reply, tool_calls=())
 
     async def prefilled(self) -> Reply:
@@ -157,9 +158,9 @@ class _Loop:
             on_text=on_text if hears is not None else None,
         )
 
-    async def _ask(self, prompt: Prompt) -> Reply:
+    async def _ask(self, prompt: Prompt, **changes: Any) -> Reply:
         left = self._runner.ends - self._runner.clock()
-        reply = await self._asked(replace(prompt, timeout=min(prompt.timeout, left)))
+        reply = await self._asked(replace(prompt, timeout=min(prompt.timeout, left), **changes))
         self.usage += reply.usage
         self.sources.extend(reply.sources)
         return reply

@@ -538,9 +538,6 @@ class MemoryInstructed:
     def __init__(self) -> None:
         self.posts: dict[int, dict[int, bool]] = defaultdict(dict)
 
-    async def add(self, channel_id: int, message_ids: Iterable[int], *, joining: bool = False) -> None:
-        self.posts[channel_id].update(dict.fromkeys(message_ids, joining))
-
     async def read(self, channel_id: int) -> Mapping[int, bool]:
         return dict(self.posts[channel_id])
 
@@ -620,6 +617,9 @@ class MemoryLedger(_Away):
         self.recorded.append(record)
         if self.away or self.bus.away:
             return False
+        if record.kind == "instruction":
+            joining = record.trigger == "reactive"
+            self.instructed.posts[record.channel_id].update(dict.fromkeys(record.posted, joining))
         if not self.turns.taken_over:
             self.turns.kept[agent, turn_id] = Claim("done", result_json)
         name = hold_name(agent, turn_id)

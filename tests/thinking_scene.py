@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+from agent_cogs.tool_house import ToolHouse
 from agent_context.options import Options
 from agent_llm.types import Message, Prompt, Reply, ToolCall
-from agent_tools.toolbox import Toolbox
 from tests.agent_scene import CALL, Scene, ScriptedCog
 
 
@@ -38,7 +40,8 @@ def let(scene: Scene, *tools: Any, cog: Any = None, options: Options | None = No
     """Sets what is set for the agent everywhere, its tools, and any other field of it."""
     agent = (cog or scene.cog).agent
     given = options or Options()
-    fields |= {"options_for": lambda _: given, "toolbox": lambda _options, _searches: Toolbox(tools)}
+    house = ToolHouse(tools, SimpleNamespace(tools_for=lambda _: ()), None, ("*",))
+    fields |= {"options_for": lambda _: given, "toolbox": partial(house.toolbox, agent.key)}
     for name, value in fields.items():
         object.__setattr__(agent, name, value)
 
