@@ -16,6 +16,7 @@ from agent_cogs.progress import Facts, Progress
 from agent_cogs.saved import save_event
 from agent_cogs.spending import cost_fields
 from agent_protocol.ledger import Ledger
+from agent_protocol.limits import Ask
 from agent_protocol.messages import MentionNotice, Result, WireMessage, read_result
 
 REMEMBERED = 1000  # turns in this process's memory
@@ -61,13 +62,14 @@ class TurnBook:
         self._turns.pop(turn_id, None)
         self._ledger.turns.forget(self._agent, turn_id)
 
-    async def claim(self, event: TurnEvent, after: int = 0) -> Progress | Standing | Result:
+    async def claim(self, event: TurnEvent, after: int = 0, ask: Ask | None = None) -> Progress | Standing | Result:
         """Claims the turn for good, right before it is taken: its progress, none yet or what another run kept of it.
 
-        Else as `begin`, over all processes. `after` is the channel's newest message.
+        Else as `begin`, over all processes. `after` is the channel's newest message; what a new turn is to `ask` the
+        limits for is asked in the same step.
         """
         saved = save_event(event, after)
-        claim = await self._ledger.turns.claim(self._agent, event.id, event.deadline, saved)
+        claim, verdict = await self._ledger.begin(self._agent, event.id, event.deadline, saved, ask)
         progress = Progress(self._ledger.turns, self._ledger.pictures, self._agent, event.id)
         if claim.state == "done" and claim.result is not None:
             kept = read_result(claim.result)
@@ -77,6 +79,7 @@ class TurnBook:
         if claim.state == "left":
             log.info("%s goes on with turn %s of an earlier run", self._agent, event.id)
             return progress.go_on(claim)
+        progress.asked, progress.verdict = ask, verdict
         return progress if claim.state == "new" else "running"
 
     async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None, facts: Facts) -> None:

@@ -9,24 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent_protocol.limits import Verdict
+from agent_protocol.limits import Ask, Verdict
 from agent_protocol.money import Wish
 
 
 class LimitStore(Protocol):
     """Where counts are kept; agent_protocol.limits is the one in Redis."""
 
-    async def take(
-        self,
-        agent: str,
-        channel_id: int,
-        *,
-        cooldown: float,
-        daily_max: int,
-        date: str,
-        use_cooldown: bool,
-        wish: Wish | None = None,
-    ) -> Verdict: ...
+    async def take(self, ask: Ask) -> Verdict: ...
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool: ...
 
@@ -42,20 +32,23 @@ class Limits:
     cooldown: float
     daily_max: int
 
-    async def take(self, channel_id: int, date: str, *, cools_down: bool, wish: Wish) -> Verdict:
-        """Takes one turn of the day, starts the cooldown and puts money aside, or says which limit stands against it.
+    def ask(self, channel_id: int, date: str, *, cools_down: bool, wish: Wish) -> Ask:
+        """One turn of the day, with the cooldown where it `cools_down`, and the money that it wishes to put aside."""
+        return Ask(
+            agent=self.agent,
+            channel_id=channel_id,
+            cooldown=self.cooldown if cools_down else 0.0,
+            daily_max=self.daily_max,
+            date=date,
+            wish=wish,
+        )
+
+    async def take(self, ask: Ask) -> Verdict:
+        """Takes what is asked for, or says which limit stands against it.
 
         "closing": it is taken, and the last one that the conversation has money for.
         """
-        return await self.store.take(
-            self.agent,
-            channel_id,
-            cooldown=self.cooldown,
-            daily_max=self.daily_max,
-            date=date,
-            use_cooldown=cools_down and self.cooldown > 0,
-            wish=wish,
-        )
+        return await self.store.take(ask)
 
     async def afford(self, turn_id: str, dollars: float) -> bool:
         """Whether the turn may come to this sum as a whole, before another of its calls."""

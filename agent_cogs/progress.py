@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from agent_cogs.saved import read_begun
 from agent_discord.outlet import CannotPost
 from agent_llm.types import Picture, Reply, Source, Usage
+from agent_protocol.limits import Ask, Verdict
 from agent_protocol.turns import Checkpoint, Claim
 
 T = TypeVar("T")
@@ -95,6 +96,8 @@ class Progress:
         self._store, self._pictures, self._agent, self._turn_id = store, pictures, agent, turn_id
         self.going_on = False
         self.lost = False  # another process has taken the turn over
+        self.asked: Ask | None = None  # of the limits, in the step that claimed it, and what they said
+        self.verdict: Verdict | None = None
         self.closing = False  # it was let in as its conversation's last turn
         self.after: int | None = None
         self.answer: Answer | None = None

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from agent_cogs.admission import asked_at_once
 from agent_cogs.agent import Agent, Find, Outlet
 from agent_cogs.book import TurnBook, told
 from agent_cogs.ending import refused
@@ -21,7 +22,7 @@ from agent_cogs.inbox import Inbox
 from agent_cogs.nowhere import Aside, Nowhere
 from agent_cogs.progress import Progress
 from agent_cogs.running import Brake, RunningTurns
-from agent_cogs.turn import LetIn, given_up, take_turn
+from agent_cogs.turn import given_up, take_turn
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Instruction, Result, UnreadableInstruction, WireMessage
@@ -131,16 +132,18 @@ class TurnTaker:
         await self._begin(event, brake)
 
     async def _begin(self, event: TurnEvent, brake: Brake) -> None:
-        standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest)
+        outlet = await self._outlet(event) if brake.reason is None else None
+        ask = asked_at_once(self._agent, outlet, event) if outlet is not None and brake.reason is None else None
+        standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest, ask)
         if isinstance(standing, Progress):
-            await self._go_on(event, standing, brake)
+            await self._go_on(event, outlet, standing, brake)
         elif isinstance(standing, str):
             await self.give_up(event, "interrupted")
         elif isinstance(event, InstructionEvent):
             self.book.keep(event.id, standing)
             await self._publish(standing)
 
-    async def _go_on(self, event: TurnEvent, progress: Progress, brake: Brake) -> None:
+    async def _go_on(self, event: TurnEvent, outlet: Outlet | None, progress: Progress, brake: Brake) -> None:
         """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
         let_in = False
 
@@ -150,24 +153,21 @@ class TurnTaker:
             if self.hooks is not None:
                 await self.hooks.before(event)
 
-        result = await self._turn(event, progress, brake, before)
-        given_up = result.reason == "not_ours" and result.skipped
-        if progress.lost or not given_up:
+        if outlet is None:
+            result = given_up(self._agent, event, progress, brake.reason or "unknown_channel")
+        else:
+            result = await take_turn(self._agent, outlet, event, progress, brake, before)
+        left = result.reason == "not_ours" and result.skipped
+        if progress.lost or not left:
             say = told(self._name, event, result)
             await self.book.settle(event, result, self._agent.today(), say, progress.facts)
         self._agent.keeper.write()
-        if given_up:
+        if left:
             self.book.give_up(event.id)
         for notice in self._house.ledger.budgets.notices():
             await self._tell(notice)
         if self.hooks is not None and let_in and brake.reason is None:
             await self.hooks.after(event)
-
-    async def _turn(self, event: TurnEvent, progress: Progress, brake: Brake, let_in: LetIn) -> Result:
-        outlet = await self._outlet(event) if brake.reason is None else None
-        if outlet is None:
-            return given_up(self._agent, event, progress, brake.reason or "unknown_channel")
-        return await take_turn(self._agent, outlet, event, progress, brake, let_in)
 
     async def _outlet(self, event: TurnEvent) -> Outlet | None:
         if event.channel_id == NOWHERE:

@@ -15,13 +15,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from agent_cogs.actions import Deed, act
+from agent_cogs.admission import ask_of, obstacle, withdrawn
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.decision import UnreadableDecision
-from agent_cogs.ending import asked_id, log_turn, result_of, trigger_of
+from agent_cogs.ending import log_turn, result_of
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent
 from agent_cogs.excuses import error_line, excuse
-from agent_cogs.gathering import gone, taken_back
-from agent_cogs.money import wish_of
 from agent_cogs.over import TurnOver
 from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
@@ -29,7 +28,6 @@ from agent_cogs.sight import Eyes, Sight
 from agent_cogs.spending import Spending
 from agent_cogs.thinking import Mind
 from agent_cogs.tooling import belongs_to
-from agent_context.depth import Depth
 from agent_discord.outlet import CannotPost, Posted
 from agent_llm.errors import ModelError, Refused, SessionLost
 from agent_protocol.messages import Result
@@ -231,9 +229,7 @@ class _Turn:
             return replace(done, reason="budget") if self.closing else done
 
     def _check_question(self) -> None:
-        """What was taken back is neither read nor answered any more."""
-        event, transcript = self.event, self.outlet.transcript
-        if taken_back(event, transcript) if isinstance(event, MentionEvent) else gone(asked_id(event) or 0, transcript):
+        if withdrawn(self.event, self.outlet.transcript):
             raise TurnOver("withdrawn")
 
     def _check_clock(self) -> None:
@@ -247,22 +243,19 @@ class _Turn:
             raise TurnOver("overtaken")
 
     async def _admit(self) -> None:
-        refusal = self.outlet.refusal()
+        agent, outlet, progress = self.agent, self.outlet, self.progress
+        # One that goes on was let in when it began.
+        refusal = outlet.refusal() if progress.going_on else obstacle(agent, outlet)
         if refusal is not None:
             raise TurnOver(refusal)
-        if self.progress.going_on:  # it was let in when it began
-            self.closing = self.progress.closing
+        if progress.going_on:
+            self.closing = progress.closing
             return
-        agent, event = self.agent, self.event
-        if agent.bench.seconds_left:
-            raise TurnOver("benched")
-        depth = Depth.of(self.eyes.options())
-        longest = depth.messages + depth.step
-        wish = wish_of(event, trigger_of(event), agent.tariff, self.outlet.transcript, longest)
-        verdict = await agent.limits.take(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
+        ask = progress.asked or ask_of(agent, outlet, self.event)
+        verdict = progress.verdict or await agent.limits.take(ask)
         if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
-        self.closing, self.estimate = verdict == "closing", wish.estimate
+        self.closing, self.estimate = verdict == "closing", ask.wish.estimate if ask.wish else 0.0
         if self.closing:
             await self.progress.keep_closing()
 

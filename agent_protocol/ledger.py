@@ -19,7 +19,7 @@ from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Conversations
 from agent_protocol.costs import KEEP_SECONDS, Costs, Fields
 from agent_protocol.instructed import MARK, Instructed
-from agent_protocol.limits import Limits, Verdict
+from agent_protocol.limits import TAKING, Ask, Limits, Verdict
 from agent_protocol.memory_writes import MemoryWrites
 from agent_protocol.money import Bill, Caps
 from agent_protocol.mutes import Mutes
@@ -30,7 +30,7 @@ from agent_protocol.replays import Replays
 from agent_protocol.rests import Rests
 from agent_protocol.sessions import Sessions
 from agent_protocol.ticks import Ticks
-from agent_protocol.turns import Claim, Turns
+from agent_protocol.turns import CLAIMING, Claim, Turns
 from agent_protocol.windows import Windows
 
 # KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
@@ -56,6 +56,12 @@ if not ours and answered == ARGV[2] then return {{}} end
 for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
 if #ARGV > 11 then redis.call('EXPIRE', KEYS[2], ARGV[6]) end
 {SPEND}"""
+
+# KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for.
+BEGIN = f"""{CLAIMING}{TAKING}
+local kept = claim()
+if kept then return {{kept}} end
+return {{false, unpack(take(2, 8))}}"""
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +93,29 @@ class Ledger:
         self.ticks = Ticks(link)
         self.replays = Replays(link, clock)
         self.memory_writes = MemoryWrites(link)
+
+    async def begin(
+        self, agent: str, turn_id: str, deadline: float, event: str, ask: Ask | None = None
+    ) -> tuple[Claim, Verdict | None]:
+        """Claim a turn, as `Turns.claim`, and if it is new take what it asks for, as `Limits.take`, in one step.
+
+        The verdict is None where nothing was asked.
+        """
+        if ask is None or self.turns.knows(agent, turn_id):
+            return await self.turns.claim(agent, turn_id, deadline, event), None
+        claim_keys, claim_args = self.turns.question(agent, turn_id, deadline, event)
+        question = self.limits.question(ask)
+        try:
+            kept, *told = await self._link.script(BEGIN, [*claim_keys, *question.keys], [*claim_args, *question.args])
+        except RedisAway as away:
+            log.debug("a turn begins in memory: %s", away)
+            claim = await self.turns.told(agent, turn_id, deadline, None)
+            return claim, self.limits.taken_away(question, away)
+        claim = await self.turns.told(agent, turn_id, deadline, kept)
+        if told:
+            return claim, self.limits.told(question, told)
+        self.limits.not_asked(question)
+        return claim, None
 
     async def settle(
         self,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from agent_protocol import budgets, keys
 from agent_protocol.budgets import Budgets
@@ -21,44 +22,72 @@ from agent_protocol.mutes import Mutes
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
 
-# KEYS: cooldown, count, muted; then, where money is asked for: spent, holds, the person's mentions of the last minute.
-# ARGV: cooldown in ms (0: none), daily maximum, lifetime of the count in s, turns taken while Redis was away; then the
-# mention ("" for none), how many a person has in a minute (0: any number), and what budgets.RESERVE wants.
-TAKE = f"""{budgets.RESERVE}
-local function called_too_often(now)
-  if ARGV[5] == '' or ARGV[6] == '0' then return false end
-  redis.call('ZREMRANGEBYSCORE', KEYS[6], '-inf', now - {MINUTE:.0f})
-  return not redis.call('ZSCORE', KEYS[6], ARGV[5]) and redis.call('ZCARD', KEYS[6]) >= tonumber(ARGV[6])
+# take(k, a): KEYS after the first k: cooldown, count, muted; then, where money is asked for: spent, holds, the person's
+# mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum, lifetime of the count in
+# s, turns taken while Redis was away; then the mention ("" for none), how many a person has in a minute (0: any
+# number), and what budgets.RESERVE wants. Returns the verdict, the count and the budgets' totals.
+TAKING = f"""{budgets.RESERVE}
+local function called_too_often(mentions, mention, most, now)
+  if mention == '' or most == '0' then return false end
+  redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
+  return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
 end
-local cooldown, most, owed = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[4])
-local count = tonumber(redis.call('GET', KEYS[2]) or '0')
-if owed > 0 then
-  count = redis.call('INCRBY', KEYS[2], owed)
-  redis.call('EXPIRE', KEYS[2], ARGV[3])
-end
-local muted = redis.call('GET', KEYS[3])
-if muted then return {{'muted', count, muted}} end
-if count >= most then return {{'daily_limit', count}} end
-if cooldown > 0 and redis.call('EXISTS', KEYS[1]) == 1 then return {{'cooldown', count}} end
-local verdict, totals = 'ok', {{}}
-if #KEYS > 3 then
-  if called_too_often(tonumber(ARGV[7])) then return {{'too_often', count}} end
-  verdict, totals = reserve(KEYS[4], KEYS[5], 7)
-  if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
-  if ARGV[5] ~= '' and ARGV[6] ~= '0' then
-    redis.call('ZADD', KEYS[6], 'NX', ARGV[7], ARGV[5])
-    redis.call('EXPIRE', KEYS[6], {MINUTE:.0f})
+local function take(k, a)
+  local cooldown, most, owed = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 4])
+  local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
+  if owed > 0 then
+    count = redis.call('INCRBY', KEYS[k + 2], owed)
+    redis.call('EXPIRE', KEYS[k + 2], ARGV[a + 3])
   end
+  local muted = redis.call('GET', KEYS[k + 3])
+  if muted then return {{'muted', count, muted}} end
+  if count >= most then return {{'daily_limit', count}} end
+  if cooldown > 0 and redis.call('EXISTS', KEYS[k + 1]) == 1 then return {{'cooldown', count}} end
+  local verdict, totals = 'ok', {{}}
+  if #KEYS > k + 3 then
+    local mentions, mention, a_minute, now = KEYS[k + 6], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7]
+    if called_too_often(mentions, mention, a_minute, tonumber(now)) then return {{'too_often', count}} end
+    verdict, totals = reserve(KEYS[k + 4], KEYS[k + 5], a + 7)
+    if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
+    if mention ~= '' and a_minute ~= '0' then
+      redis.call('ZADD', mentions, 'NX', now, mention)
+      redis.call('EXPIRE', mentions, {MINUTE:.0f})
+    end
+  end
+  if cooldown > 0 then redis.call('SET', KEYS[k + 1], '1', 'PX', cooldown) end
+  count = redis.call('INCR', KEYS[k + 2])
+  redis.call('EXPIRE', KEYS[k + 2], ARGV[a + 3])
+  local told = {{verdict, count}}
+  for i = 1, #totals do told[i + 2] = totals[i] end
+  return told
 end
-if cooldown > 0 then redis.call('SET', KEYS[1], '1', 'PX', cooldown) end
-count = redis.call('INCR', KEYS[2])
-redis.call('EXPIRE', KEYS[2], ARGV[3])
-local told = {{verdict, count}}
-for i = 1, #totals do told[i + 2] = totals[i] end
-return told
 """
+TAKE = f"{TAKING} return take(0, 0)"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a turn asks for before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0
+    for none), and the money that it wishes to put aside. `date` is the local date, YYYY-MM-DD."""
+
+    agent: str
+    channel_id: int
+    cooldown: float
+    daily_max: int
+    date: str
+    wish: Wish | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An Ask as TAKING reads it. `owed`: turns taken while Redis was away, which are written along."""
+
+    ask: Ask
+    keys: list[str]
+    args: list[str | int | float]
+    owed: int
 
 
 class MemoryLimits:
@@ -70,28 +99,25 @@ class MemoryLimits:
         self._cooldowns: dict[tuple[str, int], float] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
-    def take(
-        self, agent: str, channel_id: int, *, cooldown: float, daily_max: int, date: str, wish: Wish | None = None
-    ) -> Verdict:
-        """`cooldown` in seconds, 0 for none."""
-        if self.count(agent, date) >= daily_max:
+    def take(self, ask: Ask) -> Verdict:
+        if self.count(ask.agent, ask.date) >= ask.daily_max:
             return "daily_limit"
-        if cooldown > 0 and self._cooldowns.get((agent, channel_id), 0.0) > self._clock():
+        if ask.cooldown > 0 and self._cooldowns.get((ask.agent, ask.channel_id), 0.0) > self._clock():
             return "cooldown"
-        verdict = "ok" if wish is None else self.money.take(agent, channel_id, wish, date)
+        verdict = "ok" if ask.wish is None else self.money.take(ask.agent, ask.channel_id, ask.wish, ask.date)
         if verdict in ("ok", "closing"):
-            self.note_taken(agent, channel_id, cooldown=cooldown, count=self.count(agent, date) + 1, date=date)
+            self.note_taken(ask, self.count(ask.agent, ask.date) + 1)
         return verdict
 
-    def note_taken(self, agent: str, channel_id: int, *, cooldown: float, count: int, date: str) -> None:
+    def note_taken(self, ask: Ask, count: int) -> None:
         """Mirror a turn taken elsewhere; `count` is the day's count after it."""
         now = self._clock()
-        if cooldown > 0:
+        if ask.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
-            self._cooldowns[agent, channel_id] = now + cooldown
-        if (agent, date) not in self._counts:
-            self._counts = {key: n for key, n in self._counts.items() if key[0] != agent}
-        self._counts[agent, date] = count
+            self._cooldowns[ask.agent, ask.channel_id] = now + ask.cooldown
+        if (ask.agent, ask.date) not in self._counts:
+            self._counts = {key: n for key, n in self._counts.items() if key[0] != ask.agent}
+        self._counts[ask.agent, ask.date] = count
 
     def release_cooldown(self, agent: str, channel_id: int) -> None:
         self._cooldowns.pop((agent, channel_id), None)
@@ -117,43 +143,50 @@ class Limits:
         self._owed: Counter[tuple[str, str]] = Counter()
         self._away_said = False
 
-    async def take(
-        self,
-        agent: str,
-        channel_id: int,
-        *,
-        cooldown: float,
-        daily_max: int,
-        date: str,
-        use_cooldown: bool,
-        wish: Wish | None = None,
-    ) -> Verdict:
-        """Take one turn of the day's `daily_max`, the channel's cooldown (seconds, 0 for none) if `use_cooldown`, and
-        the money that the turn wishes to put aside.
+    async def take(self, ask: Ask) -> Verdict:
+        """Take what a turn asks for, all of it or nothing.
 
-        Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything. `date` is the local
-        date, YYYY-MM-DD.
+        Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
         """
-        cooldown = cooldown if use_cooldown else 0.0
-        owed = self._owed.pop((agent, date), 0)
-        redis_keys = [keys.cooldown(agent, channel_id), keys.daily_count(agent, date), keys.muted(agent)]
-        args: list[str | int | float] = [round(cooldown * 1000), daily_max, COUNT_SECONDS, owed]
-        if wish is not None:
-            more_keys, more_args = self._money.question(agent, channel_id, wish, date)
-            redis_keys, args = [*redis_keys, *more_keys], [*args, *more_args]
+        question = self.question(ask)
         try:
-            told, count, *totals = await self._link.script(TAKE, redis_keys, args)
+            told = await self._link.script(TAKE, question.keys, question.args)
         except RedisAway as away:
-            self._owed[agent, date] += 0 if away.maybe_done else owed
-            return self._take_in_memory(agent, channel_id, cooldown, daily_max, date, wish, away)
+            return self.taken_away(question, away)
+        return self.told(question, told)
+
+    def question(self, ask: Ask) -> Question:
+        """For a script of TAKING, which is to be followed by one of the three below."""
+        agent, date = ask.agent, ask.date
+        owed = self._owed.pop((agent, date), 0)
+        asked = [keys.cooldown(agent, ask.channel_id), keys.daily_count(agent, date), keys.muted(agent)]
+        args: list[str | int | float] = [round(ask.cooldown * 1000), ask.daily_max, COUNT_SECONDS, owed]
+        if ask.wish is not None:
+            more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, date)
+            asked, args = [*asked, *more_keys], [*args, *more_args]
+        return Question(ask, asked, args, owed)
+
+    def told(self, question: Question, outcome: Sequence[Any]) -> Verdict:
+        """What the script said."""
+        ask, (word, count, *totals) = question.ask, outcome
         self._away_said = False
-        verdict: Verdict = REFUSED.get(told, told)
-        self._mutes.saw(agent, float(totals[0]) if verdict == "muted" else None)
+        verdict: Verdict = REFUSED.get(word, word)
+        self._mutes.saw(ask.agent, float(totals[0]) if verdict == "muted" else None)
         if verdict in ("ok", "closing"):
-            self._memory.note_taken(agent, channel_id, cooldown=cooldown, count=int(count), date=date)
-            if wish is not None:
-                self._money.granted(agent, channel_id, wish, date, totals)
+            self._memory.note_taken(ask, int(count))
+            if ask.wish is not None:
+                self._money.granted(ask.agent, ask.channel_id, ask.wish, ask.date, totals)
         return verdict
+
+    def taken_away(self, question: Question, away: RedisAway) -> Verdict:
+        """Redis is away: the same rules in memory."""
+        if not away.maybe_done:
+            self.not_asked(question)
+        return self._take_in_memory(question.ask, away)
+
+    def not_asked(self, question: Question) -> None:
+        """It came to nothing."""
+        self._owed[question.ask.agent, question.ask.date] += question.owed
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
         """Whether the turn may come to this sum as a whole: asked before each of its calls but the first."""
@@ -180,22 +213,13 @@ class Limits:
             return self._memory.count(agent, date)
         return int(kept or 0) + self._owed[agent, date]
 
-    def _take_in_memory(
-        self,
-        agent: str,
-        channel_id: int,
-        cooldown: float,
-        daily_max: int,
-        date: str,
-        wish: Wish | None,
-        away: RedisAway,
-    ) -> Verdict:
+    def _take_in_memory(self, ask: Ask, away: RedisAway) -> Verdict:
         if not self._away_said:
             log.warning("limits are kept in memory while Redis is away: %s", away)
             self._away_said = True
-        if self._mutes.holds(agent):
+        if self._mutes.holds(ask.agent):
             return "muted"
-        verdict = self._memory.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date, wish=wish)
+        verdict = self._memory.take(ask)
         if verdict in ("ok", "closing"):
-            self._owed[agent, date] += 1
+            self._owed[ask.agent, ask.date] += 1
         return verdict

@@ -10,7 +10,7 @@ came back empty, what it did must not be done again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -24,21 +24,25 @@ LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be
 REMEMBERED = 10_000
 MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
 
-# KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms, what the
-# turn begins with, its deadline, its id, the index's bound, its lifetime in ms.
-CLAIM = """
-if redis.call('EXISTS', KEYS[1]) == 1 then
-  local kept = redis.call('HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted')
-  if kept[1] ~= 'done' then redis.call('HSET', KEYS[1], 'holder', ARGV[1]) end
-  return kept
+# claim(): KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms,
+# what the turn begins with, its deadline, its id, the index's bound, its lifetime in ms. Returns what was kept of it,
+# false for nothing.
+CLAIMING = """
+local function claim()
+  if redis.call('EXISTS', KEYS[1]) == 1 then
+    local kept = redis.call('HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted')
+    if kept[1] ~= 'done' then redis.call('HSET', KEYS[1], 'holder', ARGV[1]) end
+    return kept
+  end
+  redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2], 'event', ARGV[4])
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  redis.call('ZADD', KEYS[2], ARGV[5], ARGV[6])
+  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[7])
+  redis.call('PEXPIRE', KEYS[2], ARGV[8])
+  return false
 end
-redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2], 'event', ARGV[4])
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-redis.call('ZADD', KEYS[2], ARGV[5], ARGV[6])
-redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -1 - ARGV[7])
-redis.call('PEXPIRE', KEYS[2], ARGV[8])
-return false
 """
+CLAIM = f"{CLAIMING} return claim()"
 
 # ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not made anew.
 # Who kept an answer first stays known: its costs go with it.
@@ -87,12 +91,24 @@ class Turns:
 
     async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
         """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
-        key, lifetime = keys.turn(agent, turn_id), self.lifetime(deadline)
+        asked, args = self.question(agent, turn_id, deadline, event)
         try:
-            kept = await self._claim(agent, turn_id, deadline, event)
+            told = await self._link.script(CLAIM, asked, args)
         except RedisAway as away:
             log.debug("turn claimed in memory: %s", away)
-            kept = Claim("new")
+            told = None
+        return await self.told(agent, turn_id, deadline, told)
+
+    def question(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[str | float]]:
+        """Keys and arguments for a script of CLAIMING."""
+        bounds = [MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)]
+        lifetime = round(self.lifetime(deadline) * 1000)
+        args: list[str | float] = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *bounds]
+        return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
+
+    async def told(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
+        """What the script said; None where Redis is away. What this process knows of the turn counts before that."""
+        key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), self._read(outcome)
         ours = self._recall(key)
         if ours is not None and kept.state != "done":
             if ours.state == "done":
@@ -101,6 +117,10 @@ class Turns:
         if kept.state in ("new", "left"):
             self._remember(key, lifetime, Claim("open", holder=self.holder))
         return kept
+
+    def knows(self, agent: str, turn_id: str) -> bool:
+        """Whether this process claimed the turn, or did it."""
+        return self._recall(keys.turn(agent, turn_id)) is not None
 
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
         """Keep how far a turn of ours came. False when another process has taken it over: it is not ours any more."""
@@ -148,14 +168,7 @@ class Turns:
         left = min(max(deadline - self._clock(), 0.0), LATEST_DEADLINE)
         return left + KEEP_AFTER_DEADLINE
 
-    async def _claim(self, agent: str, turn_id: str, deadline: float, event: str) -> Claim:
-        now = self._clock()
-        bounds = [MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)]
-        kept = await self._link.script(
-            CLAIM,
-            [keys.turn(agent, turn_id), keys.open_turns(agent)],
-            [self.holder, now, round(self.lifetime(deadline) * 1000), event, deadline, turn_id, *bounds],
-        )
+    def _read(self, kept: Sequence[Any] | None) -> Claim:
         if kept is None:
             return Claim("new", holder=self.holder)
         state, result, holder, event, closing, answer, posted = kept

@@ -19,9 +19,9 @@ import discord
 from agent_net.fetch import FetchedPicture, FetchRefused
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
-from agent_protocol.limits import MemoryLimits, Verdict
+from agent_protocol.limits import Ask, MemoryLimits, Verdict
 from agent_protocol.messages import WireMessage, read_result
-from agent_protocol.money import Bill, Caps, MemoryBudgets, Wish, hold_name, millionths
+from agent_protocol.money import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agent_protocol.records import TurnRecord
 from agent_protocol.turns import Claim
 
@@ -465,19 +465,8 @@ class LimitStore:
         self.money = MemoryBudgets(caps, clock)
         self._rules = MemoryLimits(clock, self.money)
 
-    async def take(
-        self,
-        agent: str,
-        channel_id: int,
-        *,
-        cooldown: float,
-        daily_max: int,
-        date: str,
-        use_cooldown: bool,
-        wish: Wish | None = None,
-    ) -> Verdict:
-        cooldown = cooldown if use_cooldown else 0.0
-        return self._rules.take(agent, channel_id, cooldown=cooldown, daily_max=daily_max, date=date, wish=wish)
+    async def take(self, ask: Ask) -> Verdict:
+        return self._rules.take(ask)
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
         return self.money.more(hold_name(agent, turn_id), millionths(dollars))
@@ -601,6 +590,12 @@ class MemoryLedger(_Away):
         self.windows, self.instructed = MemoryWindows(), MemoryInstructed()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
+
+    async def begin(
+        self, agent: str, turn_id: str, deadline: float, event: str, ask: Ask | None = None
+    ) -> tuple[Claim, Verdict | None]:
+        claim = await self.turns.claim(agent, turn_id, deadline, event)
+        return claim, await self.limits.take(ask) if ask is not None and claim.state == "new" else None
 
     async def settle(
         self,

@@ -30,6 +30,7 @@ from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
+from agent_protocol.limits import Ask
 from agent_protocol.messages import Command, CommandOutcome, read_command
 from agent_protocol.orders import Orders
 from agent_protocol.records import DISCORD_EPOCH_MS, TurnRecord
@@ -293,14 +294,14 @@ async def test_without_a_coordinator_the_person_is_told():
 
 
 async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
-    rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY, "use_cooldown": False}
+    rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY}
     async with a_place() as place:
         assert "Grok is muted for 60 minutes" in await place.use("bots mute", bot="grok")
-        assert await place.ledger.limits.take("grok", LOUNGE, **rules) == "muted"
+        assert await place.ledger.limits.take(Ask(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
         assert "Grok is muted for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
         assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
         assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
-        assert await place.ledger.limits.take("grok", LOUNGE, **rules) == "ok"
+        assert await place.ledger.limits.take(Ask(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
 
 
 async def test_a_person_is_ignored_until_that_is_lifted():

@@ -10,6 +10,7 @@ from agent_coordinator.state import ConversationState
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Running
 from agent_protocol.ledger import Ledger
+from agent_protocol.limits import Ask
 from agent_protocol.money import Caps, Wish
 from agent_protocol.records import KEEP_SECONDS, TurnRecord
 from tests.doubles import Clock, MemoryStops, Snowflakes
@@ -168,14 +169,14 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(house):
 
 
 async def test_limits_are_found_and_asking_takes_nothing_of_them(house):
-    rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28", "use_cooldown": True}
+    rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28"}
     assert f"{house.clock():.0f}" == "1780000000"
     await here(house)
-    await house.ledger.limits.take("claude", 1, **rules)
+    await house.ledger.limits.take(Ask(agent="claude", channel_id=1, **rules))
     for _ in range(5):
         assert "it has just spoken here, and waits" in (await asked(house))[0]
     for channel in (2, 3):
-        assert await house.ledger.limits.take("claude", channel, **rules) == "ok"
+        assert await house.ledger.limits.take(Ask(agent="claude", channel_id=channel, **rules)) == "ok"
     assert "its 3 turns of the day are used up" in (await asked(house))[0]
 
 
@@ -183,8 +184,8 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(house):
 async def test_budgets_that_near_their_end_are_found(house, spent, found):
     date = "2026-05-28"
     wish = Wish(turn_id="i1", estimate=0.0001, until=house.clock() + 90, kind="round")
-    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "use_cooldown": False, "wish": wish}
-    assert await house.ledger.limits.take("claude", 1, **taken) == "ok"
+    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "wish": wish}
+    assert await house.ledger.limits.take(Ask(agent="claude", channel_id=1, **taken)) == "ok"
     await house.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
     assert sorted(await house.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
     await here(house)

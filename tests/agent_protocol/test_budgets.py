@@ -7,11 +7,12 @@ import pytest
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
+from agent_protocol.limits import Ask
 from agent_protocol.money import Caps, MemoryBudgets, Wish, millionths
 from tests.redis_server import RedisServer
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"
-RULES = {"cooldown": 0.0, "daily_max": 1000, "use_cooldown": True}
+RULES = {"cooldown": 0.0, "daily_max": 1000}
 
 
 class Desk:
@@ -29,7 +30,8 @@ class Desk:
             person_id=person,
             message_id=int(turn[1:]) if person else None,
         )
-        return await self.ledger.limits.take(agent, channel, **{**RULES, **rules}, date=date, wish=wish)
+        ask = Ask(agent=agent, channel_id=channel, date=date, wish=wish, **{**RULES, **rules})
+        return await self.ledger.limits.take(ask)
 
     async def settle(self, turn, dollars, *, agent="claude", date=DAY):
         spent = {"total_cost": dollars}

@@ -8,10 +8,11 @@ import pytest
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Claim, Ledger, Slot
+from agent_protocol.limits import Ask
 from tests.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
-RULES = {"cooldown": 0.0, "daily_max": 3, "date": DAY, "use_cooldown": True}
+RULES = {"cooldown": 0.0, "daily_max": 3, "date": DAY}
 
 
 @pytest.fixture
@@ -88,54 +89,112 @@ async def test_what_is_remembered_of_turns_stays_small(link, clock):
     assert len(turns._ours) < 15
 
 
+# The beginning of a turn
+
+
+def ask(**changes):
+    return Ask(**{"agent": "claude", "channel_id": 1, **RULES, **changes})
+
+
+async def test_a_new_turn_takes_what_it_asks_for_in_the_step_that_claims_it(ledger, link, clock):
+    claim, verdict = await ledger.begin("claude", "t1", clock() + 90, "event", ask())
+    assert (claim.state, verdict) == ("new", "ok")
+    assert await ledger.limits.count("claude", DAY) == 1
+    assert await ledger.turns.left("claude", "t1") == "event"
+    claim, verdict = await Ledger(link, clock, holder="another").begin("claude", "t1", clock() + 90, "", ask())
+    assert (claim.state, claim.event, verdict) == ("left", "event", None)
+    assert await ledger.limits.count("claude", DAY) == 1
+
+
+async def test_one_that_this_process_is_at_or_has_done_takes_nothing(ledger, clock):
+    await ledger.begin("claude", "t1", clock() + 90, "", ask())
+    again, verdict = await ledger.begin("claude", "t1", clock() + 90, "", ask())
+    assert (again.state, verdict) == ("open", None)
+    await ledger.settle("claude", "t1", "{}", clock() + 90)
+    done, verdict = await ledger.begin("claude", "t1", clock() + 90, "", ask())
+    assert (done.state, done.result, verdict) == ("done", "{}", None)
+    assert await ledger.limits.count("claude", DAY) == 1
+
+
+async def test_a_turn_that_a_limit_stands_against_is_claimed_all_the_same(ledger, link, clock):
+    claim, verdict = await ledger.begin("claude", "t1", clock() + 90, "", ask(daily_max=0))
+    assert (claim.state, verdict) == ("new", "daily_limit")
+    assert await ledger.limits.count("claude", DAY) == 0
+    assert await ledger.turns.open_ids("claude") == ["t1"]
+
+
+async def test_who_asks_nothing_is_told_nothing(ledger, clock):
+    claim, verdict = await ledger.begin("claude", "t1", clock() + 90, "")
+    assert (claim.state, verdict) == ("new", None)
+    assert await ledger.limits.count("claude", DAY) == 0
+
+
+async def test_a_turn_begins_without_redis_by_the_rules_in_memory_and_counts_afterwards(server: RedisServer, clock):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        ledger = Ledger(link, clock)
+        await take_away(link, server)
+        begun = [await ledger.begin("claude", f"t{n}", clock() + 90, "", ask()) for n in range(4)]
+        assert [(claim.state, verdict) for claim, verdict in begun] == [("new", "ok")] * 3 + [("new", "daily_limit")]
+        await back(link, server)
+        another = Ledger(link, clock, holder="another")
+        assert await another.limits.count("claude", DAY) == 0
+        await another.turns.claim("claude", "theirs", clock() + 90)
+        assert (await ledger.begin("claude", "theirs", clock() + 90, "", ask()))[1] is None
+        assert await ledger.limits.count("claude", DAY) == 3, "what was taken meanwhile is not lost by that"
+        assert (await ledger.begin("claude", "t5", clock() + 90, "", ask()))[1] == "daily_limit"
+        assert await another.limits.count("claude", DAY) == 3
+
+
 # Limits
 
 
 async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock):
     processes = [Ledger(link, clock) for _ in range(8)]
-    verdicts = await asyncio.gather(*(p.limits.take("claude", n, **RULES) for n, p in enumerate(processes)))
+    verdicts = await asyncio.gather(
+        *(p.limits.take(Ask(agent="claude", channel_id=n, **RULES)) for n, p in enumerate(processes))
+    )
     assert sorted(verdicts) == ["daily_limit"] * 5 + ["ok"] * 3
     assert await processes[0].limits.count("claude", DAY) == 3
 
 
 async def test_a_cooldown_holds_its_channel_only_and_a_refused_take_counts_nothing(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    verdicts = await asyncio.gather(*(ledger.limits.take("claude", 1, **rules) for _ in range(8)))
+    verdicts = await asyncio.gather(*(ledger.limits.take(Ask(agent="claude", channel_id=1, **rules)) for _ in range(8)))
     assert sorted(verdicts) == ["cooldown"] * 7 + ["ok"]
-    assert await ledger.limits.take("claude", 2, **rules) == "ok"
-    assert await ledger.limits.take("grok", 1, **rules) == "ok"
+    assert await ledger.limits.take(Ask(agent="claude", channel_id=2, **rules)) == "ok"
+    assert await ledger.limits.take(Ask(agent="grok", channel_id=1, **rules)) == "ok"
     assert await ledger.limits.count("claude", DAY) == 2
 
 
 async def test_a_take_without_cooldown_neither_heeds_nor_starts_one(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    assert await ledger.limits.take("claude", 1, **{**rules, "use_cooldown": False}) == "ok"
-    assert await ledger.limits.take("claude", 1, **rules) == "ok"
-    assert await ledger.limits.take("claude", 1, **{**rules, "use_cooldown": False}) == "ok"
+    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
+    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
 
 
 async def test_a_released_cooldown_is_over(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    await ledger.limits.take("claude", 1, **rules)
+    await ledger.limits.take(Ask(agent="claude", channel_id=1, **rules))
     await ledger.limits.release_cooldown("claude", 1)
-    assert await ledger.limits.take("claude", 1, **rules) == "ok"
+    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **rules)) == "ok"
 
 
 async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwards(server: RedisServer, clock, caplog):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
         rules = {**RULES, "cooldown": 30.0}
-        assert await limits.take("claude", 1, **rules) == "ok"
+        assert await limits.take(Ask(agent="claude", channel_id=1, **rules)) == "ok"
         await take_away(link, server)
-        assert await limits.take("claude", 1, **rules) == "cooldown"
-        assert await limits.take("claude", 2, **rules) == "ok"
+        assert await limits.take(Ask(agent="claude", channel_id=1, **rules)) == "cooldown"
+        assert await limits.take(Ask(agent="claude", channel_id=2, **rules)) == "ok"
         clock.now += 31
-        assert await limits.take("claude", 2, **rules) == "ok"
-        assert await limits.take("claude", 3, **rules) == "daily_limit"
+        assert await limits.take(Ask(agent="claude", channel_id=2, **rules)) == "ok"
+        assert await limits.take(Ask(agent="claude", channel_id=3, **rules)) == "daily_limit"
         assert await limits.count("claude", DAY) == 3
         await back(link, server)
         assert await limits.count("claude", DAY) == 3
-        assert await limits.take("claude", 4, **rules) == "daily_limit"
+        assert await limits.take(Ask(agent="claude", channel_id=4, **rules)) == "daily_limit"
         assert await Ledger(link, clock).limits.count("claude", DAY) == 3
         assert sum("limits are kept in memory" in record.getMessage() for record in caplog.records) == 1
 
@@ -295,7 +354,7 @@ async def test_another_makers_values_under_our_names_are_made_anew(link, ledger)
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
-        await ledger.limits.take("claude", 1, **RULES)
+        await ledger.limits.take(Ask(agent="claude", channel_id=1, **RULES))
         await ledger.agenda.next_starter(7, ["claude", "grok"])
         await take_away(link, server)
         await back(link, server)
@@ -308,7 +367,7 @@ async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.settle("claude", "t1", "{}", clock() + 90)
     await ledger.turns.claim("claude", "t3", clock() + 90)
     await ledger.settle("claude", "t2", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
-    await ledger.limits.take("claude", 1, **{**RULES, "cooldown": 5.0})
+    await ledger.limits.take(Ask(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
     await ledger.presence.renew("claude", "yes")
     await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
     await ledger.agenda.claim_slot(DAY, 0)

@@ -9,11 +9,12 @@ import pytest
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
+from agent_protocol.limits import Ask
 from agent_protocol.money import Wish
 from agent_protocol.mutes import LONGEST, Mutes
 from tests.redis_server import PATIENT, RedisServer
 
-RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15", "use_cooldown": True}
+RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15"}
 WISH = Wish(kind="mention", turn_id="m1", estimate=0.01, until=1_800_000_100.0, person_id=5, message_id=1)
 
 
@@ -21,11 +22,13 @@ WISH = Wish(kind="mention", turn_id="m1", estimate=0.01, until=1_800_000_100.0, 
 async def test_a_muted_agent_takes_nothing_until_it_is_lifted_in_any_process(link: RedisLink, clock, wish):
     here, there = Ledger(link, clock), Ledger(link, clock)
     await here.mutes.mute("claude", 60.0)
-    assert await there.limits.take("claude", 1, wish=wish, **RULES) == "muted"
-    assert await there.limits.take("grok", 1, wish=wish, **RULES) == "ok"
+    assert await there.limits.take(Ask(agent="claude", channel_id=1, wish=wish, **RULES)) == "muted"
+    assert await there.limits.take(Ask(agent="grok", channel_id=1, wish=wish, **RULES)) == "ok"
     assert await there.mutes.lift("claude")
     assert not await there.mutes.lift("claude"), "it is lifted already"
-    assert await here.limits.take("claude", 1, wish=wish, **RULES) == "ok", "the cooldown was not taken before"
+    assert await here.limits.take(Ask(agent="claude", channel_id=1, wish=wish, **RULES)) == "ok", (
+        "the cooldown was not taken before"
+    )
     assert await here.limits.count("claude", "2027-01-15") == 1
 
 
@@ -51,14 +54,14 @@ async def test_a_mute_that_was_seen_holds_while_redis_is_away_and_ends_with_its_
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         here, there = Ledger(link, clock), Ledger(link, clock)
         await here.mutes.mute("claude", 60.0)
-        await there.limits.take("claude", 1, **RULES)
+        await there.limits.take(Ask(agent="claude", channel_id=1, **RULES))
         server.kill()
         with pytest.raises(RedisAway):
             await link.call(lambda redis: redis.ping())
         for ledger in (here, there):
-            assert await ledger.limits.take("claude", 1, **RULES) == "muted"
+            assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "muted"
         clock.now += 61
-        assert await here.limits.take("claude", 1, **RULES) == "ok"
+        assert await here.limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "ok"
         with pytest.raises(RedisAway):
             await here.mutes.mute("claude", 60.0)
         server.start()
@@ -70,4 +73,4 @@ async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
         await Mutes(link, clock).mute("claude", 60.0)
     server.restart()
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
-        assert await Ledger(link, clock).limits.take("claude", 1, **RULES) == "muted"
+        assert await Ledger(link, clock).limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "muted"

@@ -1,0 +1,43 @@
+"""Whether a turn is let in: what stands against it by itself, and what it asks the limits for.
+
+A turn that would come so far asks in the step that claims it (taking.py), so that its beginning is one step in Redis as
+its end is; any other one when it does (turn.py).
+"""
+
+from __future__ import annotations
+
+from agent_cogs.agent import Agent, Outlet
+from agent_cogs.ending import asked_id, trigger_of
+from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.gathering import gone, taken_back
+from agent_cogs.money import wish_of
+from agent_context.depth import Depth
+from agent_discord.transcript import Transcript
+from agent_protocol.limits import Ask
+
+
+def withdrawn(event: TurnEvent, transcript: Transcript) -> bool:
+    """What was asked was taken back: it is neither read nor answered any more."""
+    if isinstance(event, MentionEvent):
+        return taken_back(event, transcript)
+    return gone(asked_id(event) or 0, transcript)
+
+
+def obstacle(agent: Agent, outlet: Outlet) -> str | None:
+    """The reason for which the limits need not even be asked."""
+    return outlet.refusal() or ("benched" if agent.bench.seconds_left else None)
+
+
+def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
+    """What the turn asks the limits for."""
+    depth = Depth.of(agent.options_for(outlet))
+    longest = depth.messages + depth.step
+    wish = wish_of(event, trigger_of(event), agent.tariff, outlet.transcript, longest)
+    return agent.limits.ask(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
+
+
+def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask | None:
+    """What is asked along with the claim; None where the turn will not come that far."""
+    if event.deadline <= agent.clock() or withdrawn(event, outlet.transcript) or obstacle(agent, outlet):
+        return None
+    return ask_of(agent, outlet, event)
