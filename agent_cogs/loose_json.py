@@ -41,7 +41,7 @@ _END_IN_OBJECT = re.compile(
 )
 _END_IN_LIST = re.compile(r"""\s*(?:\]|\Z|,\s*(?:["'“‘`{\[\]]|\Z|-?\d|true|false|null))""")
 _NEXT_KEY = {c: re.compile(rf"[,\n]\s{{0,40}}[{o}{c}]{_NAME}[{c}]\s*:") for o, c in _CLOSING.items()}
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u?[0-9a-fA-F]{0,3}\Z|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u[0-9a-fA-F]{0,3}\Z|\Z|.)", re.DOTALL)
 
 
 class CutString(str):

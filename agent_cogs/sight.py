@@ -98,17 +98,18 @@ class Eyes:
 
     async def _settled(self) -> Options:
         """The options, when the channel's past is known as far as they want to see it, and its pins."""
+        options = self.options()
         for _ in range(2):  # pins, once they are known, may ask for more
-            options = self.options()
             for outlet in filter(None, (self.outlet, self.outlet.parent)):
                 outlet.transcript.deepen(reach_of(options))
             await self.outlet.settle()
-            if options is self.options():  # the book gives the same object for as long as nothing changes
+            before, options = options, self.options()
+            if options is before:  # the book gives the same object for as long as nothing changes
                 break
         in_force = self.agent.book.of(self.agent.key, self.outlet)
         if self.agent.pin_lines is not None:
             self.agent.pin_lines.tell(in_force.pins, self.outlet)
-        return self.options()
+        return options
 
     def _identity(self, inner: Mapping[str, str]) -> Identity:
         """Who the agent is where these inner names hold."""

@@ -244,15 +244,17 @@ class _Turn:
 
     async def _admit(self) -> None:
         agent, outlet, progress = self.agent, self.outlet, self.progress
-        # One that goes on was let in when it began.
-        refusal = outlet.refusal() if progress.going_on else obstacle(agent, outlet)
-        if refusal is not None:
-            raise TurnOver(refusal)
-        if progress.going_on:
+        if progress.going_on:  # it was let in when it began
+            if (refusal := outlet.refusal()) is not None:
+                raise TurnOver(refusal)
             self.closing = progress.closing
             return
-        ask = progress.asked or ask_of(agent, outlet, self.event)
-        verdict = progress.verdict or await agent.limits.take(ask)
+        ask, verdict = progress.asked, progress.verdict
+        if ask is None or verdict is None:
+            if (reason := obstacle(agent, outlet)) is not None:
+                raise TurnOver(reason)
+            ask = ask_of(agent, outlet, self.event)
+            verdict = await agent.limits.take(ask)
         if verdict not in ("ok", "closing"):
             raise TurnOver(verdict)
         self.closing, self.estimate = verdict == "closing", ask.wish.estimate if ask.wish else 0.0
