@@ -68,12 +68,11 @@ class Tariff:
         return price(seller, self.image_model or "", Usage(calls=1, pictures=1), free=self.free).cost_usd
 
 
-def prompt_tokens(entries: Sequence[Entry], said: Iterable[str], *, window: int, whole: bool) -> int:
+def prompt_tokens(shown: Sequence[Entry], said: Iterable[str], *, window: int, whole: bool) -> int:
     """What the model will read: the last `window` entries of the transcript and what an instruction brings along.
 
     A transcript that is not whole may become so before the call.
     """
-    shown = entries[-window:]
     characters = sum(len(entry.text) + ENTRY_CHARACTERS for entry in shown)
     if not whole:
         characters = max(characters, window * UNKNOWN_CHARACTERS)
@@ -90,7 +89,7 @@ def wish_of(event: TurnEvent, trigger: Trigger, tariff: Tariff, transcript: Tran
     searches = int(trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search)
     estimate = 0.0
     if not tariff.free:
-        tokens = prompt_tokens(transcript.entries(), said, window=window, whole=transcript.whole)
+        tokens = prompt_tokens(transcript.last(window), said, window=window, whole=transcript.whole)
         estimate = tariff.call(tokens, searches=searches)
     mention = event if isinstance(event, MentionEvent) else None
     return Wish(

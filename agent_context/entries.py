@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from agent_context.hiding import hidden_by_text
+
 Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or webhook
 
 
@@ -69,6 +71,12 @@ class Entry:
     author_roles: frozenset[int] = frozenset()
     may_manage: bool = False
     parts: tuple[Entry, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Whoever sees only the words (an edit, the coordinator's record) need not think of it; and it is looked at
+        # once, not at each turn.
+        if not self.hidden and hidden_by_text(self.text):
+            object.__setattr__(self, "hidden", True)
 
     @property
     def units(self) -> tuple[Entry, ...]:

@@ -118,7 +118,7 @@ class _Resolver:
 
     def whole(self) -> Resolved:
         source = self.source
-        if source.branched_from is None and not any(".history" in entry.text for entry in source.entries):
+        if source.branched_from is None and not [e for e in source.entries if e.hidden and ".history" in e.text]:
             return Resolved((), tuple(source.entries))  # as nearly always
         begins_anew = bool(source.entries) and self.command(source.entries[0]) is not None
         implied = () if begins_anew else self.implied()

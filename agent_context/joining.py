@@ -7,9 +7,8 @@ this stage, so none of them parts what belongs together. A reply to a later part
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from agent_context.entries import Entry, Reaction, Speaker
 
@@ -18,12 +17,22 @@ SEPARATOR = " "
 
 def joined(entries: Iterable[Entry]) -> list[Entry]:
     """`entries` oldest first, what belongs together as one."""
-    entries = list(entries)
-    if not any(_goes_on(before, entry) for before, entry in pairwise(entries)):
-        return entries
-    groups = list(_groups(entries))
-    aliases = {part.id: group[0].id for group in groups for part in group[1:]}
-    return [_readdressed(join(group), aliases) for group in groups]
+    found: list[Entry] = []
+    groups: dict[int, list[Entry]] = {}  # of more than one, by their place among what is found
+    before: Speaker | None = None
+    for entry in entries:
+        speaker = entry.speaker
+        if before is not None and speaker.kind != "person" and _same_bot(before, speaker):
+            groups.setdefault(len(found) - 1, [found[-1]]).append(entry)
+        else:
+            found.append(entry)
+        before = speaker
+    if not groups:
+        return found
+    for place, group in groups.items():
+        found[place] = join(group)
+    aliases = {part.id: group[0].id for group in groups.values() for part in group[1:]}
+    return [_readdressed(entry, aliases) if entry.reply_to in aliases else entry for entry in found]
 
 
 def join(parts: Sequence[Entry]) -> Entry:
@@ -47,27 +56,11 @@ def holder_of(entries: Iterable[Entry], message_id: int) -> Entry | None:
     return next((entry for entry in entries if any(unit.id == message_id for unit in entry.units)), None)
 
 
-def _groups(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    group: list[Entry] = []
-    for entry in entries:
-        if group and _goes_on(group[0], entry):
-            group.append(entry)
-            continue
-        if group:
-            yield group
-        group = [entry]
-    if group:
-        yield group
-
-
-def _goes_on(before: Entry, entry: Entry) -> bool:
-    """The same bot speaks once more."""
-    return entry.speaker.kind != "person" and _who(entry.speaker) == _who(before.speaker)
-
-
-def _who(speaker: Speaker) -> object:
+def _same_bot(one: Speaker, other: Speaker) -> bool:
     """An agent is itself, whichever account or webhook it speaks by; a webhook is somebody else under another name."""
-    return speaker.agent or (speaker.id, speaker.name)
+    if one.agent != other.agent:
+        return False
+    return other.agent is not None or (one.id, one.name) == (other.id, other.name)
 
 
 def _united(reactions: Iterable[Reaction]) -> tuple[Reaction, ...]:
@@ -79,6 +72,5 @@ def _united(reactions: Iterable[Reaction]) -> tuple[Reaction, ...]:
     return tuple(by_emoji.values())
 
 
-def _readdressed(entry: Entry, aliases: dict[int, int]) -> Entry:
-    shown = aliases.get(entry.reply_to or 0)
-    return entry if shown is None else replace(entry, reply_to=shown)
+def _readdressed(entry: Entry, aliases: Mapping[int, int]) -> Entry:
+    return replace(entry, reply_to=aliases[entry.reply_to or 0])

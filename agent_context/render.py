@@ -69,6 +69,8 @@ def indented(entry: Entry, limit: int = MAX_TEXT) -> str:
 
 def off_margin(text: str) -> str:
     """The text with every line but the first indented."""
+    if text.isprintable():  # one line: what ends a line is none of it
+        return text.rstrip()
     return f"\n{INDENT}".join(line.rstrip() for line in text.splitlines())
 
 

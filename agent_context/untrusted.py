@@ -42,6 +42,8 @@ _LOOKALIKES = str.maketrans(
 
 def words(text: str, *, own_notes: bool = False) -> str:
     """A message's words. With `own_notes` its notes are the program's, as in what an agent said."""
+    if text.isascii() and "[" not in text and text.isprintable():
+        return text
     return (_MARK if own_notes else _MARK_OR_NOTE).sub("(", _UNSEEN.sub("", text))
 
 

@@ -16,6 +16,7 @@ process (`state`, `restore`); notes do not: after a restart changes are told whe
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -128,7 +129,7 @@ class WindowMemory:
         self._windows[key] = laid
         if len(self._windows) > MAX_REMEMBERED:
             self._windows.popitem(last=False)
-        shown = (*prefix, *(entry for entry in entries if entry.id >= laid.state.first))
+        shown = (*prefix, *entries[_place_of(laid.state.first, entries) :])
         return Window(shown, laid.state.cut_at, laid.blocks, laid.state.marker, fresh)
 
     def choose(self, channel_id: int, kind: str, window: Window, options: Options) -> Chosen:
@@ -161,8 +162,8 @@ def _continued(
     laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
 ) -> _Laid | None:
     """The window with what has come since; None where it must be cut."""
-    index = next((index for index, entry in enumerate(entries) if entry.id >= laid.state.first), None)
-    if index is None or entries[index].id != laid.state.first:
+    index = _place_of(laid.state.first, entries)
+    if index == len(entries) or entries[index].id != laid.state.first:
         return None
     if index and depth.start(entries) == 0:  # what was hidden before the first one is shown again
         return None
@@ -213,6 +214,8 @@ def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
     """What was not shown yet; of a joined message the parts that were not."""
     added: list[Entry] = []
     for entry in entries:
+        if not entry.parts and entry.id in known:
+            continue
         group = tuple(unit for unit in entry.units if unit.id not in known)
         if group:
             added.append(entry if len(group) == len(entry.units) else join(group))
@@ -223,6 +226,8 @@ def _notes(told: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
     """What changed since it was told; `told` is brought up to date."""
     notes: list[Line] = []
     for entry in list(told.values()):
+        if not entry.parts and units[entry.id] is entry:  # as nearly always
+            continue
         now = join([units[unit.id] for unit in entry.units])
         if changes := _changes(entry, now):
             notes += changes
@@ -258,6 +263,11 @@ def _changes(before: Entry, now: Entry) -> list[Line]:
     if before.reactions != now.reactions:
         notes.append(Note(now, "reactions"))
     return notes
+
+
+def _place_of(message_id: int, entries: Sequence[Entry]) -> int:
+    """The index of the first entry that is no older."""
+    return bisect_left(entries, message_id, key=lambda entry: entry.id)
 
 
 def _ids(entries: Iterable[Entry]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import discord
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
-from agent_context.visibility import hidden_by_text
+from agent_context.hiding import hidden_by_text
 from agent_discord.asking import AskedFor, asked_for
 from agent_discord.directory import Directory
 from agent_discord.mentions import clean_name, mentioned_in, to_names

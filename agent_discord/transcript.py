@@ -108,6 +108,10 @@ class Transcript:
             return [self._entries[i] for i in self._ids]
         return [self._with_reactions(self._entries[i]) for i in self._ids]
 
+    def last(self, count: int) -> list[Entry]:
+        """The newest entries oldest first, at most so many; without reactions."""
+        return [self._entries[i] for i in self._ids[-count:]] if count > 0 else []
+
     def lacks_text(self, message_id: int) -> bool:
         """A message that came through a bot without the message content intent; another bot may bring its words."""
         entry = self._entries[message_id]

@@ -37,8 +37,14 @@ def instruction(**fields):
 
 
 def test_a_prompt_is_its_frame_and_the_messages_of_the_window():
-    entries = [entry(n) for n in range(10)]
+    entries = [entry(n) for n in range(5)]
     assert prompt_tokens(entries, ["y" * 40], window=5, whole=True) == (FRAME_CHARACTERS + 5 * 400 + 100) // 4
+
+
+def test_of_a_long_channel_only_what_is_shown_counts():
+    event, few = instruction(), transcript(*(entry(n) for n in range(5)))
+    many = transcript(*(entry(n) for n in range(100)))
+    assert wish_of(event, "round", LUNA, many, 5).estimate == wish_of(event, "round", LUNA, few, 5).estimate > 0
 
 
 def test_what_was_not_read_yet_counts_all_the_same():

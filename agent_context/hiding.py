@@ -1,0 +1,24 @@
+"""Which messages hide themselves from bots by their words.
+
+Those that begin with a period once mentions are taken away (`..` and `...` do not: people write them), those that begin
+with 🙃 or 🫥, and every `m ` command.
+"""
+
+from __future__ import annotations
+
+import re
+
+HIDE_MARKS = ("🙃", "🫥")
+
+_MENTIONS = re.compile(r"\A(?:\s*<(?:@[!&]?|#)\d{1,20}>[ \t]*[,:]?)*\s*")
+_M_COMMAND = re.compile(r"m[ \t]+\w|M[ \t]+(?i:continue|context)\b")
+
+
+def hidden_by_text(raw: str) -> bool:
+    """Whether a message hides itself; `raw` is its content as Discord sends it, mentions as `<@1>`."""
+    if raw[:1].isalnum() and raw[0] not in "mM":  # as most messages begin
+        return False
+    text = _MENTIONS.sub("", raw, count=1)
+    if text.startswith(".") and not text.startswith(".."):
+        return True
+    return text.startswith(HIDE_MARKS) or _M_COMMAND.match(text) is not None
