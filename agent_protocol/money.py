@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 Kind = Literal["mention", "opening", "joining", "round"]
@@ -179,6 +180,9 @@ class MemoryBudgets:
     def _recent(self, person_id: int) -> dict[int, float]:
         """The person's mentions of the last minute; who had none is forgotten."""
         after = self._clock() - MINUTE
-        young = {p: {m: at for m, at in found.items() if at > after} for p, found in self._mentions.items()}
-        self._mentions = {p: found for p, found in young.items() if found or p == person_id}
-        return self._mentions.setdefault(person_id, {})
+        recent = {message: at for message, at in self._mentions.pop(person_id, {}).items() if at > after}
+        for quiet in list(islice(self._mentions, 2)):  # two out for one in: who called last stands last
+            if max(self._mentions[quiet].values(), default=after) <= after:
+                del self._mentions[quiet]
+        self._mentions[person_id] = recent
+        return recent
