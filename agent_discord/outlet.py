@@ -93,6 +93,7 @@ class DiscordOutlet:
         pasts: Pasts | None = None,
     ) -> None:
         self._channel, self._gate, self._pasts, self._may_post = channel, gate, pasts, may_post
+        self._thread = channel if isinstance(channel, discord.Thread) else None
         self._inner_names: Mapping[str, str] = {}
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
@@ -132,17 +133,17 @@ class DiscordOutlet:
         permissions = self._permissions()
         may_send = (
             permissions.send_messages_in_threads
-            if isinstance(self._channel, discord.Thread)
+            if self._thread is not None
             else permissions.send_messages
         )
-        closed = isinstance(self._channel, discord.Thread) and self._channel.locked
+        closed = self._thread is not None and self._thread.locked
         return None if permissions.view_channel and may_send and not closed else "not_permitted"
 
     @property
     def parent(self) -> DiscordOutlet | None:
         """The channel that a thread hangs on; None for a channel, and where the parent is not known."""
-        above = self._channel.parent if isinstance(self._channel, discord.Thread) else None
-        if not isinstance(above, Channel):
+        above = self._thread.parent if self._thread is not None else None
+        if above is None or not isinstance(above, Channel):
             return None
         return DiscordOutlet(
             above,

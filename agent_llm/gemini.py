@@ -122,12 +122,23 @@ def _config(request: Mapping[str, Any], seconds: float) -> types.GenerateContent
     from google.genai import types
 
     return types.GenerateContentConfig(
-        http_options=types.HttpOptions(timeout=max(1, round(seconds * 1000)), extra_body=dict(request)),
+        http_options=types.HttpOptions(timeout=max(1, round(seconds * 1000)), extra_body=_uncopied(request)),
         should_return_http_response=True,
         # The SDK would look for functions of ours to call, and go on by itself where an answer is long.
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
         automatic_continuation=False,
     )
+
+
+class _Uncopied(dict[str, Any]):
+    """The SDK makes deep copies of its configuration at each call, and the whole conversation goes along in it."""
+
+    def __deepcopy__(self, _: dict[int, Any]) -> _Uncopied:
+        return self
+
+
+def _uncopied(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: list(map(_Uncopied, value)) if isinstance(value, list) else value for key, value in request.items()}
 
 
 def _chunks(response: Any) -> AsyncIterator[bytes]:
