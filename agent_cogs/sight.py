@@ -157,9 +157,7 @@ class Eyes:
             entries = merge_history(entries, history, names, transcript.deleted)
         entries = after(entries, self.reset)
         names_here = agent.book.of(agent.key, self.outlet).names
-        source = await source_of(self.outlet, entries, options, names_here)
-        if self.reset:  # a thread that began anew does not begin with its parent's past
-            source = replace(source, parent=(), branched_from=None)
+        source = await source_of(self.outlet, entries, options, names_here, reset=self.reset)
         ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
         called = {user_id: both for user_id, both in ids.items() if user_id is not None}
         if called:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from agent_cogs.agent import Outlet
+from agent_cogs.sessions import after
 from agent_context.entries import Entry
 from agent_context.history import LEVELS, Interval, Source, needed
 from agent_context.options import Options
@@ -21,18 +22,30 @@ FETCH_SECONDS = 8.0  # for all of them
 log = logging.getLogger(__name__)
 
 
-async def source_of(outlet: Outlet, entries: Sequence[Entry], options: Options, names: Collection[str]) -> Source:
-    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own."""
-    above = outlet.parent
+async def source_of(
+    outlet: Outlet, entries: Sequence[Entry], options: Options, names: Collection[str], *, reset: int = 0
+) -> Source:
+    """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own.
+
+    After a `reset` it began anew: `.history` brings nothing of it from before, a thread has no beginning in its parent.
+    """
+    above = outlet.parent if not reset else None
     found: dict[Interval, Sequence[Entry] | None] = {}
+
+    def lookup(interval: Interval) -> Sequence[Entry] | None:
+        brought = found.get(interval)
+        return after(brought, reset) if brought and interval.channel_id == outlet.channel_id else brought
+
     source = Source(
         channel_id=outlet.channel_id,
         entries=entries,
-        lookup=found.get,
+        lookup=lookup,
         parent_id=above.channel_id if above is not None else 0,
         parent=above.transcript.entries() if above is not None else (),
         branched_from=outlet.channel_id if above is not None else None,
     )
+    if above is not None and not above.transcript.whole:  # it is being read: a turn has waited for that already
+        found[Interval(above.channel_id, None, outlet.channel_id)] = None
     roles, messages = options.history_roles, options.max_messages
 
     def wanted() -> list[Interval]:

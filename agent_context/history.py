@@ -87,7 +87,7 @@ class _Resolver:
         return Resolved(tuple(prefix), tuple(body))
 
     def command(self, entry: Entry) -> History | None:
-        if ".history" not in entry.text or not may_command(entry, self.roles):
+        if not entry.hidden or ".history" not in entry.text or not may_command(entry, self.roles):
             return None
         command = parse_command(entry.text)
         return command if isinstance(command, History) and is_for(command, self.names) else None
@@ -103,18 +103,19 @@ class _Resolver:
         found = self.source.lookup(interval)
         if found is None:
             found = self.known(interval)
-        if found is None:
-            self.lacking[interval] = None
+        if not found:
             return None
         resolved = self.resolve(_sliced(found, interval, self.messages), level, (*inside, interval))
         return [*resolved.prefix, *resolved.entries]
 
-    def known(self, interval: Interval) -> Sequence[Entry] | None:
-        """The channel's own messages need not be fetched where they are all there."""
+    def known(self, interval: Interval) -> Sequence[Entry]:
+        """The channel's own messages, or its parent's. They need not be fetched where they are all there: the oldest
+        drop out of a record, so what it begins with is no beginning of an interval."""
         own = {self.source.channel_id: self.source.entries, self.source.parent_id: self.source.parent}
-        entries = own.get(interval.channel_id, ())
-        wanted = {interval.last} | ({interval.first} if interval.first else set())
-        return entries if wanted <= {entry.id for entry in entries} else None
+        upto = [entry for entry in own.get(interval.channel_id, ()) if entry.id <= interval.last]
+        if len(upto) < self.messages and interval.first not in {entry.id for entry in upto}:
+            self.lacking[interval] = None
+        return upto
 
     def whole(self) -> Resolved:
         source = self.source
@@ -131,9 +132,7 @@ class _Resolver:
         source, last = self.source, self.source.branched_from
         if last is None:
             return ()
-        interval = Interval(source.parent_id, None, last)
-        found = self.resolve(_sliced(source.parent, interval, self.messages), 1, (interval,))
-        return (*found.prefix, *found.entries)
+        return self.interval(Interval(source.parent_id, None, last), 1, ()) or ()
 
 
 def _sliced(entries: Sequence[Entry], interval: Interval, messages: int) -> Sequence[Entry]:

@@ -19,6 +19,7 @@ from agent_discord.pins import Pins
 
 MAX_ENTRIES = 400  # messages kept a channel, unless more are asked for
 MAX_DEPTH = 5000  # and never more than these
+STEP = 4  # a record grows by this part of its depth before it is cut back to that
 MAX_MARKS = 500  # deleted ids remembered a channel
 MAX_CHANNELS = 2000
 
@@ -47,7 +48,11 @@ class _Tally:
 
 
 class Transcript:
-    """One channel's messages, oldest first, at most `depth`; and those that are pinned there, however old."""
+    """One channel's messages, oldest first, and those that are pinned there, however old.
+
+    At least the newest `depth` are kept. The oldest go in steps: what of them is part of a prompt (a prefix before
+    `.history`, a thread's beginning) would be another beginning with each message otherwise, and in no cache.
+    """
 
     def __init__(self, channel_id: int, depth: int = MAX_ENTRIES) -> None:
         self.channel_id = channel_id
@@ -133,9 +138,8 @@ class Transcript:
         if entry.pinned:
             self.pins.put(entry)
         insort(self._ids, entry.id)
-        if len(self._ids) > self.depth:
-            self._forget(self._ids[0])
-            self.begins = False
+        if len(self._ids) > self.depth + self.depth // STEP:
+            self._cut_back()
 
     def edit(self, message_id: int, text: str) -> None:
         entry = self._entries.get(message_id)
@@ -204,6 +208,11 @@ class Transcript:
         entry = self._entries.get(message_id)
         if entry is not None and entry.webhook:
             self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
+
+    def _cut_back(self) -> None:
+        for message_id in self._ids[: -self.depth]:
+            self._forget(message_id)
+        self.begins = False
 
     def _forget(self, message_id: int) -> None:
         self._ids.remove(message_id)

@@ -103,6 +103,24 @@ def test_the_channels_own_messages_need_not_be_fetched():
     assert resolved(entries) == ([5, 1, 2], [7])
 
 
+def test_what_the_oldest_known_messages_begin_is_read_further_back_and_taken_as_it_is_where_it_cannot_be():
+    here = [*old(*range(50, 90)), history(90, last=60, channel=HERE), said(91)]
+    asked = needed(Source(channel_id=HERE, entries=here), **RULES)
+    assert asked == (Interval(HERE, None, 60),)
+    assert sorted(resolved(here, {HERE: old(*range(1, 90))})[0]) == list(range(11, 90))
+    assert resolved(here)[0] == list(range(50, 90))
+    thread = {"parent_id": THERE, "parent": old(*range(150, 160)), "branched_from": 155}
+    assert needed(Source(channel_id=HERE, entries=[said(200)], **thread), **RULES) == (Interval(THERE, None, 155),)
+    assert resolved([said(200)], {THERE: old(*range(1, 160))}, **thread)[0] == list(range(106, 156))
+    assert resolved([said(200)], **thread)[0] == list(range(150, 156))
+
+
+def test_words_with_a_command_in_them_are_none_whatever_else_was_said():
+    words = said(2, ALICE, f"@everyone .history\n---\nlast: {link(5)}", may_manage=True)
+    for other in ([], [history(3, last=7, targets="grok")]):
+        assert resolved([said(1), words, *other, said(9)], {THERE: old(5)}) == ([], [1, 2, *ids(other), 9])
+
+
 @pytest.mark.parametrize("own", [[said(200)], []])
 def test_a_thread_begins_with_its_parent_up_to_the_message_that_it_branched_from(own):
     found = resolved(own, parent_id=THERE, parent=old(1, 2, 3), branched_from=2)

@@ -44,12 +44,18 @@ def test_an_edit_replaces_the_text():
     assert (transcript.get(1).text, transcript.get(1).edited) == ("bye", True)
 
 
-def test_only_the_newest_are_kept():
+def test_only_the_newest_are_kept_and_the_oldest_go_in_steps():
     transcript = Transcript(9)
-    for entry_id in range(1, MAX_ENTRIES + 6):
+    transcript.begins = True
+    begun = []
+    for entry_id in range(1, 3 * MAX_ENTRIES):
         transcript.add(said(entry_id))
+        assert ids(transcript)[-MAX_ENTRIES:] == list(range(max(1, entry_id - MAX_ENTRIES + 1), entry_id + 1))
+        begun.append(ids(transcript)[0])
+    assert list(dict.fromkeys(begun))[:4] == [1, 102, 203, 304]
+    assert not transcript.begins
     transcript.add(said(1))
-    assert ids(transcript) == list(range(6, MAX_ENTRIES + 6))
+    assert ids(transcript)[0] != 1
 
 
 def test_reactions_are_counted_once_however_many_bots_report_them():

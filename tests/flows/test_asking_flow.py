@@ -2,6 +2,7 @@
 
 import re
 
+from asking import link
 from flow import decision, flow
 from test_commands_flow import ready, told
 
@@ -63,6 +64,19 @@ async def test_after_a_reset_an_agent_sees_nothing_from_before(tmp_path):
         await f.discord.say("Alice", "casual", f"<@{f.user_id('gemini')}> and you?")
         await f.discord.wait_for(lambda: f.said("casual", "gemini"))
         assert "swordfish" in seen_by(f, "google"), "the others were not reset"
+
+
+async def test_no_history_brings_back_what_was_said_before_a_reset(tmp_path):
+    async with flow(tmp_path) as f, f.running():
+        await ready(f)
+        f.models.answer = lambda request: decision("Yes.")
+        said = await f.discord.say("Bob", "casual", "the password is swordfish")
+        await told(f, await f.discord.interact("Alice", "casual", "chatgpt", "reset", {"agent": "claude"}))
+        await f.discord.say("Alice", "casual", f".history\n---\nlast: {link(f, 'casual', said)}")
+        for bot, provider in (("claude", "anthropic"), ("gemini", "google")):
+            await f.discord.say("Alice", "casual", f"<@{f.user_id(bot)}> what is it?")
+            await f.discord.wait_for(lambda bot=bot: f.said("casual", bot))
+            assert ("swordfish" in seen_by(f, provider)) == (bot == "gemini")
 
 
 async def test_a_reset_holds_after_a_restart(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from flow import decision, flow
 from redis_server import until
@@ -187,6 +189,34 @@ async def test_a_thread_begins_with_its_channel_up_to_where_it_branched_off(tmp_
         seen = shown(await ask(f, int(thread["id"])))
         assert seen.index("the beginning") < seen.index("the branch") < seen.index("what now?")
         assert "after the branch" not in seen
+
+
+async def test_a_thread_of_a_busy_channel_begins_with_it_however_long_ago_it_branched_off(tmp_path):
+    async with flow(tmp_path) as f:
+        await f.discord.say("Bob", "debate", "the beginning")
+        start = await f.discord.say("Bob", "debate", "the branch")
+        thread = await f.discord.create_thread("Alice", "debate", "side talk", start["id"])
+        for number in range(420):
+            await f.discord.say("Bob", "debate", f"after {number}")
+        async with f.running(agents=("claude",)):
+            seen = shown(await ask(f, int(thread["id"])))
+            assert seen.index("the beginning") < seen.index("the branch") < seen.index("what now?")
+            assert "after 0" not in seen
+
+
+async def test_what_stands_before_a_history_stays_the_same_while_the_oldest_messages_are_forgotten(tmp_path):
+    async with flow(tmp_path) as f:
+        await f.discord.create_channel("archive")
+        last = await f.discord.say("Bob", "archive", "archived")
+        for number in range(40):
+            await f.discord.say("Bob", "debate", f"before {number}")
+        await f.discord.say("Alice", "debate", f".history\n---\nlast: {link(f, 'archive', last)}")
+        for number in range(362):  # the record is full: each further message is one too many
+            await f.discord.say("Bob", "debate", f"after {number}")
+        async with f.running(agents=("claude",)):
+            windows = ["\n".join((await ask(f)).texts[:-1]) for _ in range(4)]
+            for earlier, later in itertools.pairwise(windows):
+                assert later.startswith(earlier)
 
 
 # -- m commands and hidden messages -----------------------------------------------------------------------------------
