@@ -36,6 +36,7 @@ from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of
 from agent_discord.login import log_in
 from agent_discord.refusals import count_refusals
+from agent_discord.retries import retry_requests
 from agent_discord.slash import Slash
 from agent_discord.standing import show_rests
 from agent_llm.agent_query import QueryConfig
@@ -158,6 +159,7 @@ class BotProcess:
         readers = Audience(self.client.get_channel)
         desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
         self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
+        retry_requests(self.client, house.settings.discord_retries, house.rng)
         self._unauthorized = asyncio.Event()
         count_refusals(self.client, house.way_out.refused, self._unauthorized.set)
         self.failure: str | None = None

@@ -128,6 +128,7 @@ class Settings(Keys):
     channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())
     channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", "channel_id:theme pairs, separated by commas", {})
     bot_ids: Ids = setting("BOT_IDS", IDS, ())
+    discord_retries: Retries = setting("DISCORD_RETRIES", RETRIES, 4)
     bots_role_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("BOTS_ROLE_ID", ID, None)
     commands_bot: str | None = setting("COMMANDS_BOT", "the name of an agent", None)
     agent_name: str | None = setting("AGENT_NAME", "the name of an agent", None)

@@ -50,3 +50,17 @@ async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_ot
         assert not [r for r in f.discord.requests[before:] if r.bot == "grok"]
         assert caplog.text.count("grok is offline") == 1
         assert not runtime.stop.is_set()
+
+
+async def test_a_post_that_discord_failed_on_is_made_again_as_often_as_the_owner_wants(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("agent_discord.retries.pauses", lambda rng: iter([0.0] * 20))
+    async with flow(tmp_path, DISCORD_RETRIES="6") as f, f.running(agents=("claude",)):
+        failing = f.discord.faults.add(Fault("POST", "/messages$", status=500, times=6))
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert (failing.hits, len(f.said("debate", "claude"))) == (6, 1)
+        failing.times = 7
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> and again?")
+        await until(lambda: "post to channel" in caplog.text)
+        assert failing.hits == 13
+        assert ["anthropic saw" in text for text in f.said("debate", "claude")].count(True) == 1
