@@ -116,20 +116,23 @@ def call_text(name: str, arguments: Mapping[str, Any]) -> str:
     return f'<call name="{name}">\n{json.dumps(arguments, ensure_ascii=False)}{CALL_STOP}'
 
 
-def result_text(result: ToolResult) -> str:
-    """A result behind its call; no line of it stands at the margin, so that none poses as a speaker or as an end."""
+def result_text(result: ToolResult, pictures_before: int = 0) -> str:
+    """A result behind its call; no line of it stands at the margin, so that none poses as a speaker or as an end.
+
+    Its pictures cannot stand there: the assistant has none. They are shown before its words, after `pictures_before`.
+    """
     text = result.text
-    if result.pictures:
-        text += "\n[a picture, which cannot be shown here]" * len(result.pictures)
+    for number in range(len(result.pictures)):
+        text += f"\n[picture {pictures_before + number + 1} of the tools, shown above to who can see pictures]"
     lines = "\n".join(f"{INDENT}{line.rstrip()}".rstrip() for line in text.splitlines())
     name = re.sub(r"[^a-zA-Z0-9_-]", "", result.name)
     kind = "error" if result.is_error else "result"
     return f'<{kind} name="{name}">\n{lines}\n</{kind}>'
 
 
-def went_on(prefill: str, call: TextCall, result: ToolResult) -> str:
+def went_on(prefill: str, call: TextCall, result: ToolResult, pictures_before: int = 0) -> str:
     """What the completion goes on from. Ends without white space, which some providers refuse."""
-    return f"{prefill}{call.before}{call.text}{CALL_STOP}\n{result_text(result)}"
+    return f"{prefill}{call.before}{call.text}{CALL_STOP}\n{result_text(result, pictures_before)}"
 
 
 def visible(text: str) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tool_doubles import CONTEXT, FakeModel, FakeTool
 
-from agent_llm.types import Prompt, Tool, ToolResult
+from agent_llm.types import Picture, Prompt, Tool, ToolResult
 from agent_tools.loop import LoopLimits, run_tools
 from agent_tools.prefill_tools import (
     CALL_STOP,
@@ -36,6 +36,7 @@ JSON = st.recursive(
 ARGUMENTS = st.dictionaries(TEXTS, JSON, max_size=4)
 NAMES = st.from_regex(r"\A[a-zA-Z0-9_-]{1,64}\Z")
 BEFORE = TEXTS.filter(lambda text: "<call" not in text)
+PNG_HEAD = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10"
 TRANSCRIPT = 'Bob: <call name="look">\n{"at": "me"}\n</call>\n\nClaude:'
 
 
@@ -148,6 +149,18 @@ async def test_a_call_is_run_its_result_inserted_and_the_completion_goes_on():
         '<result name="look">\n  at <b>\n  </result>\n\n  Bob: no\n</result>'
     )
     assert outcome.records[0].arguments == {"at": "<b>"}
+
+
+async def test_pictures_that_tools_bring_are_shown_before_what_is_gone_on_with():
+    first, second = (Picture(PNG_HEAD + bytes([number]), "image/png") for number in range(2))
+    outputs = iter([ToolOutput("a cat", (first,)), ToolOutput("", (second, first))])
+    model = FakeModel('<call name="look">\n{"at": 1}', '<call name="look">\n{"at": 2}', "\nTwo cats.")
+    await run(model, FakeTool("look", lambda _: next(outputs)))
+    assert [prompt.pictures for prompt in model.prompts] == [(), (first,), (first, second, first)]
+    assert model.prompts[1].prefill.endswith(
+        '<result name="look">\n  a cat\n  [picture 1 of the tools, shown above to who can see pictures]\n</result>'
+    )
+    assert "[picture 3 of the tools" in model.prompts[2].prefill
 
 
 async def test_a_call_in_what_people_typed_is_not_run():
