@@ -4,7 +4,7 @@
                                                      └─ a post by webhook (showing.py), where the option says so
 
 A loop that a crash cut off is made anew from its beginning: only the last answer is kept (progress.py). What the tools
-brought in the first run is in the records and so, mostly, in the context of the second.
+brought in the first run is in the records, so no call that went well is run once more.
 """
 
 from __future__ import annotations
@@ -83,14 +83,23 @@ class ToolUse:
             clock=self.agent.clock,
             may_go_on=self.may_go_on,
             speaker=self.speaker,
+            earlier=self._earlier(),
         )
         return outcome.reply
 
     @property
     def brought(self) -> str:
         """What the tools have brought by now, in words; "" for nothing."""
-        key = self.agent.key
-        return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in self._records.values())
+        key, records = self.agent.key, {record.id: record for record in self._earlier()} | self._records
+        return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in records.values())
+
+    def _earlier(self) -> Sequence[ToolRecord]:
+        """What this turn has called before the program was cut off in it."""
+        agent, event = self.agent, self.event
+        if agent.tool_records is None:
+            return ()
+        kept = agent.tool_records.for_channel(agent.key, event.channel_id)
+        return [record for record in kept if record.turn_id == event.id]
 
     def _context(self) -> ToolContext:
         context = self.sight.context

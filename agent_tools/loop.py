@@ -68,12 +68,14 @@ async def run_tools(
     limits: LoopLimits | None = None,
     may_go_on: Callable[[], Awaitable[bool]] = always,
     speaker: str = "",
+    earlier: Sequence[ToolRecord] = (),
 ) -> LoopOutcome:
     """Asks, runs what the answer calls, and asks again.
 
     `max_depth` answers may call tools. `seen` hears of each call and of its result. `may_go_on` is asked before each
     further completion: where it says no, that one is the last. `speaker` is the name that the prefill's last line calls
     the agent by. The turn's end is the context's deadline or that of the prompt's timeout, whichever comes first.
+    `earlier` are the turn's calls in a run of the program that was cut off: those that went well are not run again.
 
     Raises what `ask` raises, unchanged. `ask` is where the cost of each completion is known and booked; the reply's
     usage is their sum once more.
@@ -82,7 +84,7 @@ async def run_tools(
         return LoopOutcome(await ask(prompt))
     limits = limits or LoopLimits()
     ends = min(context.deadline, clock() + prompt.timeout)
-    runner = CallRunner(box, context, limits, seen, clock, ends)
+    runner = CallRunner(box, context, limits, seen, clock, ends, earlier)
     loop = _Loop(ask, prompt, runner, max_depth, may_go_on, speaker)
     reply = await (loop.chat() if prompt.prefill is None else loop.prefilled())
     return LoopOutcome(replace(reply, usage=loop.usage, sources=unique_sources(loop.sources)), tuple(runner.records))
@@ -141,7 +143,9 @@ class _Loop:
         if call.arguments is None:
             return went_on(prefill, call, self._runner.refuse(asked, call.problem))
         (result,) = await self._runner.run((asked,))
-        return went_on(prefill, call, result)
+        prefill = went_on(prefill, call, result, len(self._prompt.pictures))
+        self._prompt = replace(self._prompt, pictures=(*self._prompt.pictures, *result.pictures))
+        return prefill
 
     def _prefilled(self, prefill: str, parts: Sequence[str]) -> Prompt:
         prompt = self._prompt

@@ -58,7 +58,10 @@ class ToolEvent:
 
 @dataclass(slots=True)
 class CallRunner:
-    """Runs the calls of one turn and remembers them. `ends` and `clock` in unix seconds."""
+    """Runs the calls of one turn and remembers them. `ends` and `clock` in unix seconds.
+
+    `earlier` are those of the same turn in a run of the program that was cut off: what went well is not run again.
+    """
 
     box: Toolbox
     context: ToolContext
@@ -66,11 +69,20 @@ class CallRunner:
     seen: Callable[[ToolEvent], None]
     clock: Callable[[], float]
     ends: float
+    earlier: Sequence[ToolRecord] = ()
     records: list[ToolRecord] = field(default_factory=list)
     characters: int = 0
     idle: int = 0
     ended: bool = False
     _done: dict[str, ToolOutput] = field(default_factory=dict)
+    _known: dict[str, ToolOutput] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._known = {
+            _key(record): ToolOutput(record.output)  # pictures are not kept
+            for record in self.earlier
+            if record.output is not None and not record.is_error
+        }
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
         """One result for each call, in their order. Raises nothing but CancelledError."""
@@ -97,7 +109,8 @@ class CallRunner:
 
         async def run(key: str, call: ToolCall) -> None:
             async with room:
-                self._done[key] = await self._recorded(call)
+                known = self._known.get(key)
+                self._done[key] = known if known is not None else await self._recorded(call)
 
         async with asyncio.TaskGroup() as group:
             for key, call in calls.items():
@@ -115,7 +128,7 @@ class CallRunner:
         """Runs a call and tells of it before and after."""
         context, place = self.context, len(self.records)
         record = ToolRecord(
-            id=f"{context.turn_id}:{place + 1}",
+            id=f"{context.turn_id}:{len(self.earlier) + place + 1}",
             agent=context.agent,
             channel_id=context.channel_id,
             turn_id=context.turn_id,
@@ -197,6 +210,6 @@ def _sound(call: ToolCall) -> ToolCall:
     return call
 
 
-def _key(call: ToolCall) -> str:
+def _key(call: ToolCall | ToolRecord) -> str:
     """The same for calls that ask the same."""
     return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 from tool_doubles import CONTEXT, FakeModel, FakeTool, call
@@ -10,6 +11,7 @@ from tool_doubles import CONTEXT, FakeModel, FakeTool, call
 from agent_llm.types import Picture, Prompt, Reply, Source, Usage
 from agent_tools.loop import RESULTS_ARE_DATA, LoopLimits, run_tools
 from agent_tools.protocol import ToolOutput
+from agent_tools.record import ToolRecord
 from agent_tools.running import AGAIN
 from agent_tools.toolbox import Toolbox, gathered
 
@@ -237,6 +239,31 @@ async def test_who_pays_may_end_the_loop():
     model = FakeModel([call("look")], "done")
     await run(model, FakeTool("look", lambda _: "seen"), may_go_on=no)
     assert [len(prompt.tools) for prompt in model.prompts] == [1, 0]
+
+
+async def test_what_went_well_before_the_program_was_cut_off_is_not_run_again_and_still_counts_as_new():
+    def kept(number, name, output, *, failed=False):
+        record = ToolRecord(
+            id=f"{CONTEXT.turn_id}:{number}",
+            agent=CONTEXT.agent,
+            channel_id=CONTEXT.channel_id,
+            turn_id=CONTEXT.turn_id,
+            after_message_id=1,
+            name=name,
+            arguments={"n": number},
+            at=1.0,
+        )
+        return replace(record, output=output, is_error=failed)
+
+    earlier = [kept(1, "look", "seen"), kept(2, "look", "the server died", failed=True), kept(3, "look", None)]
+    look = FakeTool("look", lambda arguments: f"seen anew {arguments['n']}")
+    model = FakeModel([call("look", n=1)], [call("look", n=2)], [call("look", n=3)], [call("look", n=1)], "done")
+    outcome = await run(model, look, earlier=earlier, limits=LoopLimits(idle=1))
+    results = [step.results[0].text for step in model.prompts[3].rounds]
+    assert results == ["seen", "seen anew 2", "seen anew 3"]
+    assert look.ran == [{"n": 2}, {"n": 3}]
+    assert [record.id.rpartition(":")[2] for record in outcome.records] == ["4", "5"]
+    assert "made before in this turn" in model.prompts[4].text
 
 
 async def test_a_call_may_end_the_turn():

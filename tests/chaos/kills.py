@@ -251,13 +251,13 @@ async def _stage(folder: Path) -> AsyncIterator[tuple[Flow, RedisLink]]:
             yield f, link
 
 
-async def run_trial(folder: Path, point: str, kind: str, seed: int) -> Outcome:
+async def run_trial(folder: Path, point: str, kind: str, seed: int, trial: type[Trial] = Trial) -> Outcome:
     """A world of its own for each trial."""
     async with _stage(folder) as (f, link):
-        trial = Trial(f, link, folder, point, kind, seed)
-        bus = asyncio.create_task(trial.bus.run())
+        made = trial(f, link, folder, point, kind, seed)
+        bus = asyncio.create_task(made.bus.run())
         try:
-            return await trial.run()
+            return await made.run()
         finally:
             bus.cancel()
             await asyncio.gather(bus, return_exceptions=True)
