@@ -128,7 +128,8 @@ class Eyes:
             entries = conversation_entries(entries, history_ids(event))
             kind, whole, share = "conversation", True, 1.0
         await agent.keeper.restore(channel_id, kind)
-        first = min((part[0].id for part in (seen_all.prefix, entries) if part), default=0)
+        # A prefix may come from several places, in any order.
+        first = min((entry.id for entry in (*seen_all.prefix, *entries[:1])), default=0)
         if kind == "recent":
             forget_before(agent, channel_id, first)
         window = agent.windows.lay(

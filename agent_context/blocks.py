@@ -94,6 +94,15 @@ def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
     return lines
 
 
+def behind(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
+    """Entries of any channels, in whatever order, each with the tool lines that came of it."""
+    lines: list[Line] = []
+    for entry in entries:
+        ids = {unit.id for unit in entry.units}
+        lines += (entry, *(tool for tool in tools if tool.after_id in ids))
+    return lines
+
+
 def _id(line: Entry | Note) -> int:
     return line.id if isinstance(line, Entry) else line.about.id
 

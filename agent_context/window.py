@@ -22,7 +22,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent_context.blocks import BLOCK, Block, Line, Note, ToolLine, in_blocks, in_order, left_of, without
+from agent_context.blocks import BLOCK, Block, Line, Note, ToolLine, behind, in_blocks, in_order, left_of, without
 from agent_context.depth import Depth
 from agent_context.entries import Entry
 from agent_context.joining import holder_of, join
@@ -149,10 +149,11 @@ def _cut(
 
 
 def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
-    """A window with nothing shown yet."""
-    first = prefix[0].id if prefix else laid.state.first
-    seen = [tool for tool in tools if tool.after_id >= first]
-    head = tuple(in_blocks((), prefix, prefix[-1].id if prefix else None))
+    """A window with nothing shown yet. What `.history` has taken out of the context, its tools have left with it."""
+    seen = [tool for tool in tools if entries and tool.after_id >= laid.state.first]
+    head = in_blocks((), behind(prefix, tools), prefix[-1].id if prefix else None)
+    if head:
+        head[-1].closed = True
     blocks = (*head, *in_blocks((), in_order(entries, seen), laid.state.marker))
     told = {entry.id: entry for entry in (*prefix, *entries)}
     return replace(laid, prefix=_ids(prefix), blocks=blocks, told=told, tools=frozenset(seen))

@@ -215,6 +215,15 @@ def test_tool_lines_stand_after_their_message_and_late_ones_before_what_is_newer
     assert old.lines(entries(5, 6), tools=[search]) == list(entries(5, 6))
 
 
+def test_tool_lines_of_a_prefix_stand_in_it_and_those_of_what_was_cleared_nowhere():
+    channel, prefix = Channel(), entries(3, 501, 1)
+    tools = [ToolLine(number, f"at {number}") for number in (1, 2, 3, 9)]
+    lines = channel.lines(entries(9, 10), prefix=prefix, tools=tools)
+    assert lines == [said(3), tools[2], said(501), said(1), tools[0], said(9), tools[3], said(10)]
+    assert all(block.closed for block in channel.lay(entries(9, 10), prefix=prefix).blocks)
+    assert Channel().lines((), prefix=entries(1), tools=[ToolLine(2, "cleared")]) == list(entries(1))
+
+
 def test_a_full_block_stays_the_same_object_and_pictures_and_marker_end_one():
     channel = Channel(marker_depth=1)
     before = channel.lay([*entries(1, 2), said(3, ALICE, attachments=(PICTURE,)), *entries(4, 5)]).blocks

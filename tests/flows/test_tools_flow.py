@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from asking import ask, link, shown
 from flow import decision, flow
 from thinking_scene import let
 
@@ -96,3 +97,39 @@ async def test_what_a_tool_brought_is_known_after_a_restart(tmp_path):
             texts.index(part) for part in ("how is the weather", "[tool] claude>", "says anthropic")
         )
         assert question < line < answer
+
+
+@asynccontextmanager
+async def weather_told(tmp_path):
+    """Claude has looked the weather up; and the last message of another channel."""
+    async with (
+        flow(tmp_path) as f,
+        f.running(agents=("claude",)) as runtime,
+        ToolRecords(tmp_path / "tools") as records,
+    ):
+        await f.discord.create_channel("archive")
+        archived = await f.discord.say("Bob", "archive", "archived")
+        let(None, weather(), cog=runtime.bots["claude"].cog, tool_records=records)
+        f.models.answer = asks_first
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> how is the weather?")
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        f.models.answer = lambda r: decision("fine")
+        yield f, archived
+
+
+async def test_what_a_tool_brought_stands_in_its_place_before_a_history_too(tmp_path):
+    async with weather_told(tmp_path) as (f, archived):
+        await f.discord.say("Bob", "debate", "later words")
+        await f.discord.say("Alice", "debate", f".history\n---\nlast: {link(f, 'archive', archived)}")
+        seen = shown(await ask(f))
+        order = ("how is the weather", "[tool] claude>", "says anthropic", "later words", "archived", "what now?")
+        places = [seen.index(part) for part in order]
+        assert places == sorted(places)
+
+
+async def test_what_a_tool_brought_is_cleared_with_the_messages_that_it_belongs_to(tmp_path):
+    async with weather_told(tmp_path) as (f, archived):
+        await f.discord.say("Alice", "debate", ".history")
+        await f.discord.say("Alice", "debate", f".history\n---\nlast: {link(f, 'archive', archived)}")
+        seen = shown(await ask(f))
+        assert ("archived" in seen, "rain until noon" in seen) == (True, False)
