@@ -28,8 +28,9 @@ async def source_of(
     """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own.
 
     After a `reset` it began anew: `.history` brings nothing of it from before, a thread has no beginning in its parent.
+    Nor has one whose own first messages are further back than the record: a `.history` may stand there.
     """
-    above = outlet.parent if not reset else None
+    above = outlet.parent if outlet.transcript.begins and not reset else None
     found: dict[Interval, Sequence[Entry] | None] = {}
 
     def lookup(interval: Interval) -> Sequence[Entry] | None:

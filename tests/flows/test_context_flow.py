@@ -140,7 +140,7 @@ async def test_an_inner_name_is_what_the_model_reads_and_writes(tmp_path):
     async with flow(tmp_path, CONFIG_FILES_DIR=str(config)) as f, f.running(agents=("claude", "grok")):
         f.models.answer = lambda r: decision("@Rocky, and you?" if r.provider == "anthropic" else "fine")
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> ask <@{f.user_id('grok')}>")
-        await f.discord.wait_for(lambda: "fine" in f.said("debate", "grok"))
+        await f.discord.wait_for(lambda: "fine" in f.said("debate", "grok") and f.said("debate", "claude"))
         assert f.said("debate", "claude") == [f"<@{f.user_id('grok')}>, and you?"]
         assert "ask @Rocky" in shown(f.models.requests[0])
         assert "You are Rocky" in next(r.system for r in f.models.requests if r.provider == "xai")
@@ -189,6 +189,17 @@ async def test_a_thread_begins_with_its_channel_up_to_where_it_branched_off(tmp_
         seen = shown(await ask(f, int(thread["id"])))
         assert seen.index("the beginning") < seen.index("the branch") < seen.index("what now?")
         assert "after the branch" not in seen
+
+
+async def test_a_thread_that_began_with_a_history_does_not_show_its_channel_when_that_is_long_ago(tmp_path):
+    async with flow(tmp_path) as f:
+        start = await f.discord.say("Bob", "debate", "the branch")
+        thread = int((await f.discord.create_thread("Alice", "debate", "side talk", start["id"]))["id"])
+        await f.discord.say("Alice", thread, ".history")
+        for number in range(410):
+            await f.discord.say("Bob", thread, f"aside {number}")
+        async with f.running(agents=("claude",)):
+            assert "the branch" not in shown(await ask(f, thread))
 
 
 async def test_a_thread_of_a_busy_channel_begins_with_it_however_long_ago_it_branched_off(tmp_path):
