@@ -142,10 +142,13 @@ class Fetcher:
                 entry = to_entry(message, self._transcripts.directory)
                 if entry is not None:
                     transcript.add(entry)
-            transcript.begins = len(page) < PAGE
-            if transcript.begins or (joined and transcript.was_whole):
+            if len(page) < PAGE:
+                transcript.begins = True
+                return
+            if joined and transcript.was_whole:
                 return
             before = page[-1].id
+        transcript.cut_back(before or 0)
 
     async def _read_pins(self, transcript: Transcript, reader: PinReader) -> None:
         for _ in range(MOST_READS):

@@ -8,7 +8,7 @@ bring the message later. What is pinned is kept apart from it (pins.py), since a
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -139,7 +139,7 @@ class Transcript:
             self.pins.put(entry)
         insort(self._ids, entry.id)
         if len(self._ids) > self.depth + self.depth // STEP:
-            self._cut_back()
+            self.cut_back(self._ids[-self.depth])
 
     def edit(self, message_id: int, text: str) -> None:
         entry = self._entries.get(message_id)
@@ -172,6 +172,12 @@ class Transcript:
         """REST says of an author less than the gateway did."""
         known = self._entries.get(entry.id)
         return entry if known is None else replace(revised(known, entry), pinned=True)
+
+    def cut_back(self, first: int) -> None:
+        """What lies before that message is no part of the record any more."""
+        for message_id in self._ids[: bisect_left(self._ids, first)]:
+            self._forget(message_id)
+        self.begins = False
 
     def delete(self, message_id: int) -> None:
         self._deleted[message_id] = None
@@ -208,11 +214,6 @@ class Transcript:
         entry = self._entries.get(message_id)
         if entry is not None and entry.webhook:
             self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
-
-    def _cut_back(self) -> None:
-        for message_id in self._ids[: -self.depth]:
-            self._forget(message_id)
-        self.begins = False
 
     def _forget(self, message_id: int) -> None:
         self._ids.remove(message_id)

@@ -148,6 +148,26 @@ async def test_a_second_gap_before_the_first_is_closed_leaves_none_open(fetcher,
     assert ids(transcripts) == list(range(1, 401))
 
 
+async def test_a_gap_that_is_closed_leaves_the_beginning_known(fetcher, transcripts):
+    past, transcript = Past(250), transcripts.of(CHANNEL)
+    for number in range(1, 201):
+        transcript.add(live(number))
+    transcript.whole = transcript.begins = True
+    transcript.note_gap()
+    await fetcher.whole(CHANNEL, past.read)
+    assert (len(past.reads), transcript.begins, ids(transcripts)) == (1, True, list(range(1, 251)))
+
+
+async def test_a_gap_that_is_too_wide_to_be_closed_leaves_no_hole(fetcher, transcripts):
+    past, transcript = Past(900), transcripts.of(CHANNEL)
+    for number in range(1, 401):
+        transcript.add(live(number))
+    transcript.whole = transcript.begins = True
+    transcript.note_gap()
+    await fetcher.whole(CHANNEL, past.read)
+    assert (transcript.begins, ids(transcripts)) == (False, list(range(501, 901)))
+
+
 async def test_what_was_deleted_meanwhile_stays_away(fetcher, transcripts):
     transcripts.of(CHANNEL).delete(2)
     await fetcher.whole(CHANNEL, Past(3).read)
