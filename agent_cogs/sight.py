@@ -161,9 +161,7 @@ class Eyes:
         source = await source_of(self.outlet, entries, options, names_here, reset=self.reset)
         ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
         called = {user_id: both for user_id, both in ids.items() if user_id is not None}
-        if called:
-            source = replace(source, entries=renamed(source.entries, called), parent=renamed(source.parent, called))
-        return seen(source, options, names_here, inner)
+        return seen(renamed(source, called), options, names_here, inner)
 
     async def _attached(
         self, window: Window, chosen: Chosen, options: Options

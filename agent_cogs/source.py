@@ -78,11 +78,19 @@ async def _fetch(
         intervals = wanted()
 
 
-def renamed(entries: Sequence[Entry], inner: Mapping[int, tuple[str, str]]) -> list[Entry]:
-    """Mentions of agents under their inner names; `inner` maps their user ids to the shown and the inner name."""
+def renamed(source: Source, inner: Mapping[int, tuple[str, str]]) -> Source:
+    """With mentions of agents under their inner names; `inner` maps their user ids to the shown and the inner name."""
     if not inner:
-        return list(entries)
-    return [_renamed(entry, inner) for entry in entries]
+        return source
+
+    def each(entries: Sequence[Entry]) -> list[Entry]:
+        return [_renamed(entry, inner) for entry in entries]
+
+    def lookup(interval: Interval) -> Sequence[Entry] | None:
+        found = source.lookup(interval)
+        return found if found is None else each(found)
+
+    return replace(source, entries=each(source.entries), parent=each(source.parent), lookup=lookup)
 
 
 def _renamed(entry: Entry, inner: Mapping[int, tuple[str, str]]) -> Entry:

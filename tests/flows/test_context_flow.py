@@ -146,6 +146,17 @@ async def test_an_inner_name_is_what_the_model_reads_and_writes(tmp_path):
         assert "You are Rocky" in next(r.system for r in f.models.requests if r.provider == "xai")
 
 
+async def test_what_a_history_brings_is_told_under_inner_names_too(tmp_path):
+    config = tmp_path / "config"
+    (config / "bots").mkdir(parents=True)
+    (config / "bots" / "grok.yaml").write_text("name: Rocky\n")
+    async with flow(tmp_path, CONFIG_FILES_DIR=str(config)) as f, f.running(agents=("claude", "grok")):
+        await f.discord.create_channel("archive")
+        last = await f.discord.say("Bob", "archive", f"what would <@{f.user_id('grok')}> say?")
+        await f.discord.say("Alice", "debate", f".history\n---\nlast: {link(f, 'archive', last)}")
+        assert "Bob: what would @Rocky say?" in shown(await ask(f))
+
+
 # -- history ----------------------------------------------------------------------------------------------------------
 
 
