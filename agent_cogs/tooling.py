@@ -100,7 +100,7 @@ class ToolUse:
             agent=self.agent.key,
             channel_id=self.event.channel_id,
             guild_id=self.outlet.guild_id,
-            asked_by=answered.speaker.id if answered is not None and asks else None,
+            asked_by=answered.speaker.id if answered is not None and asks else self.event.person_id,
             deadline=self.event.deadline - POST_SECONDS,
             turn_id=self.event.id,
             after_message_id=self.sight.newest,
