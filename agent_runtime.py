@@ -22,6 +22,7 @@ import aiohttp
 
 from agent_bot import BotProcess, cancel, provider_model
 from agent_cogs.events_http import EventDoor, Receive, serving_events
+from agent_cogs.forgetting import DoneOrders, Forgetting
 from agent_cogs.house import House
 from agent_cogs.option_book import no_layer, opened_book
 from agent_cogs.persona import Personas
@@ -49,6 +50,7 @@ from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
+from agent_protocol.forgets import Forgets
 from agent_protocol.ignores import Ignores
 from agent_protocol.leases import Lease, this_process
 from agent_protocol.ledger import Ledger
@@ -241,8 +243,9 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         link = await stack.enter_async_context(RedisLink(place.address))
         session = await stack.enter_async_context(aiohttp.ClientSession())
         way_out = WayOut(Redactor(settings.secrets(), own_folders(settings.data_dir)))
+        done = DoneOrders(settings.data_dir)
         tools = await stack.enter_async_context(_tools(setup, session, way_out)) if setup.tools else None
-        house = _house(setup, link, session, way_out, tools)
+        house = _house(setup, link, session, way_out, tools, done)
         stack.push_async_callback(house.fetcher.aclose)
         runtime = Runtime(setup, house, link)
         await _remember(house)
@@ -252,6 +255,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
+        runtime.start(house.forgetting.run(), "forgetting")
         if house.book is not None:
             runtime.start(house.book.run(), "options")
         await runtime.start_bots()
@@ -276,7 +280,12 @@ def _tools(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> Abs
 
 
 def _house(
-    setup: Setup, link: RedisLink, session: aiohttp.ClientSession, way_out: WayOut, tools: ToolHouse | None
+    setup: Setup,
+    link: RedisLink,
+    session: aiohttp.ClientSession,
+    way_out: WayOut,
+    tools: ToolHouse | None,
+    done: DoneOrders,
 ) -> House:
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
@@ -286,6 +295,7 @@ def _house(
     transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
+    ledger = Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings))
     return House(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
@@ -293,9 +303,17 @@ def _house(
         bus=bus,
         stops=Stops(link, bus, setup.clock),
         ignores=Ignores(link, bus),
+        forgetting=Forgetting(
+            Forgets(link, bus),
+            ledger,
+            names,
+            done,
+            tools=tools.records if tools else None,
+            personas=settings.personas_dir if personas else None,
+        ),
         orders=Orders(bus),
         resets=Resets(link, bus),
-        ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
+        ledger=ledger,
         directory=directory,
         transcripts=transcripts,
         fetcher=Fetcher(transcripts, posts),
@@ -318,6 +336,7 @@ async def _remember(house: House) -> None:
         memory.start()
         with suppress(RedisAway):  # it is read when Redis is there
             await memory.read()
+    house.forgetting.start()
     house.orders.start()
     if house.resets is not None:
         house.resets.start()

@@ -132,7 +132,7 @@ class Scene:
         self.stops = MemoryStops(self.clock)
         self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
-        doubles |= {"ignores": self.ignored, "orders": None, "notices": MemoryTold()}
+        doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
         fetcher: Any = self.pictures
         return House(
             settings=self.settings,
