@@ -51,7 +51,11 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     },
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
-        ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
+        (
+            *("agent_local", "agent_setup", "agent_runtime", "agent_commands", "agent_check"),
+            *("run_all", "run_bot", "benchmarks"),
+        ),
+        ANYTHING,
     ),
     "agent_logging": set(),
     "agent_shutdown": set(),
