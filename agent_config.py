@@ -24,7 +24,13 @@ from pydantic import SecretStr
 from agent_assembly import agent_keys, named_in, with_agents
 from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos
 from agent_fields import MILLISECONDS, in_seconds
-from agent_models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings, unused_models
+from agent_models import (
+    ENDPOINT_KEY,
+    KEY_SETTINGS,
+    EndpointSettings,
+    ModelSettings,
+    unused_models,
+)
 from agent_reading import is_text, machine_timezone, read_env_file, validated
 from agent_roster import (
     AGENTS,

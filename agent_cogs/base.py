@@ -30,7 +30,7 @@ from agent_cogs.m_commands import MCommands
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit
 from agent_cogs.placing import Known
-from agent_cogs.showing import Spot, ToolShow
+from agent_cogs.showing import ToolShow
 from agent_cogs.stopping import Stopping
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call, Ignored, called
@@ -45,9 +45,7 @@ from agent_discord.heard import Heard
 from agent_discord.listening import heard, parent_of
 from agent_discord.listening_cog import ListeningCog
 from agent_discord.lookout import troubles
-from agent_discord.outlet import Channel
 from agent_discord.rights import signed, who_wrote
-from agent_discord.webhooks import Face
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
 from agent_protocol import keys
@@ -83,8 +81,8 @@ class BaseAgentCog(ListeningCog):
         self.ready = asyncio.Event()
         self.gate = Gate(shared=house.way_out)
         self.may_act = may_act
-        self.where = Whereabouts(self.name, bot, house, self.gate, may_act=may_act, silent=self._silent)
-        self._show = ToolShow(house.webhooks, self.gate, self._spot) if house.webhooks is not None else None
+        self.where = Whereabouts(settings, bot, house, self.gate, may_act=may_act, silent=self._silent)
+        self._show = ToolShow(house.webhooks, self.gate, self.where.spot) if house.webhooks is not None else None
         show = self._show or shown_nowhere
         self.agent = outfit(settings, house, model, self._think, self._generate_image, show, bot.get_channel)
         find = self.where.outlet_in_scope
@@ -303,20 +301,7 @@ class BaseAgentCog(ListeningCog):
         if read is not None:
             await self._taker.instructed(read)
 
-    # -- where it speaks ----------------------------------------------------------------------------------------------
-
-    def _spot(self, channel_id: int) -> Spot | None:
-        """Where and as whom a call of a tool is shown, unless somebody else acts now or silence is wanted."""
-        channel, me = self.bot.get_channel(channel_id), self.bot.user
-        if not isinstance(channel, Channel) or me is None or not self.may_act() or self._silent(channel_id):
-            return None
-        return Spot(channel, Face(self.name, self.settings.display_name, self._avatar or me.display_avatar.url))
-
-    @property
-    def _avatar(self) -> str | None:
-        """The picture that its own files give an address of."""
-        named = self.settings.front.avatar
-        return named if named is not None and named.startswith("https://") else None
+    # -- what its parts ask of it --------------------------------------------------------------------------------------
 
     def _silent(self, channel_id: int) -> bool:
         """A person wants silence there."""

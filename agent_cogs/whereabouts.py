@@ -1,4 +1,4 @@
-"""Where an agent speaks: the channels in scope as its bot sees them at this moment, and an outlet to each.
+"""Where an agent speaks, and as whom: the channels in scope as its bot sees them at this moment, an outlet to each.
 
 Unknown is not forbidden: after a new session a bot knows no channel of a guild until that guild has come.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent_cogs.house import House
 from agent_cogs.placing import Known
+from agent_cogs.showing import Spot
+from agent_config import AgentSettings
 from agent_discord.channels import Channel, GuildChannel
 from agent_discord.direct import DirectMessages
 from agent_discord.gate import Gate
@@ -19,6 +21,7 @@ from agent_discord.listening import parent_of
 from agent_discord.outlet import DiscordOutlet
 from agent_discord.places import guild_id_of
 from agent_discord.threads import threads_to_read
+from agent_discord.webhooks import Face
 
 GUILD_WAIT = 5.0  # seconds
 
@@ -36,6 +39,8 @@ class Bot(Protocol):
     """A bot as this module knows it: py-cord's client."""
 
     @property
+    def user(self) -> Any: ...  # None before its login
+    @property
     def guilds(self) -> Sequence[Guild]: ...
     def get_channel(self, channel_id: int, /) -> object: ...
 
@@ -46,7 +51,7 @@ class Whereabouts:
 
     def __init__(
         self,
-        agent: str,
+        settings: AgentSettings,
         bot: Bot,
         house: House,
         gate: Gate,
@@ -54,7 +59,7 @@ class Whereabouts:
         may_act: Callable[[], bool],
         silent: Callable[[int], bool],
     ) -> None:
-        self._agent, self._bot, self._house, self._gate = agent, bot, house, gate
+        self._settings, self._bot, self._house, self._gate = settings, bot, house, gate
         self._may_act, self._silent = may_act, silent
         self._guild_came = asyncio.Event()
         self.direct = DirectMessages()
@@ -128,4 +133,17 @@ class Whereabouts:
         try:
             await asyncio.wait_for(self._guild_came.wait(), GUILD_WAIT)
         except TimeoutError:
-            log.warning("%s: channel %d is not known, and its guild has not come", self._agent, channel_id)
+            log.warning("%s: channel %d is not known, and its guild has not come", self._settings.name, channel_id)
+
+    def spot(self, channel_id: int) -> Spot | None:
+        """Where and as whom a call of a tool is shown, unless somebody else acts now or silence is wanted."""
+        channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
+        if not isinstance(channel, Channel) or me is None or not self._may_act() or self._silent(channel_id):
+            return None
+        return Spot(channel, Face(own.name, own.display_name, self._avatar or me.display_avatar.url))
+
+    @property
+    def _avatar(self) -> str | None:
+        """The picture that its own files give an address of."""
+        named = self._settings.front.avatar
+        return named if named is not None and named.startswith("https://") else None

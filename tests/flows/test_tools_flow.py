@@ -41,7 +41,7 @@ async def showing(cog):
     async with aiohttp.ClientSession() as session:
         house = cog.house
         hooks = Webhooks(session, house.directory, MemoryPosts(), house.way_out.refused)
-        show = ToolShow(hooks, cog.gate, cog._spot)
+        show = ToolShow(hooks, cog.gate, cog.where.spot)
         yield show
         await show.aclose()
 
