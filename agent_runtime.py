@@ -32,12 +32,10 @@ from agent_llm.lazy import LazyModel
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
-from agent_protocol.leases import Lease
+from agent_protocol.leases import DEAD_HOLDER_SECONDS, Lease
 from agent_setup import Setup as Setup  # who wants a process running says what it is to be
 from agent_setup import house_for, tools_for
 from agent_shutdown import Stopping, last_turns
-
-DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 
 log = logging.getLogger(__name__)
 
