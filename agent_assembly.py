@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import SecretStr, create_model
 
@@ -23,9 +23,7 @@ from agent_models import (
 )
 from agent_reading import is_text
 from agent_roster import BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings, Front
-
-if TYPE_CHECKING:
-    from agent_config import Settings  # which imports this module
+from agent_settings import Settings
 
 READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
 

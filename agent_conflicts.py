@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_roster import STAND_INS, AgentSettings
-
-if TYPE_CHECKING:
-    from agent_config import Settings  # which imports this module
+from agent_settings import Settings
 
 _PAIRS = (
     ("schedule_min", "COORDINATOR_SCHEDULE_MIN", "schedule_max", "COORDINATOR_SCHEDULE_MAX"),

@@ -163,9 +163,7 @@ class Sources:
             model=model,
             api_key=self.keys.get(key_setting),
             key_setting=key_setting,
-            needs_key=provider not in AT_HOME and not (endpoint and endpoint.base_url)
-            if needs_key is None
-            else needs_key,
+            needs_key=needs_key,
             base_url=(endpoint.base_url if endpoint else None) or self.addresses.get(provider),
             base_url_setting=base_url_setting or "config/endpoints.yaml",
             endpoint=endpoint,

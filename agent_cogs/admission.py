@@ -1,7 +1,7 @@
 """Whether a turn is let in: what stands against it by itself, and what it asks the limits for.
 
-A turn that would come so far asks in the step that claims it (taking.py), so that its beginning is one step in Redis as
-its end is; any other one when it does (turn.py).
+A turn against which nothing stands asks the limits in the very step that claims it (taking.py), so that it begins in
+one step in Redis, as it ends in one. Any other turn asks once it has come that far (turn.py).
 """
 
 from __future__ import annotations
