@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from agent_bot import cog_class, provider_model, runnable
+from agent_bot import cog_class, models_elsewhere, provider_model, runnable
 from agent_cogs.money import Tariff
 from agent_cogs.reach import access, is_free
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
 from agent_llm import endpoints, registry
+from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.compatible import CompatibleModel
 from agent_llm.endpoints import Aws
 from agent_llm.fallback import Fallbacks
@@ -276,6 +277,33 @@ def test_a_list_becomes_models_that_stand_in_for_each_other() -> None:
     tariff = Tariff.of(settings.agents["chatgpt"], free=model.free)
     assert (tariff.provider, tariff.model, tariff.image_provider) == ("openai", "gpt-x", "openai")
     assert isinstance(provider_model(load(XAI_API_KEY="k").agents["grok"]), LazyModel)
+
+
+def test_servers_with_the_same_list_share_a_model_and_each_list_has_its_prices(tmp_path: Path) -> None:
+    for server in (7, 8):
+        write(tmp_path, f"guilds/{server}.yaml", "model: [groq/of-nobody, ollama/x, openai/gpt-x]\n")
+    folder = write(tmp_path, "guilds/9.yaml", "model: ollama/x\n")
+    agent = load(folder, OPENAI_API_KEY="k", XAI_API_KEY="k").agents["grok"]
+    models = models_elsewhere(agent, provider_model)
+    assert models[7] is models[8]
+    assert isinstance(models[7], Fallbacks)
+    assert [one.name for one in models[7].models] == ["ollama/x", "openai/gpt-x"]
+    tariffs = {server: Tariff.of(agent.servers[server], free=model.free) for server, model in models.items()}
+    assert [(tariff.provider, tariff.free) for tariff in tariffs.values()] == [
+        ("openai", False),
+        ("openai", False),
+        ("ollama", True),
+    ]
+
+
+def test_a_coding_agent_has_a_session_of_the_model_of_the_server(tmp_path: Path) -> None:
+    write(tmp_path, "bots/claude.8.yaml", "model: openai/gpt-x\n")
+    folder = write(tmp_path, "bots/claude.7.yaml", "model: anthropic/claude-x\n")
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    models = models_elsewhere(load(folder, AGENT_RUNTIME="claude-agent-sdk", **keys).agents["claude"], provider_model)
+    assert isinstance(models[7], AgentSdkModel)
+    assert models[7].config.model == "claude-x"
+    assert isinstance(models[8], LazyModel)
 
 
 @pytest.mark.parametrize(("retries", "attempts"), [("", 3), ("0", 1), ("7", 8)])
