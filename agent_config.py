@@ -29,7 +29,6 @@ from agent_models import (
     KEY_SETTINGS,
     EndpointSettings,
     ModelSettings,
-    unused_models,
 )
 from agent_reading import is_text, machine_timezone, read_env_file, validated
 from agent_roster import (
@@ -135,8 +134,7 @@ def load_settings(
     if problems:
         raise SettingsError(problems)
     ours = (*setting_names(agents), *settings.keys, *settings.named)
-    unused = unused_models(folder) if folder else ()
-    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings), *unused))
+    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings)))
 
 
 def _texts(

@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from agent_bot import BotProcess, cancel
+from agent_bot import BotProcess, cancel, models_elsewhere
 from agent_cogs.events_http import EventDoor, Receive, serving_events
 from agent_cogs.forgetting import DoneOrders
 from agent_cogs.house import House
@@ -83,7 +83,7 @@ class Runtime:
         self._stop_without_bots()
 
     async def _start_bot(self, agent: AgentSettings) -> None:
-        lease = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder)
+        lease, make = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder), self.setup.make_model
         standby = self.setup.settings.standby
         if not await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
             holder = await lease.current_holder()
@@ -91,7 +91,7 @@ class Runtime:
                 log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
                 return
             log.info("%s runs on this Redis (%s): this process stands by", agent.spec.name, holder)
-        bot = BotProcess(agent, self.house, lease, self.setup.make_model(agent))
+        bot = BotProcess(agent, self.house, lease, make(agent), models_elsewhere(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
@@ -277,7 +277,7 @@ async def settle_down(runtime: Runtime) -> None:
         for model in models:
             if isinstance(model, LazyModel):
                 await model.get_ready()
-    if any(not bot.model.free for bot in runtime.bots.values()):
+    if any(not model.free for bot in runtime.bots.values() for model in bot.models):
         await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()
     gc.freeze()

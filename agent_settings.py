@@ -216,7 +216,7 @@ class Settings(Keys):
     def secrets(self) -> frozenset[str]:
         """Every secret text of the settings: tokens, keys, and the passwords that addresses carry, as they are sent."""
         agents = self.agents.values()
-        models = [model for agent in agents for model in agent.models]
+        models = [model for agent in agents for each in (agent, *agent.servers.values()) for model in each.models]
         values = [*(getattr(self, name) for name in type(self).model_fields), *self.keys.values()]
         values += [*(agent.token for agent in agents), *(model.api_key for model in models)]
         values += [value for value in self.named.values() if len(value.get_secret_value()) >= SHORTEST_SECRET]

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import discord
 
-from agent_cogs.agent import shown_nowhere
+from agent_cogs.agent import Voice, shown_nowhere
 from agent_cogs.arrears import Arrears
 from agent_cogs.busy import BusyLines
 from agent_cogs.calling import Calling
@@ -28,9 +29,10 @@ from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
 from agent_cogs.m_commands import MCommands
 from agent_cogs.notices import tell_owner
-from agent_cogs.outfit import outfit
+from agent_cogs.outfit import outfit, voice_of
 from agent_cogs.placing import Known
 from agent_cogs.showing import ToolShow
+from agent_cogs.speaking import called_model, calling
 from agent_cogs.stopping import Stopping
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call, Ignored, called
@@ -55,7 +57,8 @@ log = logging.getLogger(__name__)
 
 
 class BaseAgentCog(ListeningCog):
-    """One agent. `model` is what its subclass's methods call; `may_act` says whether this process holds its lease."""
+    """One agent. `model` is what its subclass's methods call, `elsewhere` by server what they call in turns there;
+    `may_act` says whether this process holds its lease."""
 
     provider: ClassVar[str] = ""
 
@@ -72,11 +75,12 @@ class BaseAgentCog(ListeningCog):
         settings: AgentSettings,
         house: House,
         model: Model,
+        elsewhere: Mapping[int, Model] = MappingProxyType({}),
         *,
         may_act: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(bot, house.transcripts)
-        self.bot, self.settings, self.house, self.model = bot, settings, house, model
+        self.bot, self.settings, self.house, self._model = bot, settings, house, model
         self.name = settings.spec.name
         self.ready = asyncio.Event()
         self.gate = Gate(shared=house.way_out)
@@ -84,7 +88,8 @@ class BaseAgentCog(ListeningCog):
         self.where = Whereabouts(settings, bot, house, self.gate, may_act=may_act, silent=self._silent)
         self._show = ToolShow(house.webhooks, self.gate, self.where.spot) if house.webhooks is not None else None
         show = self._show or shown_nowhere
-        self.agent = outfit(settings, house, model, self._think, self._generate_image, show, bot.get_channel)
+        voices = {server: self._voice(settings.servers[server], there) for server, there in elsewhere.items()}
+        self.agent = outfit(settings, house, self._voice(settings, model), voices, show, bot.get_channel)
         find = self.where.outlet_in_scope
         self._taker = TurnTaker(
             self.agent, house, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
@@ -111,10 +116,23 @@ class BaseAgentCog(ListeningCog):
         """One picture. Raises agent_llm.errors.ModelError, CannotDraw where the provider has none."""
         raise TypeError(f"{type(self).__name__} has no _generate_image()")
 
-    async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+    @property
+    def model(self) -> Model:
+        """What `_call_ai` and `_generate_image` call: in a turn the model of its server, else the agent's own."""
+        return called_model() or self._model
+
+    def _voice(self, settings: AgentSettings, model: Model) -> Voice:
+        return voice_of(settings, model, partial(self._think, model), partial(self._draw, model), self.house.clock)
+
+    async def _think(self, model: Model, prompt: Prompt, history: Sequence[Message]) -> Reply:
         """The model's answer, redacted where it arrives: it is kept in Redis as well as posted."""
-        reply = await self._call_ai(prompt, history)
+        with calling(model):
+            reply = await self._call_ai(prompt, history)
         return replace(reply, text=self.gate.clean(reply.text))
+
+    async def _draw(self, model: Model, prompt: str) -> Drawing:
+        with calling(model):
+            return await self._generate_image(prompt)
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
