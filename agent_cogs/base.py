@@ -336,13 +336,9 @@ class BaseAgentCog(ListeningCog):
         channel, me = self.bot.get_channel(channel_id), self.bot.user
         if not isinstance(channel, Channel) or me is None or not self.may_act() or self._silent(channel_id):
             return None
-        return Spot(channel, Face(self.name, self.settings.display_name, self._avatar or me.display_avatar.url))
-
-    @property
-    def _avatar(self) -> str | None:
-        """The picture that its own files give an address of."""
-        named = self.settings.front.avatar
-        return named if named is not None and named.startswith("https://") else None
+        return Spot(
+            channel, Face(self.name, self.settings.display_name, self.settings.front.avatar or me.display_avatar.url)
+        )
 
     def _silent(self, channel_id: int) -> bool:
         """A person wants silence there."""
