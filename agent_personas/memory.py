@@ -39,7 +39,7 @@ MAX_SECTION_NAME = 60
 MIN_FORGET = 3
 MaySee = Callable[[int], bool]
 
-_NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=]", re.IGNORECASE)
+_NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=#<0-9]", re.IGNORECASE)
 _CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*)(?:\s[^>]*)?-->", re.ASCII)
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"([ \t]*)[-*+][ \t]+")
