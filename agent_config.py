@@ -25,7 +25,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field, SecretStr
 
 from agent_assembly import agent_keys, named_in, with_agents
-from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos
+from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos, unheeded
 from agent_fields import (
     BOOL,
     CATCH_UP,
@@ -347,7 +347,7 @@ def load_settings(
         raise SettingsError(problems)
     ours = (*setting_names(agents), *settings.keys, *settings.named)
     unused = unused_models(folder) if folder else ()
-    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings), *unused))
+    return settings.with_(warnings=(*typos(in_file, ours, agents), *unheeded(both), *oddities(settings), *unused))
 
 
 def _texts(

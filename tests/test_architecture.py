@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_reading": {"agent_fields"},
     "agent_assembly": {"agent_config.Settings", "agent_fields", "agent_models", "agent_reading", "agent_roster"},
     "agent_fields": {"agent_themes"},
-    "agent_conflicts": {"agent_config.Settings", "agent_roster"},
+    "agent_conflicts": {"agent_config.Settings", "agent_fields", "agent_roster"},
     "agent_config": {
         "agent_assembly",
         "agent_conflicts",
