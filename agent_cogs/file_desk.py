@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_discord.answers import Form, Response, Told
+from agent_discord.splitting import LIMIT, length
 from agent_personas.boot import parse_boot
 from agent_personas.cron import parse_cron
 from agent_personas.errors import Ambiguous, NotFound, PersonaError
@@ -25,7 +26,6 @@ from agent_personas.memory import FILE as MEMORY
 from agent_personas.memory import MaySee, everywhere, visible_memory
 from agent_personas.store import before, change
 
-MOST_SHOWN = 1800  # characters; what is longer goes along as a file
 MOST_PROBLEMS = 10
 _PREFIX = "agent-file"
 _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...]] = {
@@ -66,9 +66,8 @@ class FileDesk:
             return f"{name} of {self._names.get(agent, agent)} cannot be shown: {error}."
         was = f", before its last {f'{back} changes' if back > 1 else 'change'}" if back else ""
         head = f"{name} of {self._names[agent]}{was}{ELSEWHERE if elsewhere else ''}:"
-        if len(text) > MOST_SHOWN or "```" in text:
-            return Told(head, file=(name, text))
-        return f"{head}\n```md\n{text or ' '}\n```"
+        shown = f"{head}\n```md\n{text or ' '}\n```"
+        return Told(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
 
     async def form(self, agent: str, name: str, here: int) -> Response:
         """A form with the file's text; the text alone where it is too long for one."""

@@ -5,6 +5,7 @@ import pytest
 from agent_cogs.file_desk import UNKNOWN_FILE, FileDesk, problems_of
 from agent_discord.answers import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
 from agent_discord.command_list import MOST_BACK
+from agent_discord.splitting import LIMIT, length
 from agent_personas.files import PERSONA_FILES
 from agent_personas.memory import Origin, append
 from agent_personas.store import VERSIONS, before
@@ -30,6 +31,10 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     assert "Dry humour." in await desk.show("claude", "soul.md", HERE)
     assert await desk.show("claude", "user.md", HERE) == Told("user.md of Claude:", file=("user.md", "word " * 1000))
     assert isinstance(await desk.show("claude", "tools.md", HERE), Told)
+    for size in range(1900, 2000):  # around the most that Discord takes
+        put(tmp_path, "agents.md", "🐝" * (size // 2))
+        shown = await desk.show("claude", "agents.md", HERE)
+        assert isinstance(shown, Told) or length(shown) <= LIMIT
     assert "cannot be shown" in await desk.show("claude", "memory.md", HERE)
 
 
