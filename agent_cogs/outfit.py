@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, ShowTools, Think, never_reset, no_tools, shown_nowhere
+from agent_cogs.agent import Agent, Draw, GiveTools, ShowTools, Think, never_reset, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
 from agent_cogs.option_book import OptionBook, base_layer
 from agent_cogs.pin_lines import PinLines
-from agent_cogs.recall import recall_of
+from agent_cogs.recall import Recall, recall_of
 from agent_cogs.told import Told
 from agent_cogs.tool_house import nothing
 from agent_cogs.window_keeper import WindowKeeper
@@ -19,6 +19,7 @@ from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_discord.audience import ChannelOf
+from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.model import Model
 from agent_llm.profiles import profile_of
 from agent_net.scaling import Fit
@@ -66,13 +67,18 @@ def outfit(
         fit=fit_of(settings.provider, settings.model),
         pin_lines=PinLines(house.notices) if house.notices is not None else None,
         prefill=house.prefill,
-        toolbox=partial(house.tools.toolbox, spec.name, own=recall.tools if recall else nothing)
-        if house.tools
-        else no_tools,
+        toolbox=_toolbox(spec.name, house, model, recall),
         tool_records=house.tools.records if house.tools else None,
         show_tools=show_tools,
         recall=recall,
     )
+
+
+def _toolbox(agent: str, house: House, model: Model, recall: Recall | None) -> GiveTools:
+    """A coding agent has tools of its own, and would be told of others that it cannot call."""
+    if house.tools is None or isinstance(model, AgentSdkModel):
+        return no_tools
+    return partial(house.tools.toolbox, agent, own=recall.tools if recall else nothing)
 
 
 def fit_of(provider: str, model: str) -> Fit:
