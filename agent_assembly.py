@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import SecretStr, create_model
 
@@ -14,6 +14,7 @@ from agent_fields import HTTP, TOOL_PATTERNS, Keys, Secret, ToolPatterns, addres
 from agent_models import (
     KEY_SETTINGS,
     AwsSettings,
+    Choice,
     EndpointSettings,
     ModelSettings,
     Sources,
@@ -23,9 +24,7 @@ from agent_models import (
 )
 from agent_reading import is_text
 from agent_roster import BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings, Front
-
-if TYPE_CHECKING:
-    from agent_config import Settings  # which imports this module
+from agent_settings import Settings
 
 READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
 
@@ -74,14 +73,20 @@ def with_agents(
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
-    sources = _sources(settings, keys, endpoints)
-    made: dict[str, AgentSettings] = {}
-    hidden = _hidden(settings, keys)
+    sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys)
+
+    def made(spec: AgentSpec, front: Front, names: tuple[str, ...]) -> AgentSettings:
+        agent = _agent(spec, settings.model_retries, keys, sources, names, front)
+        return replace(agent, coding=_coding(agent, settings, hidden))
+
+    found: dict[str, AgentSettings] = {}
     for name, spec in agents.items():
-        front = fronts.get(name, Front())
-        agent = _agent(spec, settings.model_retries, keys, sources, chosen.get(name) or front.models, front)
-        made[name] = replace(agent, coding=_coding(agent, settings, hidden))
-    return settings.with_(agents=made, endpoints=endpoints)
+        front, choice = fronts.get(name, Front()), chosen.get(name, Choice())
+        agent = made(spec, front, choice.everywhere or front.models)
+        servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
+        others = {server: there for server, there in servers.items() if there.models != agent.models}
+        found[name] = replace(agent, servers=others)
+    return settings.with_(agents=found, endpoints=endpoints)
 
 
 def _hidden(settings: Settings, keys: Keys) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""One bot of a process: its client, its cog, its model and its lease, from the login to the goodbye.
+"""One bot of a process: its client, its cog, its models and its lease, from the login to the goodbye.
 
 A bot's failure is its own and is told in one line; the others run on.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -87,6 +87,19 @@ def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home:
     return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
 
 
+def models_elsewhere(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
+    """Server → the model that is set for it alone. Servers with the same list share one."""
+    made: dict[tuple[str, ...], Model] = {}
+    found: dict[int, Model] = {}
+    for server, there in agent.elsewhere.items():
+        names = tuple(model.name for model in there.usable)
+        if names not in made:
+            made[names] = make(there)
+        found[server] = made[names]
+        log.info("%s speaks in server %d with %s", agent.name, server, ", ".join(names))
+    return found
+
+
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
     """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
     in the log or among the settings' warnings."""
@@ -138,12 +151,16 @@ def cog_class(path: str) -> type[BaseAgentCog]:
 
 
 class BotProcess:
-    """One bot: its client, its cog, its lease, and how its login ended."""
+    """One bot: its client, its cog, its lease, and how its login ended. `elsewhere`: the models of single servers."""
 
-    def __init__(self, agent: AgentSettings, house: House, lease: Lease, model: Model) -> None:
+    def __init__(
+        self, agent: AgentSettings, house: House, lease: Lease, model: Model, elsewhere: Mapping[int, Model]
+    ) -> None:
         self.agent, self.lease, self.model = agent, lease, model
-        if isinstance(model, AgentSdkModel):
-            model.conversations = AgentSessions(agent.spec.name, house.ledger.sessions)
+        self.models = tuple(dict.fromkeys((model, *elsewhere.values())))
+        for each in self.models:
+            if isinstance(each, AgentSdkModel):
+                each.conversations = AgentSessions(agent.spec.name, house.ledger.sessions)
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
             intents=intents(direct=house.settings.allow_dms),
             max_messages=None,  # the transcript is the memory
@@ -153,7 +170,7 @@ class BotProcess:
             member_cache_flags=discord.MemberCacheFlags.none(),
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        self.cog = cog_class(agent.cog)(self.client, agent, house, model, may_act=lambda: lease.held)
+        self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         readers = Audience(self.client.get_channel)
         desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
@@ -178,7 +195,7 @@ class BotProcess:
             self._stay_present(),
             self.cog.attend(),
             self.cog.run_errands(),
-            share_rest(self.agent.spec.name, self.cog.agent.bench, self._house.ledger.rests),
+            share_rest(self.agent.spec.name, self.cog.agent.voice.bench, self._house.ledger.rests),
             self._show_rests(),
             self._keep_commands(),
         )
@@ -253,7 +270,7 @@ class BotProcess:
 
     async def _show_rests(self) -> None:
         await self.cog.ready.wait()  # a rest may have begun in an earlier run of the program
-        await show_rests(self.client, self.cog.agent.bench)
+        await show_rests(self.client, self.cog.agent.voice.bench)
 
     async def aclose(self, task: asyncio.Task[None]) -> None:
         """Ends the turns, then `task` (the one that runs this bot), then the connection."""
@@ -263,7 +280,8 @@ class BotProcess:
             await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
         except TimeoutError:
             log.warning("%s did not leave Discord within %.0f s", self.agent.spec.name, CLOSE_SECONDS)
-        await self.model.aclose()
+        for model in self.models:
+            await model.aclose()
         await self.lease.release()
 
 

@@ -96,8 +96,8 @@ def _serve(
 
 def _ended(settings: Settings, run: Callable[[], int]) -> int:
     """The exit code of a run; a Redis or a data folder that it could not begin with is told in one line."""
-    from agent_protocol.connection import RedisAddressError, RedisAway
-    from agent_protocol.embedded import RedisStartError, without_password
+    from agent_protocol.connection import RedisAddressError, RedisAway, RedisStartError
+    from agent_protocol.embedded import without_password
 
     try:
         return run()

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent_fields import in_seconds
 from agent_roster import STAND_INS, AgentSettings
-
-if TYPE_CHECKING:
-    from agent_config import Settings  # which imports this module
+from agent_settings import Settings
 
 _PAIRS = (
     ("schedule_min", "COORDINATOR_SCHEDULE_MIN", "schedule_max", "COORDINATOR_SCHEDULE_MAX"),
@@ -115,6 +113,16 @@ def _odd_models(agent: AgentSettings) -> Iterator[str]:
         for model in agent.models:
             if model.lacks:
                 yield f"{setting}: a model of {model.provider} is left out, {model.lacks} is not set"
+        for server, there in agent.servers.items():
+            yield from _odd_models_in(agent, server, there)
+
+
+def _odd_models_in(agent: AgentSettings, server: int, there: AgentSettings) -> Iterator[str]:
+    for model in there.models:
+        if model.lacks:
+            yield f"{agent.name} in server {server}: {model.name} is left out, {model.lacks} is not set"
+    if not there.usable:
+        yield f"{agent.name} in server {server}: no model is left, so it has the same as elsewhere"
 
 
 def typos(in_file: Mapping[str, str], ours: Collection[str], agents: Iterable[str]) -> Iterator[str]:

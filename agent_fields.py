@@ -134,11 +134,7 @@ STEPS = "a whole number from 1 to 200"
 MODES = "default, acceptEdits, plan, dontAsk, auto or bypassPermissions"
 RETRIES = "a whole number from 0 to 10"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
-READING = (
-    "files_read",
-    "files_glob",
-    "files_grep",
-)  # strangers may bring a model to write: the owner decides
+READING = ("files_read", "files_glob", "files_grep")  # none that writes: strangers may bring a model to it
 DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", *READING, "*__*")  # the last: those of the owner's MCP servers
 BOOL = "true or false"
 REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"

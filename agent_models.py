@@ -34,6 +34,7 @@ HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that
 AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on the own machine
 PROVIDERS = (*KEY_SETTINGS, *HOSTED, *AT_HOME)  # as agent_llm.registry knows them
 ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
+_SERVER_ID = re.compile(r"[1-9][0-9]{0,19}")
 COGS: Mapping[str, str] = MappingProxyType(
     {
         "openai": "agent_cogs.openai_agent:OpenAIAgentCog",
@@ -163,9 +164,7 @@ class Sources:
             model=model,
             api_key=self.keys.get(key_setting),
             key_setting=key_setting,
-            needs_key=provider not in AT_HOME and not (endpoint and endpoint.base_url)
-            if needs_key is None
-            else needs_key,
+            needs_key=needs_key,
             base_url=(endpoint.base_url if endpoint else None) or self.addresses.get(provider),
             base_url_setting=base_url_setting or "config/endpoints.yaml",
             endpoint=endpoint,
@@ -226,25 +225,39 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
-def chosen_models(
-    folder: Path, agents: Iterable[str], own: Iterable[str]
-) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Agent → the option `model` of its own file or of the shared one, and one line for each that cannot be used.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The option `model` of an agent in the owner's files: in every server, and by id where one has another list. Empty
+    for nothing."""
+
+    everywhere: tuple[str, ...] = ()
+    servers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tuple[dict[str, Choice], list[str]]:
+    """What the files say for each agent, and one line for each file whose option cannot be used.
 
     `own` are the names of the owner's endpoints. The option is read once, at the start: a model's client lives as long
-    as its agent.
+    as its agent. Of the levels the later counts: shared, server, bot, bot in a server.
     """
     known = {*PROVIDERS, *own}
     problems: list[str] = []
     shared = _model_option(folder / "shared.yaml", known, problems)
-    found = {agent: _model_option(folder / "bots" / f"{agent}.yaml", known, problems) or shared for agent in agents}
-    return {agent: names for agent, names in found.items() if names}, problems
+    servers = _by_server(folder, "guilds/", known, problems)
+    found: dict[str, Choice] = {}
+    for agent in agents:
+        bot = _model_option(folder / "bots" / f"{agent}.yaml", known, problems)
+        of_bot = _by_server(folder, f"bots/{agent}.", known, problems)
+        found[agent] = Choice(bot or shared, ({} if bot else servers) | of_bot)
+    return found, problems
 
 
-def unused_models(folder: Path) -> list[str]:
-    """A line for each file of a single server that sets the option `model`."""
-    files = sorted((*folder.glob("guilds/*.yaml"), *folder.glob("bots/*.*.yaml")))
-    return [f"{path}: model: not used, a bot has the same models in every server" for path in files if _model_in(path)]
+def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) -> dict[int, tuple[str, ...]]:
+    """Server → the models of its file, of the files `<prefix><server id>.yaml` that name some."""
+    ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
+    files = {int(server): path for path, server in ids.items() if _SERVER_ID.fullmatch(server)}
+    found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
+    return {server: names for server, names in found.items() if names}
 
 
 def _model_in(path: Path) -> object:

@@ -1,4 +1,4 @@
-"""From `.env` and the environment to texts, and from texts to checked values; agent_config's hands.
+"""From `.env` and the environment to texts, and from texts to checked values: what agent_config reads with.
 
 Nothing here repeats a value in a message: any of them may be a secret pasted into the wrong line.
 """

@@ -7,7 +7,7 @@ base URL); agent_config makes settings of them, and its users read the table fro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -206,7 +206,8 @@ class AgentSettings:
 
     `image_model` is None for one that does not draw; it is a model of `image_provider`. `retries`: of one call.
     `personality` and `allowed_tools` are None where nothing is set for this agent alone. `coding` is set for one whose
-    turns the Claude Agent SDK runs.
+    turns the Claude Agent SDK runs. `servers`: by the id of each server where other models are set, the agent with
+    these.
     """
 
     spec: AgentSpec
@@ -219,6 +220,7 @@ class AgentSettings:
     allowed_tools: tuple[str, ...] | None = None
     front: Front = Front()
     coding: CodingSettings | None = None
+    servers: Mapping[int, AgentSettings] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -248,6 +250,11 @@ class AgentSettings:
     def usable(self) -> tuple[ModelSettings, ...]:
         """The models that can be asked with what is set."""
         return tuple(model for model in self.models if model.lacks is None)
+
+    @property
+    def elsewhere(self) -> Mapping[int, AgentSettings]:
+        """Those of `servers` where a model can be asked: in the others what is set is left out, like anything wrong."""
+        return {server: agent for server, agent in self.servers.items() if agent.usable}
 
     @property
     def cog(self) -> str:

@@ -11,77 +11,34 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import random
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
 
-from agent_bot import BotProcess, cancel, provider_model
+from agent_bot import BotProcess, cancel, models_elsewhere
 from agent_cogs.events_http import EventDoor, Receive, serving_events
+from agent_cogs.forgetting import DoneOrders
 from agent_cogs.house import House
-from agent_cogs.option_book import no_layer, opened_book
-from agent_cogs.persona import Personas
-from agent_cogs.tool_house import ToolHouse, open_tools
-from agent_cogs.triggers import Scope
-from agent_config import AgentSettings, Settings, process_environment
-from agent_coordinator.config import CoordinatorConfig, from_settings
+from agent_config import AgentSettings
+from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
-from agent_discord.attachments import PictureReader
-from agent_discord.directory import Directory
-from agent_discord.fetching import Fetcher
 from agent_discord.gate import WayOut
-from agent_discord.pasts import Pasts
 from agent_discord.redaction import Redactor, own_folders
-from agent_discord.transcript import MAX_ENTRIES, Transcripts
-from agent_discord.webhooks import Webhooks
 from agent_health import Health, serving_health
 from agent_llm import pricing
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel
-from agent_llm.model import Model
-from agent_net.fetch import PictureFetcher
-from agent_net.public import PublicFetcher
 from agent_protocol import keys
-from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
-from agent_protocol.ignores import Ignores
-from agent_protocol.leases import Lease, this_process
-from agent_protocol.ledger import Ledger
-from agent_protocol.money import Caps
-from agent_protocol.notices import Notices
-from agent_protocol.orders import Orders
-from agent_protocol.sessions import Resets
-from agent_protocol.stops import Stops
-from agent_protocol.webhook_posts import WebhookPosts
+from agent_protocol.leases import DEAD_HOLDER_SECONDS, Lease
+from agent_setup import Setup as Setup  # who wants a process running says what it is to be
+from agent_setup import house_for, tools_for
 from agent_shutdown import Stopping, last_turns
-from agent_themes import DEFAULT_THEME
-
-DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup:
-    """What one process is to run. Local mode, tests and benchmarks differ from production in these values alone."""
-
-    settings: Settings
-    agents: tuple[str, ...]  # the bots of this process
-    coordinator: bool = True
-    make_model: Callable[[AgentSettings], Model] = provider_model
-    coordinator_config: CoordinatorConfig | None = None
-    use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
-    picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
-    tools: bool = True
-    personas: bool = True  # read from settings.personas_dir
-    pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
-    rng: random.Random = field(default_factory=random.Random)
-    clock: Callable[[], float] = time.time
 
 
 class Runtime:
@@ -126,7 +83,7 @@ class Runtime:
         self._stop_without_bots()
 
     async def _start_bot(self, agent: AgentSettings) -> None:
-        lease = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder)
+        lease, make = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder), self.setup.make_model
         standby = self.setup.settings.standby
         if not await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
             holder = await lease.current_holder()
@@ -134,7 +91,7 @@ class Runtime:
                 log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
                 return
             log.info("%s runs on this Redis (%s): this process stands by", agent.spec.name, holder)
-        bot = BotProcess(agent, self.house, lease, self.setup.make_model(agent))
+        bot = BotProcess(agent, self.house, lease, make(agent), models_elsewhere(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
@@ -227,89 +184,55 @@ class Runtime:
 @asynccontextmanager
 async def running(setup: Setup) -> AsyncIterator[Runtime]:
     """Opens everything and starts the bots and the coordinator; closes all of it in order."""
-    settings = setup.settings
     async with AsyncExitStack() as stack:
-        place = await stack.enter_async_context(
-            locate_redis(
-                settings.redis_url,
-                settings.data_dir,
-                runtime_dir=settings.runtime_dir,
-                use_default_port=setup.use_default_redis,
-            )
-        )
-        log.info("Redis: %s", place.description)
-        link = await stack.enter_async_context(RedisLink(place.address))
-        session = await stack.enter_async_context(aiohttp.ClientSession())
-        way_out = WayOut(Redactor(settings.secrets(), own_folders(settings.data_dir)))
-        tools = await stack.enter_async_context(_tools(setup, session, way_out)) if setup.tools else None
-        house = _house(setup, link, session, way_out, tools)
-        stack.push_async_callback(house.fetcher.aclose)
+        link, house = await _opened(setup, stack)
         runtime = Runtime(setup, house, link)
         await _remember(house)
         bus = asyncio.create_task(house.bus.run(), name="bus")
-        stack.push_async_callback(cancel, [bus])
+        stack.push_async_callback(cancel, [bus])  # ends after all that publishes
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
+        runtime.start(house.forgetting.run(), "forgetting")
         if house.book is not None:
             runtime.start(house.book.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
-        if settings.events_port and settings.events_secret is not None:
-            secret = settings.events_secret.get_secret_value()
-            door = EventDoor(secret, runtime.receiver, house.ledger.replays, setup.clock)
-            await stack.enter_async_context(serving_events(door, settings.events_host, settings.events_port))
+        await _open_door(runtime, stack)
         yield runtime
 
 
-def _tools(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> AbstractAsyncContextManager[ToolHouse]:
-    return open_tools(
-        setup.settings,
-        session,
-        environment=process_environment(),
-        redact=way_out.redact.secrets,
-        clock=setup.clock,
-        pages=setup.pages,
-    )
-
-
-def _house(
-    setup: Setup, link: RedisLink, session: aiohttp.ClientSession, way_out: WayOut, tools: ToolHouse | None
-) -> House:
+async def _opened(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, House]:
+    """What the process is connected by, and what its agents share; closed with the stack."""
     settings = setup.settings
-    names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
-    directory = Directory(names)
-    personas = Personas(settings) if setup.personas else None
-    book = opened_book(settings, names, personas.layer if personas else no_layer)
-    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
-    bus = Bus(link, clock=setup.clock, rng=setup.rng)
-    posts = WebhookPosts(link, setup.clock)
-    return House(
-        settings=settings,
-        scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
-        names=names,
-        bus=bus,
-        stops=Stops(link, bus, setup.clock),
-        ignores=Ignores(link, bus),
-        orders=Orders(bus),
-        resets=Resets(link, bus),
-        ledger=Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings)),
-        directory=directory,
-        transcripts=transcripts,
-        fetcher=Fetcher(transcripts, posts),
-        pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
-        clock=setup.clock,
-        rng=setup.rng,
-        way_out=way_out,
-        webhooks=Webhooks(session, directory, posts, way_out.refused),
-        notices=Notices(link),
-        tools=tools,
-        book=book,
-        pasts=Pasts(transcripts),
-        personas=personas,
+    place = await stack.enter_async_context(
+        locate_redis(
+            settings.redis_url,
+            settings.data_dir,
+            runtime_dir=settings.runtime_dir,
+            use_default_port=setup.use_default_redis,
+        )
     )
+    log.info("Redis: %s", place.description)
+    link = await stack.enter_async_context(RedisLink(place.address))
+    session = await stack.enter_async_context(aiohttp.ClientSession())
+    way_out = WayOut(Redactor(settings.secrets(), own_folders(settings.data_dir)))
+    done = DoneOrders(settings.data_dir)  # before the records of tools are read
+    tools = await stack.enter_async_context(tools_for(setup, session, way_out)) if setup.tools else None
+    house = house_for(setup, link, session, way_out, tools, done)
+    stack.push_async_callback(house.fetcher.aclose)
+    return link, house
+
+
+async def _open_door(runtime: Runtime, stack: AsyncExitStack) -> None:
+    """For news from outside, where the settings want it."""
+    settings = runtime.setup.settings
+    if settings.events_port and settings.events_secret is not None:
+        secret = settings.events_secret.get_secret_value()
+        door = EventDoor(secret, runtime.receiver, runtime.house.ledger.replays, runtime.setup.clock)
+        await stack.enter_async_context(serving_events(door, settings.events_host, settings.events_port))
 
 
 async def _remember(house: House) -> None:
@@ -318,19 +241,10 @@ async def _remember(house: House) -> None:
         memory.start()
         with suppress(RedisAway):  # it is read when Redis is there
             await memory.read()
+    house.forgetting.start()
     house.orders.start()
     if house.resets is not None:
         house.resets.start()
-
-
-def _caps(settings: Settings) -> Caps:
-    return Caps(
-        all=settings.daily_budget,
-        agent=settings.budget_agent_usd,
-        channel=settings.budget_channel_usd,
-        person=settings.user_budget,
-        mentions=settings.mentions_per_minute,
-    )
 
 
 def stop_on_signals(runtime: Runtime) -> None:
@@ -363,7 +277,7 @@ async def settle_down(runtime: Runtime) -> None:
         for model in models:
             if isinstance(model, LazyModel):
                 await model.get_ready()
-    if any(not bot.model.free for bot in runtime.bots.values()):
+    if any(not model.free for bot in runtime.bots.values() for model in bot.models):
         await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()
     gc.freeze()

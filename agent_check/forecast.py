@@ -6,14 +6,15 @@ What people bring about comes on top, and is held by the budgets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from agent_check.errands import errands_a_day
 from agent_check.findings import Findings
 from agent_cogs.money import Tariff
 from agent_cogs.reach import is_free
-from agent_config import Settings
+from agent_config import AgentSettings, Settings
 from agent_coordinator.policy import continuation_probability
 from agent_themes import DEFAULT_THEME, Theme, theme_named
 
@@ -52,16 +53,22 @@ def errand_cost(tariff: Tariff) -> float:
     return turn_cost(tariff, replace(theme, search=True, always_draw=False))
 
 
-def check_costs(settings: Settings, found: Findings, now: float) -> None:
-    """The forecast, beside the day's budget; `now` in unix seconds."""
+def tariff_in(server: int | None, agent: AgentSettings) -> Tariff:
+    """What an agent's calls cost in a server; None: in one that is not known."""
+    there = agent.elsewhere.get(server or 0, agent)
+    return Tariff.of(there, free=is_free(there.usable[0]))
+
+
+def check_costs(
+    settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
+) -> None:
+    """The forecast, beside the day's budget; `now` in unix seconds, `servers` by channel, as far as they are known."""
     agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.usable]
-    tariffs = [Tariff.of(agent, free=is_free(agent.usable[0])) for agent in agents]
-    themes = [theme_named(theme) for theme in settings.channels.values()]
     conversations = (settings.schedule_min + settings.schedule_max) / 2
-    dollars = forecast(tariffs, themes, conversations, settings.max_rounds)
-    turns = conversations * expected_rounds(settings.max_rounds) if themes else 0.0
+    dollars = _conversations(agents, settings, conversations, servers)
+    turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
     errands = [_errands(settings, agent.spec.name, turns, now, found) for agent in agents]
-    dollars += sum(count * errand_cost(tariff) for count, tariff in zip(errands, tariffs, strict=True))
+    dollars += sum(count * errand_cost(tariff_in(None, agent)) for count, agent in zip(errands, agents, strict=True))
     budget = settings.daily_budget
     held = "no budget for all bots" if budget is None else f"the budget is ${budget:.2f}"
     more = f" and {sum(errands):,.0f} errands of the bots' own files" if any(errands) else ""
@@ -71,6 +78,20 @@ def check_costs(settings: Settings, found: Findings, now: float) -> None:
         found.warn("costs", told, "give the errands more time, or raise BUDGET_DAILY_USD" if any(errands) else advice)
     else:
         found.ok("costs", told)
+
+
+def _conversations(
+    agents: Sequence[AgentSettings], settings: Settings, conversations: float, servers: Mapping[int, int | None]
+) -> float:
+    """US dollars a day; each server has its share of them, by its channels."""
+    themes: dict[int | None, list[Theme]] = {}
+    for channel, theme in settings.channels.items():
+        themes.setdefault(servers.get(channel), []).append(theme_named(theme))
+    dollars = 0.0
+    for server, its_own in themes.items():
+        share = conversations * len(its_own) / len(settings.channels)
+        dollars += forecast([tariff_in(server, agent) for agent in agents], its_own, share, settings.max_rounds)
+    return dollars
 
 
 def _errands(settings: Settings, agent: str, instructions: float, now: float, found: Findings) -> float:

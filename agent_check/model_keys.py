@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from agent_check.findings import Findings
 from agent_cogs.reach import access
@@ -16,32 +17,67 @@ SECONDS = 15.0  # for each model, the provider's answer alone
 _ONCE = RetryPolicy(attempts=1)
 
 
+@dataclass(frozen=True, slots=True)
+class _List:
+    """The models of an agent, or those that it has in one server."""
+
+    agent: AgentSettings
+    server: int | None = None
+
+    @property
+    def alone(self) -> bool:
+        return len(self.agent.models) == 1
+
+    @property
+    def setting(self) -> str:
+        """Where it is written."""
+        return self.agent.spec.model_setting if self.server is None else "`model` in the option files of this server"
+
+    def subject(self, what: str) -> str:
+        return what if self.server is None else f"{what} in server {self.server}"
+
+
 async def check_key(agent: AgentSettings, found: Findings) -> None:
-    """Each model by way of its key, then the picture model, without which the bot still speaks.
+    """Each model by way of its key, then the picture model, without which the bot still speaks; what single servers
+    have besides.
 
     A model that others stand in for is warned of; one that stands alone must be right.
     """
-    fine = [await _check_model(agent, model, found) for model in agent.models]
-    if not any(fine) and len(fine) > 1:
-        found.wrong("models", "none of the list can be used", f"mend {agent.spec.model_setting}")
-    await _check_image_model(agent, found)
+    known: dict[str, bool] = {}
+    await _check_list(_List(agent), known, found)
+    for server, there in agent.servers.items():
+        await _check_list(_List(there, server), known, found)
+    drawing = (each for each in (agent, *agent.servers.values()) if each.image_model is not None)
+    await _check_image_model(next(drawing, agent), found)
 
 
-async def _check_model(agent: AgentSettings, model: ModelSettings, found: Findings) -> bool:
-    tell = found.wrong if len(agent.models) == 1 else found.warn
+async def _check_list(models: _List, known: dict[str, bool], found: Findings) -> None:
+    """`known`: whether a model that was asked about can be used; it is not asked about again."""
+    names = [model.name for model in models.agent.models]
+    told = models.alone and names[0] not in known
+    for model in models.agent.models:
+        if model.name not in known:
+            known[model.name] = await _check_model(models, model, found)
+    if not told and not any(known[name] for name in names):
+        found.wrong(models.subject("models"), "none of the list can be used", f"mend {models.setting}")
+
+
+async def _check_model(models: _List, model: ModelSettings, found: Findings) -> bool:
+    agent, key, tell = models.agent, models.subject("key"), found.wrong if models.alone else found.warn
     if model.lacks:
-        tell("key", f"{model.lacks} is not set", f"set {model.lacks}, or take the model out of the list")
+        tell(key, f"{model.lacks} is not set", f"set {model.lacks}, or take the model out of the list")
         return False
     error = await _error_of(model, model.model)
     if error is not None and not _unknown(error):
-        _key_finding(agent, model, error, found)
+        _key_finding(models, model, error, found)
         return False
-    found.ok("key", _accepted(model))
+    found.ok(key, _accepted(model))
     if error is None:
-        found.ok("model", _shown(agent, model))
+        found.ok(models.subject("model"), _shown(agent, model))
         return True
     usual = f" (usually {agent.spec.model})" if model.provider == agent.spec.provider else ""
-    tell("model", f"{_shown(agent, model)} is not known", f"mend {agent.spec.model_setting}{usual}{_address(model)}")
+    advice = f"mend {models.setting}{usual}{_address(model)}"
+    tell(models.subject("model"), f"{_shown(agent, model)} is not known", advice)
     return False
 
 
@@ -89,21 +125,20 @@ def _unknown(error: ModelError) -> bool:
     return error.status == 404
 
 
-def _key_finding(agent: AgentSettings, model: ModelSettings, error: ModelError, found: Findings) -> None:
+def _key_finding(models: _List, model: ModelSettings, error: ModelError, found: Findings) -> None:
     status = f" ({error.status})" if error.status else ""
-    alone = len(agent.models) == 1
-    told = f"{error.kind}{status}" if alone else f"{model.provider}: {error.kind}{status}"
-    tell = found.wrong if alone else found.warn
+    key, tell = models.subject("key"), found.wrong if models.alone else found.warn
+    told = f"{error.kind}{status}" if models.alone else f"{model.provider}: {error.kind}{status}"
     if isinstance(error, BadKey):
-        tell("key", told, f"mend {model.key_setting}")
+        tell(key, told, f"mend {model.key_setting}")
     elif isinstance(error, QuotaUsedUp):
-        tell("key", told, f"add credit to the account of {model.key_setting}")
+        tell(key, told, f"add credit to the account of {model.key_setting}")
     elif isinstance(error, (ConnectionFailed, TimedOut)):
-        tell("key", told, f"check the network{_address(model)}, then check again")
+        tell(key, told, f"check the network{_address(model)}, then check again")
     elif isinstance(error, Retryable):
-        found.warn("key", told, "check again later")
+        found.warn(key, told, "check again later")
     else:
-        tell("key", told, f"check {agent.spec.model_setting}{_address(model)}")
+        tell(key, told, f"check {models.setting}{_address(model)}")
 
 
 def _address(model: ModelSettings) -> str:

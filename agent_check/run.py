@@ -66,7 +66,6 @@ async def check_all(
         shared.findings.wrong("channels", "none is named: the bots would speak nowhere", advice)
     machine.check_clock(settings, shared.findings, clock)
     machine.check_data_folder(settings, shared.findings)
-    check_costs(settings, shared.findings, clock())
     # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)
@@ -74,6 +73,8 @@ async def check_all(
     looks = [_check_agent(agent, settings, sections[name], seconds) for name, agent in settings.agents.items()]
     seen = await asyncio.gather(*looks)
     views = {name: view for name, view in zip(settings.agents, seen, strict=True) if view is not None}
+    servers = {channel.id: channel.guild_id for view in views.values() for channel in view.channels.values()}
+    check_costs(settings, shared.findings, clock(), servers)
     _compare(views, settings, sections, shared.findings)
     return [*sections.values(), shared]
 

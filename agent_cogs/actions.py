@@ -92,12 +92,12 @@ async def _draw(
     the same. What was drawn is kept until it is posted."""
     if not decision.generate_image or not decision.image_prompt:
         return None
-    if not await agent.limits.afford(event.id, spending.total.cost_usd + agent.tariff.picture()):
+    if not await agent.limits.afford(event.id, spending.total.cost_usd + agent.voice.tariff.picture()):
         log.info("%s does not draw: there is no money for a picture", agent.key)
         return None
     try:
         async with asyncio.timeout(event.deadline - agent.clock() - POST_SECONDS):
-            drawing = await agent.draw(decision.image_prompt)
+            drawing = await agent.voice.draw(decision.image_prompt)
     except ModelError as error:
         log.warning("%s could not draw: %s", agent.key, error)
         spending.add(error.usage or Usage())

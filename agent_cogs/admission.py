@@ -1,7 +1,7 @@
 """Whether a turn is let in: what stands against it by itself, and what it asks the limits for.
 
-A turn that would come so far asks in the step that claims it (taking.py), so that its beginning is one step in Redis as
-its end is; any other one when it does (turn.py).
+A turn against which nothing stands asks the limits in the very step that claims it (taking.py), so that it begins in
+one step in Redis, as it ends in one. Any other turn asks once it has come that far (turn.py).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def withdrawn(event: TurnEvent, transcript: Transcript) -> bool:
 
 def obstacle(agent: Agent, outlet: Outlet) -> str | None:
     """The reason for which the limits need not even be asked."""
-    return outlet.refusal() or ("benched" if agent.bench.seconds_left else None)
+    return outlet.refusal() or ("benched" if agent.voice.bench.seconds_left else None)
 
 
 def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
     """What the turn asks the limits for."""
     depth = Depth.of(agent.options_for(outlet))
     longest = depth.messages + depth.step
-    wish = wish_of(event, trigger_of(event), agent.tariff, outlet.transcript, longest)
+    wish = wish_of(event, trigger_of(event), agent.voice.tariff, outlet.transcript, longest)
     return agent.limits.ask(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
 
 

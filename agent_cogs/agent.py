@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
@@ -24,7 +24,7 @@ from agent_context.entries import Entry
 from agent_context.history import Interval
 from agent_context.options import Options
 from agent_context.window import WindowMemory
-from agent_discord.attachments import ANY_MODEL, Look
+from agent_discord.attachments import Look
 from agent_discord.chores import Chores
 from agent_discord.outlet import Post, Posted
 from agent_discord.text_files import TextFile
@@ -111,11 +111,27 @@ async def never_reset(_: int) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voice:
+    """A model that an agent speaks with, and all that hangs on it. `think` and `draw` call it; `fit` is what a picture
+    must be for it, `bench` the rest that it takes when its provider refuses it. A coding agent has tools of
+    its own and takes none of ours."""
+
+    model_name: str  # provider/model, the first of its list
+    think: Think
+    draw: Draw
+    can_draw: bool
+    tariff: Tariff
+    fit: Fit
+    bench: Bench
+    takes_tools: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """Who takes the turn. `think` and `draw` call its model; `names` maps all agents' keys to shown names, `user_id`
-    gives an agent's in Discord. `book` says what is set for it, and for the others, in a channel; `fit` is what a
-    picture must be for its model.
+    """Who takes the turn. `voice` is its model, `voices` has those of servers where another is set; `names` maps all
+    agents' keys to shown names, `user_id` gives an agent's in Discord. `book` says what is set for it, and for the
+    others, in a channel.
 
     `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
     `tool_records` keeps what they brought, `show_tools` shows it in Discord.
@@ -123,12 +139,8 @@ class Agent:
 
     identity: Identity
     names: Mapping[str, str]
-    think: Think
-    draw: Draw
-    can_draw: bool
+    voice: Voice
     limits: Limits
-    bench: Bench
-    tariff: Tariff
     costs: Costs
     told: Told  # who has heard lately that there is no answer
     book: OptionBook
@@ -141,8 +153,7 @@ class Agent:
     rng: random.Random
     reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
-    model_name: str = ""  # provider/model, the first of its list
-    fit: Fit = ANY_MODEL
+    voices: Mapping[int, Voice] = field(default_factory=dict)
     pin_lines: PinLines | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     toolbox: GiveTools = no_tools
@@ -155,6 +166,12 @@ class Agent:
     def key(self) -> str:
         return self.identity.key
 
+    def at(self, outlet: Outlet) -> Agent:
+        """The agent as it is there: with the model that is set for the outlet's server. A turn asks once, at its
+        beginning."""
+        voice = self.voices.get(outlet.guild_id or 0)
+        return self if voice is None else replace(self, voice=voice)
+
     def options_for(self, outlet: Outlet) -> Options:
         """What is set for the agent in this channel."""
         return self.book.options(self.key, outlet)
@@ -163,7 +180,8 @@ class Agent:
         """What its own files say of it, as far as it may be told in the channel; read anew."""
         if self.recall is None:
             return PersonaPrompt("", "")
-        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options, True)
+        takes = self.voice.takes_tools and options.max_tool_depth > 0
+        writes = takes and MEMORY in self.toolbox(options, True)
         return await self.recall.look(channel_id, writes=writes)
 
     def today(self) -> str:

@@ -1,4 +1,7 @@
-"""Sees to it that the commands of the set appear once: one bot has them, the others clear what they had."""
+"""Which bot has the slash commands: one, so that each appears once; the others clear what they had.
+
+What the commands are stands in agent_discord/command_list.py, what each one does in desk.py.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from agent_cogs.board import look
 from agent_cogs.file_desk import FileDesk, here_alone
-from agent_cogs.forgetting import forget
 from agent_cogs.house import House
 from agent_cogs.sessions import begin_anew
 from agent_cogs.stopping import may_stop
@@ -136,11 +135,8 @@ class Desk:
         return may_stop(asked.who, settings.stop_user_ids, settings.stop_role_ids)
 
     async def _forget(self, asked: Asked) -> str:
-        try:
-            return (await forget(self._house, asked.who.user_id)).text
-        except OSError as error:
-            log.error("a person's tool calls could not all be removed: %s", error)
-            return NOT_ALL
+        forgotten = await self._house.forgetting.forget(asked.who.user_id)
+        return forgotten.text if forgotten.whole else NOT_ALL
 
     async def _why(self, asked: Asked) -> str:
         found = _MESSAGE_ID.fullmatch(str(asked.values.get("message", "")).strip())

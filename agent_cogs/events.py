@@ -48,6 +48,11 @@ class TurnEvent:
         return replace(self, seq=seq, at=at)
 
     @property
+    def person_id(self) -> int | None:
+        """Whose words brought it about, where that is known before the turn has looked."""
+        return None
+
+    @property
     def forced(self) -> bool:
         """Somebody waits: silence is no answer."""
         return False
@@ -113,7 +118,6 @@ class MentionEvent(TurnEvent):
 
     @property
     def person_id(self) -> int | None:
-        """Who brought it about."""
         return self.asked.speaker.id if self.by_person else self.on_behalf
 
     @property
@@ -208,8 +212,8 @@ class CronEvent(ErrandEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent(ErrandEvent):
-    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none; `aside`: it
-    reads the event's channel and says nothing there."""
+    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none, `on_behalf`
+    the person who brought that about; `aside`: it reads the event's channel and says nothing there."""
 
     kind: ClassVar[str] = "hook"
 
@@ -217,6 +221,11 @@ class HookEvent(ErrandEvent):
     instruction: str
     around: str = ""
     aside: bool = False
+    on_behalf: int | None = None
+
+    @property
+    def person_id(self) -> int | None:
+        return self.on_behalf
 
     @property
     def source(self) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from agent_cogs.events import HookEvent, TurnEvent
 from agent_cogs.placing import Place, Placing
@@ -67,7 +68,8 @@ class LifeHooks:
         place = Place(event.channel_id, event.theme) if hook.channel is None else self._place_of(name, hook)
         if place is not None:
             aside = hook.channel is None
-            await self._take(self._event(name, hook, place, f"{name}-{event.id}", seconds, event.kind, aside=aside))
+            around = self._event(name, hook, place, f"{name}-{event.id}", seconds, event.kind, aside=aside)
+            await self._take(replace(around, on_behalf=event.person_id))
 
     def _alone(self, name: HookName, turn_id: str, seconds: float) -> HookEvent | None:
         hook = self._hooks().named(name)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from agent_cogs.forgetting import Forgetting
 from agent_cogs.option_book import OptionBook
 from agent_cogs.persona import Personas
 from agent_cogs.tool_house import ToolHouse
@@ -39,6 +40,7 @@ class House:
     ledger: Ledger
     stops: Stops
     ignores: Ignores
+    forgetting: Forgetting
     orders: Orders
     directory: Directory
     transcripts: Transcripts

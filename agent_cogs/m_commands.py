@@ -66,11 +66,12 @@ class MCommands:
         if not asked.may_manage:
             await chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
-        can_draw = self._agent.can_draw and outlet.may_attach
-        sight = await Eyes(self._agent, outlet, event, can_draw=can_draw).look(closing=False)
-        sent = await as_sent(self._agent, outlet, event, sight, can_draw=can_draw)
-        name = f"context-{self._agent.key}.txt"
-        note = f"what {self._agent.identity.display_name} sees"
+        agent = self._agent.at(outlet)
+        can_draw = agent.voice.can_draw and outlet.may_attach
+        sight = await Eyes(agent, outlet, event, can_draw=can_draw).look(closing=False)
+        sent = await as_sent(agent, outlet, event, sight, can_draw=can_draw)
+        name = f"context-{agent.key}.txt"
+        note = f"what {agent.identity.display_name} sees"
         await chores.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
 
 
@@ -88,7 +89,7 @@ async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Sigh
         sent.append(prompt)
         return Reply(text="")
 
-    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.model_name)
+    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.voice.model_name)
     way = Begun(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
     use = ToolUse(
         agent=agent,

@@ -52,6 +52,7 @@ class OptionFiles:
         self._folder, self._bots = folder, frozenset(bots)
         self._files: dict[str, _Read] = {}
         self._told: dict[str, tuple[str, ...]] = {}
+        self._looked = False
         self.version = 0
 
     def layers(self, bot: str, guild_id: int | None) -> list[Layer]:
@@ -67,7 +68,8 @@ class OptionFiles:
 
     def look(self) -> None:
         """Reads what has changed since the last look. Blocks for as long as the disk takes."""
-        found = self._found()
+        found, first = self._found(), not self._looked
+        self._looked = True
         changed = {name: stamp for name, stamp in found.items() if self._stamp_of(name) != stamp}
         gone = self._files.keys() - found.keys()
         if not changed and not gone:
@@ -75,8 +77,17 @@ class OptionFiles:
         files = {name: read for name, read in self._files.items() if name in found}
         files |= {name: self._read(name, stamp) for name, stamp in changed.items()}
         self._told = {name: told for name, told in self._told.items() if name in found}
-        self._files = files  # at once: turns read meanwhile
+        before, self._files = self._files, files  # at once: turns read meanwhile
         self.version += 1
+        if not first:
+            self._tell_of_models(before)
+
+    def _tell_of_models(self, before: Mapping[str, _Read]) -> None:
+        """Of the options `model` alone is read at the start (agent_models.chosen_models)."""
+        for name in sorted(before.keys() | self._files.keys()):
+            was, now = (files[name].layer.get("model") if name in files else None for files in (before, self._files))
+            if was != now and not self._odd(name):
+                log.warning("%s: model: has changed, which counts from the next start on", self._folder / name)
 
     def _stamp_of(self, name: str) -> Stamp | None:
         read = self._files.get(name)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, GiveTools, ShowTools, Think, never_reset, no_tools, shown_nowhere
+from agent_cogs.agent import Agent, Draw, ShowTools, Think, Voice, never_reset, no_tools, shown_nowhere
 from agent_cogs.bench import Bench
 from agent_cogs.house import House
 from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
 from agent_cogs.option_book import OptionBook, base_layer
 from agent_cogs.pin_lines import PinLines
-from agent_cogs.recall import Recall, recall_of
+from agent_cogs.recall import recall_of
 from agent_cogs.told import Told
 from agent_cogs.tool_house import nothing
 from agent_cogs.window_keeper import WindowKeeper
@@ -28,13 +29,12 @@ from agent_net.scaling import Fit
 def outfit(
     settings: AgentSettings,
     house: House,
-    model: Model,
-    think: Think,
-    draw: Draw,
+    voice: Voice,
+    voices: Mapping[int, Voice],
     show_tools: ShowTools = shown_nowhere,
     channel_of: ChannelOf = lambda _: None,
 ) -> Agent:
-    """The agent as its turns know it; `think` and `draw` call `model`, `channel_of` gives its bot's channels."""
+    """The agent as its turns know it; `channel_of` gives its bot's channels."""
     spec, shared = settings.spec, house.settings
     windows = WindowMemory()
     recall = recall_of(spec.name, house, channel_of)
@@ -42,14 +42,11 @@ def outfit(
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
         names=house.names,
-        think=think,
-        draw=draw,
-        can_draw=model.can_draw,
+        voice=voice,
+        voices=voices,
         limits=Limits(
             spec.name, house.ledger.limits, cooldown=shared.agent_cooldown_seconds, daily_max=shared.agent_max_daily
         ),
-        bench=Bench(spec.name, house.clock),
-        tariff=Tariff.of(settings, free=model.free),
         costs=house.ledger.costs,
         told=Told(house.clock),
         book=house.book or OptionBook(house.names, base_layer(shared)),
@@ -63,22 +60,29 @@ def outfit(
         barge_in=shared.barge_in,
         reset=partial(house.resets.since, spec.name) if house.resets is not None else never_reset,
         user_id=house.directory.id_of,
-        model_name=model.name,
-        fit=fit_of(settings.provider, settings.model),
         pin_lines=PinLines(house.notices) if house.notices is not None else None,
         prefill=house.prefill,
-        toolbox=_toolbox(spec.name, house, model, recall),
+        toolbox=partial(house.tools.toolbox, spec.name, own=recall.tools if recall else nothing)
+        if house.tools
+        else no_tools,
         tool_records=house.tools.records if house.tools else None,
         show_tools=show_tools,
         recall=recall,
     )
 
 
-def _toolbox(agent: str, house: House, model: Model, recall: Recall | None) -> GiveTools:
-    """A coding agent has tools of its own, and would be told of others that it cannot call."""
-    if house.tools is None or isinstance(model, AgentSdkModel):
-        return no_tools
-    return partial(house.tools.toolbox, agent, own=recall.tools if recall else nothing)
+def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]) -> Voice:
+    """The model that these settings name; `think` and `draw` call it."""
+    return Voice(
+        model_name=model.name,
+        think=think,
+        draw=draw,
+        can_draw=model.can_draw,
+        tariff=Tariff.of(settings, free=model.free),
+        fit=fit_of(settings.provider, settings.model),
+        bench=Bench(settings.name, clock),
+        takes_tools=not isinstance(model, AgentSdkModel),
+    )
 
 
 def fit_of(provider: str, model: str) -> Fit:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from agent_context.entries import Entry
 from agent_context.pins import Pin
+from agent_discord.background import Background
 from agent_discord.chores import Chores
-from agent_discord.errands import Errands
 
 MOST_LINES = 5
 MAX_LINE = 300  # characters
@@ -39,7 +39,7 @@ class PinLines:
 
     def __init__(self, told: Memory) -> None:
         self._told = told
-        self._errands = Errands()
+        self._background = Background()
         self._seen: set[tuple[int, tuple[str, ...]]] = set()
 
     def tell(self, pins: Sequence[Pin], place: Place) -> None:
@@ -52,7 +52,7 @@ class PinLines:
                 chores = place.chores if here or above is None else above.chores
                 log.info("pin %d is wrong: %s", pin.message_id, "; ".join(pin.problems))
                 if chores is not None:
-                    self._errands.start(self._tell(pin, chores), f"pin {pin.message_id}")
+                    self._background.start(self._tell(pin, chores), f"pin {pin.message_id}")
 
     async def _tell(self, pin: Pin, chores: Chores) -> None:
         if await self._told.first(pin.message_id, "\n".join(pin.problems)):

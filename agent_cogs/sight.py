@@ -173,7 +173,7 @@ class Eyes:
         if not (chosen.pictures or chosen.files):
             return {}, {}
         units = [unit for entry in window.entries for unit in entry.units]
-        look = Look(len(chosen.pictures), self.agent.fit)
+        look = Look(len(chosen.pictures), self.agent.voice.fit)
         pictures = self.outlet.pictures(Chosen(pictures=chosen.pictures).of(units), look)
         texts = self.outlet.text_files(
             Chosen(files=chosen.files).of(units), max_characters=options.max_file_characters, most=len(chosen.files)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from agent_cogs.agent import Outlet
 from agent_context.entries import Entry
@@ -34,34 +35,29 @@ async def source_of(outlet: Outlet, entries: Sequence[Entry], options: Options, 
         branched_from=outlet.channel_id if above is not None else None,
     )
     roles, messages = options.history_roles, options.max_messages
-
-    def wanted() -> list[Interval]:
-        lacking = needed(source, roles=roles, names=names, messages=messages)
-        return [interval for interval in lacking if interval not in found][: MOST_INTERVALS - len(found)]
-
-    if first := wanted():
-        try:
-            async with asyncio.timeout(FETCH_SECONDS):
-                await _fetch(outlet, first, wanted, found, messages)
-        except TimeoutError:
-            log.warning("channel %d: not all that .history asks for could be read in time", outlet.channel_id)
+    lacking = partial(needed, source, roles=roles, names=names, messages=messages)
+    if lacking():
+        await _fetch(outlet, lacking, found, messages)
     return source
 
 
 async def _fetch(
     outlet: Outlet,
-    intervals: list[Interval],
-    wanted: Callable[[], list[Interval]],
+    lacking: Callable[[], Collection[Interval]],
     found: dict[Interval, Sequence[Entry] | None],
     messages: int,
 ) -> None:
-    """Fetches them, and what is `wanted` once they are `found`, level by level."""
-    for _ in range(LEVELS + 1):
-        if not intervals:
-            break
-        brought = await asyncio.gather(*(outlet.reach(interval, messages) for interval in intervals))
-        found.update(zip(intervals, brought, strict=True))
-        intervals = wanted()
+    """Fetches what is lacking, and what is lacking once that is `found`, level by level."""
+    try:
+        async with asyncio.timeout(FETCH_SECONDS):
+            for _ in range(LEVELS + 1):
+                wanted = [interval for interval in lacking() if interval not in found][: MOST_INTERVALS - len(found)]
+                if not wanted:
+                    break
+                brought = await asyncio.gather(*(outlet.reach(interval, messages) for interval in wanted))
+                found.update(zip(wanted, brought, strict=True))
+    except TimeoutError:
+        log.warning("channel %d: not all that .history asks for could be read in time", outlet.channel_id)
 
 
 def renamed(entries: Sequence[Entry], inner: Mapping[int, tuple[str, str]]) -> list[Entry]:

@@ -133,17 +133,20 @@ class TurnTaker:
 
     async def _begin(self, event: TurnEvent, brake: Brake) -> None:
         outlet = await self._outlet(event) if brake.reason is None else None
-        ask = asked_at_once(self._agent, outlet, event) if outlet is not None and brake.reason is None else None
+        agent = self._agent if outlet is None else self._agent.at(outlet)
+        ask = asked_at_once(agent, outlet, event) if outlet is not None and brake.reason is None else None
         standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest, ask)
         if isinstance(standing, Progress):
-            await self._go_on(event, outlet, standing, brake)
+            await self._go_on(agent, event, outlet, standing, brake)
         elif isinstance(standing, str):
             await self.give_up(event, "interrupted")
         elif isinstance(event, InstructionEvent):
             self.book.keep(event.id, standing)
             await self._publish(standing)
 
-    async def _go_on(self, event: TurnEvent, outlet: Outlet | None, progress: Progress, brake: Brake) -> None:
+    async def _go_on(
+        self, agent: Agent, event: TurnEvent, outlet: Outlet | None, progress: Progress, brake: Brake
+    ) -> None:
         """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
         let_in = False
 
@@ -154,9 +157,9 @@ class TurnTaker:
                 await self.hooks.before(event)
 
         if outlet is None:
-            result = given_up(self._agent, event, progress, brake.reason or "unknown_channel")
+            result = given_up(agent, event, progress, brake.reason or "unknown_channel")
         else:
-            result = await take_turn(self._agent, outlet, event, progress, brake, before)
+            result = await take_turn(agent, outlet, event, progress, brake, before)
         left = result.reason == "not_ours" and result.skipped
         if progress.lost or not left:
             say = told(self._name, event, result)

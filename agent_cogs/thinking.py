@@ -59,7 +59,7 @@ class Mind:
             return self._read(reply, chat), reply
         after = self.progress.after
         async with listening(self.outlet, self.event, sight.options, self._names(sight), after) as ear:
-            if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.model_name):
+            if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.voice.model_name):
                 begun = Begun(sight, self._cache_key, forced=self.event.forced, can_draw=self.can_draw)
                 try:
                     return await self._asked(begun, ear)
@@ -93,15 +93,15 @@ class Mind:
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
         try:
-            reply = await self.agent.think(replace(prompt, conversation=conversation_of(self.event)), history)
+            reply = await self.agent.voice.think(replace(prompt, conversation=conversation_of(self.event)), history)
         except ModelError as error:
             self.spending.add(error.usage or Usage())
-            self.agent.bench.failed(error)
+            self.agent.voice.bench.failed(error)
             if isinstance(error, BadAnswer):
                 raise UnreadableDecision(error.detail or error.kind) from error
             raise
         self.spending.add(reply.usage)
-        self.agent.bench.worked()
+        self.agent.voice.bench.worked()
         return reply
 
     def _understood(self, reply: Reply, way: Way) -> tuple[Decision, Reply]:

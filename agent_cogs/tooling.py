@@ -47,10 +47,10 @@ def box_of(agent: Agent, sight: Sight, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel: none in a conversation's last turn. In prefill mode they are words, so any
     model can call them, and none searches by itself."""
     options = sight.options
-    takes_any = prefilled or profile(agent.model_name).tools
+    takes_any = agent.voice.takes_tools and (prefilled or profile(agent.voice.model_name).tools)
     if sight.context.closing or not options.max_tool_depth or not takes_any:
         return Toolbox()
-    return agent.toolbox(options, not prefilled and searches_itself(agent.model_name))
+    return agent.toolbox(options, not prefilled and searches_itself(agent.voice.model_name))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class ToolUse:
             agent=self.agent.key,
             channel_id=self.event.channel_id,
             guild_id=self.outlet.guild_id,
-            asked_by=answered.speaker.id if answered is not None and asks else None,
+            asked_by=answered.speaker.id if answered is not None and asks else self.event.person_id,
             deadline=self.event.deadline - POST_SECONDS,
             turn_id=self.event.id,
             after_message_id=self.sight.newest,

@@ -120,7 +120,7 @@ async def _taken_back(turn: _Turn) -> None:
 async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: str, line: str | None) -> Posted | None:
     """At most one line for a person in a channel and minute; of a rest only one is said in a channel."""
     who = (event.channel_id, event.asked.speaker.id)
-    quiet = agent.told.lately(*who) or (reason == "benched" and not agent.bench.tells(event.channel_id))
+    quiet = agent.told.lately(*who) or (reason == "benched" and not agent.voice.bench.tells(event.channel_id))
     said = await excuse(outlet, event, reason, line=line, quiet=quiet)
     if said is not None:
         agent.told.note(*who)
@@ -185,7 +185,7 @@ class _Turn:
     ) -> None:
         self.let_in = let_in
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
-        self.can_draw = agent.can_draw and outlet.may_attach
+        self.can_draw = agent.voice.can_draw and outlet.may_attach
         self.eyes = Eyes(agent, outlet, event, can_draw=self.can_draw)
         self.trouble: str | None = None  # what a person is told of it, where more is known than the reason
         self.closing = False  # the conversation's last turn: there is no money for another
@@ -196,7 +196,7 @@ class _Turn:
 
     def facts(self, seconds: float, posted: tuple[int, ...]) -> Facts:
         """For the turn's record, when it has ended."""
-        tariff = self.agent.tariff
+        tariff = self.agent.voice.tariff
         return Facts(
             model=self.spending.total.model or f"{tariff.provider}/{tariff.model}",
             entries=self.read,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agent_context.window import WindowMemory, WindowState
-from agent_discord.errands import Errands
+from agent_discord.background import Background
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class WindowKeeper:
         self._agent, self._memory, self._store = agent, memory, store
         self._looked: set[tuple[int, str]] = set()
         self._cut: set[tuple[int, str]] = set()  # since the last `write`
-        self._errands = Errands()
+        self._background = Background()
 
     async def restore(self, channel_id: int, kind: str) -> None:
         """Takes up what an earlier run kept. Only the first look at a window asks for it."""
@@ -52,4 +52,4 @@ class WindowKeeper:
             state = self._memory.state(channel_id, kind)
             if state is not None:
                 keeping = self._store.keep(self._agent, channel_id, kind, state.to_json())
-                self._errands.start(keeping, f"window {self._agent} {channel_id}")
+                self._background.start(keeping, f"window {self._agent} {channel_id}")

@@ -23,8 +23,8 @@ from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
 from agent_protocol import keys
 from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAddressError, RedisAway, RedisLink
-from agent_protocol.embedded import RedisStartError, locate_redis
+from agent_protocol.connection import RedisAddressError, RedisAway, RedisLink, RedisStartError
+from agent_protocol.embedded import locate_redis
 from agent_protocol.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.stops import Stops

@@ -24,12 +24,12 @@ from agent_coordinator.scheduler import Scheduler
 from agent_coordinator.state import ConversationState
 from agent_coordinator.tasks import TaskSet
 from agent_protocol import keys
+from agent_protocol.leases import DEAD_HOLDER_SECONDS
 from agent_protocol.messages import MentionNotice, read_command
 
 log = logging.getLogger(__name__)
 
 ONLINE_POLL_SECONDS = 0.25
-DEAD_HOLDER_SECONDS = 6.0  # a lease that nobody renews has run out by then
 
 
 class Coordinator:

@@ -1,7 +1,7 @@
 """`/ask` in a channel: the bot that has the commands shows the question, and Discord says with it who asked.
 
-The question is that person's message to the agent which it begins with a mention of, for every bot that hears of it.
-That it was a person's command is Discord's word (`interaction_metadata`), and the message is one of our own bots': no
+For every bot that hears of it the question is that person's message, to the agent whose mention it begins with. That it
+was a person's command is Discord's word (`interaction_metadata`), and the message is one of our own bots': no
 other user, bot or webhook can make one. Every other answer to a command is hidden, so there is no such message
 of another kind.
 """

@@ -8,8 +8,8 @@ from functools import partial
 
 import discord
 
+from agent_discord.background import Background
 from agent_discord.channels import Channel
-from agent_discord.errands import Errands
 from agent_discord.gate import Gate, nonce
 from agent_discord.hand import ChannelHand
 from agent_discord.parts import NO_EXTRAS, CannotPost, Extras
@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 class Chores:
     """One bot's in one channel. What it says begins with a period, so that no bot reads it as talk."""
 
-    def __init__(self, channel: Channel, gate: Gate, hand: ChannelHand, errands: Errands) -> None:
-        self._channel, self._gate, self._hand, self._errands = channel, gate, hand, errands
+    def __init__(self, channel: Channel, gate: Gate, hand: ChannelHand, background: Background) -> None:
+        self._channel, self._gate, self._hand, self._background = channel, gate, hand, background
 
     def discard(self, message_id: int) -> None:
         """Deletes a command that somebody wrote, if that is allowed; else that is logged. Nobody waits for it."""
@@ -33,7 +33,7 @@ class Chores:
         if not permissions.manage_messages:
             log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
             return
-        self._errands.start(self._discard(message_id), f"discard {message_id}")
+        self._background.start(self._discard(message_id), f"discard {message_id}")
 
     async def _discard(self, message_id: int) -> None:
         try:

@@ -17,10 +17,10 @@ from agent_context.entries import Entry
 from agent_context.history import Interval
 from agent_discord.attachments import AS_USUAL, Look, PictureReader
 from agent_discord.audience import may_be_told
+from agent_discord.background import Background
 from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
 from agent_discord.chores import Chores
 from agent_discord.earlier_posts import EarlierPosts
-from agent_discord.errands import Errands
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
 from agent_discord.gate import REQUEST_ERRORS, Gate
 from agent_discord.growing import GrowingPost
@@ -77,7 +77,7 @@ def ignored(_: Posted) -> None:
 class DiscordOutlet:
     """A channel or thread, spoken into by one bot."""
 
-    _errands: ClassVar[Errands] = Errands()
+    _background: ClassVar[Background] = Background()
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class DiscordOutlet:
         )
         self._growing: GrowingPost | None = None
         self._typing: set[TypingSign] = set()
-        self.chores = Chores(channel, gate, self._hand, self._errands)
+        self.chores = Chores(channel, gate, self._hand, self._background)
 
     @property
     def channel_id(self) -> int:
@@ -323,7 +323,7 @@ class DiscordOutlet:
     @contextmanager
     def typing(self) -> Iterator[None]:
         """Typing is shown beside the work within; nothing waits for it."""
-        sign = TypingSign(lambda: self._gate.typing(self._channel, self._channel.id), self._errands)
+        sign = TypingSign(lambda: self._gate.typing(self._channel, self._channel.id), self._background)
         self._typing.add(sign)
         try:
             yield

@@ -11,16 +11,3 @@ class OwnPosts(Protocol):
 
     async def add(self, channel_id: int, message_id: int, agent: str) -> None: ...
     async def read(self, channel_id: int) -> Mapping[int, str]: ...
-
-
-class MemoryPosts:
-    """Those of one process, unbounded: for a trial and for tests."""
-
-    def __init__(self) -> None:
-        self._channels: dict[int, dict[int, str]] = {}
-
-    async def add(self, channel_id: int, message_id: int, agent: str) -> None:
-        self._channels.setdefault(channel_id, {})[message_id] = agent
-
-    async def read(self, channel_id: int) -> Mapping[int, str]:
-        return dict(self._channels.get(channel_id, {}))

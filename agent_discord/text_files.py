@@ -1,6 +1,6 @@
 """Text files that people attach, as text for a model: data, each one once.
 
-What a file is, its name or Discord's word for it suggests, and its bytes decide.
+A file's name, or what Discord says of it, suggests what it is; its bytes decide.
 """
 
 from __future__ import annotations

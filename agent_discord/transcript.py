@@ -137,11 +137,6 @@ class Transcript:
             self._forget(self._ids[0])
             self.begins = False
 
-    def edit(self, message_id: int, text: str) -> None:
-        entry = self._entries.get(message_id)
-        if entry is not None and entry.text != text:
-            self._entries[message_id] = replace(entry, text=text, edited=True)
-
     def revise(self, entry: Entry) -> None:
         """A message as it reads after an edit, a pin or the end of one. Who wrote it and when stays as it is known."""
         known = self._entries.get(entry.id) or self.pins.get(entry.id)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from agent_discord.errands import Errands
+from agent_discord.background import Background
 from agent_discord.gate import TYPING_SECONDS
 
 TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
@@ -15,13 +15,13 @@ TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
 class TypingSign:
     """Asks for typing after a moment and again while it lasts; requests on their way are left to end by themselves."""
 
-    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], errands: Errands) -> None:
-        self._show, self._errands = show, errands
+    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: Background) -> None:
+        self._show, self._background = show, background
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(TYPING_DELAY, self._tick)
 
     def _tick(self) -> None:
-        self._errands.start(self._show(), "typing")
+        self._background.start(self._show(), "typing")
         # A little more than the gate's pause, or every other request would come too early by a hair and be dropped.
         self._timer = self._loop.call_later(TYPING_SECONDS + TYPING_DELAY, self._tick)
 

@@ -1,4 +1,4 @@
-"""What an answer consumed where its server does not say so: estimated, for an unknown bill is not one of nothing.
+"""What an answer consumed where its server does not say so: estimated, since what is not known did cost something.
 
 Tokens cannot be counted offline, so characters are: a token has about four; here three, since who counts instead of
 the seller had better not count too little.

@@ -26,8 +26,8 @@ class Endpoint:
     """An address that speaks OpenAI's Chat Completions; `base_url` ends in /v1 or what stands for it.
 
     `fields` are merged into every request's body and win over ours: they come from the owner's configuration only.
-    `profile` changes what `profiles.py` says of its models. `stream_usage`: a stream is asked
-    to tell its usage; some refuse the wish, or tell it anyway.
+    `profile` changes what `profiles.py` says of its models. `stream_usage`: a stream is asked to tell its usage; some
+    refuse the wish, or tell it anyway.
     """
 
     name: str

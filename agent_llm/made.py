@@ -1,4 +1,4 @@
-"""What is made of schemas: they live as long as the program and go with each request, so it is made once."""
+"""A schema as a provider wants it, made once: schemas live as long as the program and go with each request."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""From `provider/model` to a model, and SDKs imported off the event loop.
+"""From `provider/model` to a model.
 
 A provider has a module of its own (PROVIDERS) or is the name of an OpenAI-compatible endpoint, the table's or the
 owner's. The first slash parts the two: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's "meta-llama/…".
 
-Importing this module imports no SDK. `build_model` does, where `preload` has not yet: a second of a blocked loop.
+Importing this module imports no SDK. `build_model` does, up to a second of a blocked loop: call it in a thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 from collections.abc import Callable, Iterable
@@ -107,19 +106,5 @@ def build_model(
     )
     retrier = Retrier(policy=retry or RetryPolicy(), rng=rng or random.Random())
     with _importing:
+        entry.load()
         return entry.model(access, retrier)
-
-
-async def preload(providers: Iterable[str]) -> None:
-    """Import these providers' SDKs and the price table in a thread; again or at the same time is harmless.
-
-    A name that is not of the table is an endpoint of the owner's.
-    """
-    await asyncio.to_thread(_load_all, tuple(providers))
-
-
-def _load_all(providers: Iterable[str]) -> None:
-    with _importing:
-        for provider in providers:
-            PROVIDERS.get(provider, _COMPATIBLE).load()
-        pricing.load()

@@ -88,7 +88,7 @@ class _Local:
         data, personas = settings.data_dir / LOCAL, local_personas(settings)
         return settings.with_(
             agents={
-                name: replace(agent, token=tokens[name], coding=_apart(agent, personas, data))
+                name: replace(agent, token=tokens[name], coding=_apart(agent, personas, data), servers={})
                 for name, agent in settings.agents.items()
             },
             personas_dir=personas,

@@ -1,4 +1,4 @@
-"""Files from anywhere in the public Internet, and from nowhere else.
+"""Pages and files from anywhere in the public Internet, and from nowhere else.
 
     address → addresses.py: may it be asked? → a name is resolved here → each number is judged → connection → bytes
 
@@ -12,7 +12,6 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
@@ -22,22 +21,11 @@ from yarl import URL
 
 from agent_net.addresses import PORTS, FetchRefused, IPAddress, is_public, public_url
 from agent_net.download import Downloaded, downloaded
-from agent_net.fetch import MAX_AT_ONCE, MAX_BYTES, TIMEOUT, as_picture
-from agent_net.pictures import media_type_of
+from agent_net.fetch import MAX_AT_ONCE, MAX_BYTES, TIMEOUT
 
-_ACCEPT = "image/png,image/jpeg,image/gif,image/webp,application/pdf,text/*;q=0.9,*/*;q=0.1"
-_ACCEPT_PAGE = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
+_ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
 # Many sites answer nothing that names itself as a library.
 _AGENT = "Mozilla/5.0 (compatible; agentic-discord/1.0)"
-_CONTROL = frozenset(range(32)) - {9, 10, 12, 13, 27}
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedFile:
-    """`media_type` is told by the bytes: one of the four of pictures, application/pdf or text/plain (UTF-8)."""
-
-    data: bytes = field(repr=False)
-    media_type: str
 
 
 class CheckedResolver(AbstractResolver):
@@ -98,21 +86,15 @@ class PublicFetcher:
             await self._session.close()
             await self._resolver.close()  # the connector closes only one of its own making
 
-    async def fetch_public(self, url: str) -> FetchedFile:
-        """The file at this address. Raises FetchRefused, also when nobody answers or not in time."""
-        return as_file((await self._found(url, _ACCEPT)).data)
-
     async def fetch_page(self, url: str) -> Downloaded:
-        """What is at this address, of whatever kind: who reads it judges it (pages.py). Raises FetchRefused."""
-        return await self._found(url, _ACCEPT_PAGE, agent=_AGENT)
-
-    async def _found(self, url: str, accept: str, agent: str | None = None) -> Downloaded:
+        """What is at this address, of whatever kind: who reads it judges it (agent_tools/fetch.py). Raises
+        FetchRefused, also when nobody answers or not in time."""
         assert self._session is not None, "entered with `async with`"
         address, allowed = self._allowed(url), self._allowed
         try:
             async with asyncio.timeout(self._timeout), self._at_once:
                 return await downloaded(
-                    self._session, address, allowed=allowed, max_bytes=self._max_bytes, accept=accept, agent=agent
+                    self._session, address, allowed=allowed, max_bytes=self._max_bytes, accept=_ACCEPT, agent=_AGENT
                 )
         except TimeoutError:
             raise FetchRefused("it took too long") from None
@@ -121,24 +103,3 @@ class PublicFetcher:
 
     def _allowed(self, url: str) -> URL:
         return public_url(url, self._ports)
-
-
-def as_file(data: bytes) -> FetchedFile:
-    """The bytes as a kind of file that is read here. Raises FetchRefused for any other, archives among them."""
-    if media_type_of(data) is not None:
-        return FetchedFile(data, as_picture(data).media_type)
-    if data.startswith(b"%PDF-"):
-        return FetchedFile(data, "application/pdf")
-    if _is_text(data):
-        return FetchedFile(data, "text/plain")
-    raise FetchRefused("not a kind of file that is read")
-
-
-def _is_text(data: bytes) -> bool:
-    if not data or not _CONTROL.isdisjoint(data):
-        return False
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

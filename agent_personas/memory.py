@@ -5,13 +5,13 @@
     - The server's birthday is in March.
 
     ## People
-    - Ann keeps bees and hates puns. <!-- channel:123 guild:456 -->
+    - Ann keeps bees and hates puns. <!-- channel:123 guild:456 by:789 -->
 
-An entry says in a comment where it was learned. Where a reader may not see that channel the entry is not recalled, so
-that what was said in a closed room stays there. An entry without such a comment was written by the owner and is for
-everywhere. One comment is for the whole list entry, paragraph or, at a heading, section in which it stands; one that
-cannot be understood hides too. Replacing a section leaves what its writer could not see, and the new text is for those
-only who could have read the old one.
+An entry says in a comment where it was learned, and by whose words, so that they can have it forgotten (people.py).
+Where a reader may not see that channel the entry is not recalled, so that what was said in a closed room stays there.
+An entry without such a comment was written by the owner and is for everywhere. One comment is for the whole list entry,
+paragraph or, at a heading, section in which it stands; one that cannot be understood hides too (marks.py). Replacing a
+section leaves what its writer could not see, and the new text is for those only who could have read the old one.
 
 What an agent writes is what strangers may have told it: it is made one entry, which can open no section, no code block
 and no comment.
@@ -20,7 +20,7 @@ and no comment.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -28,6 +28,7 @@ from pathlib import Path
 
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES
+from agent_personas.marks import UNKNOWN, channels_of, credited, mark_of, parted, people_of
 from agent_personas.sections import plain
 from agent_personas.store import change
 
@@ -39,8 +40,6 @@ MAX_SECTION_NAME = 60
 MIN_FORGET = 3
 MaySee = Callable[[int], bool]
 
-_NAMES_CHANNEL = re.compile(r"\bchannels?\s*[:=#<0-9]", re.IGNORECASE)
-_CHANNELS = re.compile(r"<!--\s*channel:\s*([0-9]{1,20}(?:\s*,\s*[0-9]{1,20})*)(?:\s[^>]*)?-->", re.ASCII)
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _ITEM = re.compile(r"([ \t]*)[-*+][ \t]+")
 _STRUCTURE = re.compile(r"\A(?:(?:[-*+]|#{1,6})(?: |$))+")
@@ -50,10 +49,11 @@ _CODE_BLOCK = re.compile(r"`{3,}|~{3,}")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where something was learned: the channel, and the server that it is in."""
+    """Where something was learned: the channel, and the server that it is in; and by whose words, if anybody's."""
 
     channel: int
     guild: int | None = None
+    person: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +68,42 @@ class Block:
         return "\n".join(self.lines)
 
     @property
+    def said(self) -> str:
+        """Without its marks."""
+        return parted(self.text)[0]
+
+    @property
     def words(self) -> str:
         """Without the marks and what makes it an entry, in small letters: what is searched."""
-        return " ".join(_ITEM.sub("", _parted(self.text)[0], count=1).split()).casefold()
+        return " ".join(_ITEM.sub("", self.said, count=1).split()).casefold()
 
     @property
     def title(self) -> str:
-        match = _HEADING.match(_parted(self.text)[0])
+        match = _HEADING.match(self.said)
         return " ".join(match[2].split()).casefold() if match else ""
 
     @property
     def channels(self) -> tuple[int, ...] | None:
         """Where it was learned; empty: everywhere; None: a mark is there and cannot be understood."""
-        marks = _parted(self.text)[1]
-        read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
-        if len(read) < len(marks):
-            return None
-        return tuple(int(channel) for match in read for channel in match[1].split(","))
+        return channels_of(parted(self.text)[1])
+
+    @property
+    def marked(self) -> bool:
+        """It was noted by an agent, or is to count as such."""
+        return bool(parted(self.text)[1])
+
+    @property
+    def people(self) -> frozenset[int]:
+        """By whose words it was noted; empty: that is not known."""
+        return people_of(parted(self.text)[1])
+
+    def by(self, people: Collection[int], change: Callable[[str], str] = str) -> Block:
+        """The same, noted by these people's words; what it says, its marks aside, is what `change` makes of it."""
+        done, left = "", self.text
+        for mark in parted(left)[1]:
+            said, _, left = left.partition(mark)
+            done, people = f"{done}{change(said)}{credited(mark, people)}", ()
+        return Block(tuple((done + change(left)).split("\n")), self.level)
 
     def seen(self, may_see: MaySee) -> bool:
         channels = self.channels
@@ -98,7 +117,7 @@ def everywhere(_: int) -> bool:
 
 def visible_memory(text: str, may_see: MaySee) -> str:
     """What a reader may be told of a memory, without its marks. `may_see` says it of a channel's id."""
-    return "\n".join(_parted(block.text)[0] for block, seen in _judged(_blocks(text), may_see) if seen)
+    return "\n".join(block.said for block, seen in _judged(_blocks(text), may_see) if seen)
 
 
 @lru_cache(maxsize=32)
@@ -118,15 +137,19 @@ def ensure_memory(folder: Path) -> bool:
 def append(folder: Path, text: str, origin: Origin | None, section: str | None = None) -> None:
     """Adds an entry, at the end of a section (made where it is missing) or of what stands before the first one.
 
-    The same words in the same place are added once. On the disk when this returns. Raises PersonaError.
+    The same words in the same place are added once, and are both people's then. On the disk when this returns.
+    Raises PersonaError.
     """
     entry, title = _entry(text, origin), _title(section) if section is not None else None
 
     def edit(old: str | None) -> str:
         blocks = _blocks(old if old and old.strip() else EMPTY)
         start, end = _span(blocks, title, make=True)
-        if any(block.words == entry.words and block.channels == entry.channels for block in blocks[start:end]):
-            return old or EMPTY
+        for n, block in enumerate(blocks[start:end], start):
+            if block.words == entry.words and block.channels == entry.channels:
+                if not block.people or block.people | entry.people == block.people:
+                    return old or EMPTY
+                return _joined([*blocks[:n], block.by(block.people | entry.people), *blocks[n + 1 :]])
         return _joined([*blocks[:end], entry, *blocks[end:]])
 
     change(folder, FILE, edit, limit=MAX_MEMORY_BYTES)
@@ -137,7 +160,8 @@ def replace_section(
 ) -> None:
     """Puts entries, one a paragraph, in the place of those of a section that the writer can see. Raises PersonaError.
 
-    They are marked with all the channels that those came from, and this one.
+    They are marked with all the channels that those came from, and this one, and with all the people; one that says
+    what one of those said is left as it was.
     """
     title, parts = _title(section), [part for part in re.split(r"\n[ \t]*\n", plain(text)) if part.strip()]
 
@@ -150,7 +174,10 @@ def replace_section(
         judged = judged[start:end]
         gone = [block for block, seen in judged if seen]
         channels = sorted({channel for block in gone for channel in block.channels or ()})
-        new = [_entry(part, origin, channels) for part in parts]
+        people = {person for block in gone if block.words for person in block.people or {UNKNOWN}}
+        same = {block.words: block for block in gone}
+        entries = [_entry(part, origin, channels, people) for part in parts]
+        new = [same.get(entry.words, entry) for entry in entries]
         kept = [block for block, seen in judged if not seen]
         return _joined([*blocks[:start], *kept, *new, *blocks[end:]])
 
@@ -178,21 +205,32 @@ def forget(folder: Path, text: str, may_see: MaySee = lambda channel: True) -> s
         return _joined(block for block, _ in judged if block is not removed[0])
 
     change(folder, FILE, edit, limit=MAX_FILE_BYTES)  # one that grew by hand may shrink
-    return _parted(removed[0].text)[0].strip()
+    return removed[0].said.strip()
 
 
-def _entry(text: str, origin: Origin | None, channels: Iterable[int] = ()) -> Block:
-    """A list entry of what an agent wrote, with the channels it may be recalled for."""
+def edited(text: str, edit: Callable[[Block], Block | None]) -> str:
+    """A memory in which each piece is what `edit` makes of it; None takes it out. Where it makes nothing else of any,
+    the text is the very same."""
+    blocks = _blocks(text)
+    new = [edit(block) for block in blocks]
+    return text if new == blocks else _joined(block for block in new if block is not None)
+
+
+def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), people: Collection[int] = ()) -> Block:
+    """A list entry of what an agent wrote, with the channels it may be recalled for, and who brought it about besides
+    the one of its origin."""
     lines = [_STRUCTURE.sub("", " ".join(_harmless(line).split())) for line in plain(text).split("\n")]
     lines = [line for line in lines if line]
     if not lines:
         raise OutOfBounds("an entry has words")
     if sum(map(len, lines)) > MAX_ENTRY:
         raise TooLarge(f"an entry has at most {MAX_ENTRY:,} characters")
-    known = sorted({*channels, *((origin.channel,) if origin else ())})
-    guild = f" guild:{origin.guild}" if origin and origin.guild else ""
-    mark = f" <!-- channel:{','.join(map(str, known))}{guild} -->" if known else ""
-    return Block((f"- {lines[0]}{mark}", *(f"  {line}" for line in lines[1:])))
+    mark = mark_of(
+        {*channels, *((origin.channel,) if origin else ())},
+        origin.guild if origin else None,
+        {*people, (origin.person if origin else None) or UNKNOWN},
+    )
+    return Block((f"- {lines[0]}{mark and f' {mark}'}", *(f"  {line}" for line in lines[1:])))
 
 
 def _harmless(line: str) -> str:
@@ -208,24 +246,6 @@ def _title(section: str) -> str:
     if not 0 < len(title) <= MAX_SECTION_NAME:
         raise OutOfBounds(f"a section's name has 1 to {MAX_SECTION_NAME} characters on one line")
     return title
-
-
-def _parted(text: str) -> tuple[str, list[str]]:
-    """A text without its marks, and those: comments that name a channel. One that is never closed goes to the end.
-
-    Once through the text, whatever it holds: a pattern that says the same can be made to take minutes.
-    """
-    kept, marks, at = "", list[str](), 0
-    while (start := text.find("<!--", at)) >= 0:
-        end = text.find("-->", start + 4)
-        end = len(text) if end < 0 else end + 3
-        if _NAMES_CHANNEL.search(text, start, end):
-            kept += text[at:start].rstrip(" \t")
-            marks.append(text[start:end])
-        else:
-            kept += text[at:end]
-        at = end
-    return kept + text[at:], marks
 
 
 def _blocks(text: str) -> list[Block]:

@@ -3,7 +3,8 @@
     .history/memory.md.20261120T091500Z-000001      what the file held before, oldest first by name
 
 Whoever changes a file says what it becomes of what it is; that function runs under the lock, so nothing that was
-written in between is lost. The thread waits: call it from one of its own.
+written in between is lost. What must be gone altogether is taken out of the versions too. The thread waits: call it
+from one of its own.
 """
 
 from __future__ import annotations
@@ -56,6 +57,20 @@ def change(
         return text
 
 
+def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
+    """Makes of a file's text, and of each version that is kept of it, what `edit` says, and keeps nothing of before.
+    Gives back what the file itself held, "" where there is none.
+
+    A folder where that changes nothing is only read. Raises PersonaError; then some may be as they were.
+    """
+    with folder_at(folder) as descriptor:
+        before, changed = _rewritten(descriptor, name, edit, write=False)
+        if changed:
+            with locked(descriptor):
+                before, _ = _rewritten(descriptor, name, edit, write=True)
+        return before
+
+
 def before(folder: Path, name: str, changes: int) -> str:
     """What a file held before its last so many changes, 1 to VERSIONS. Raises NotFound where fewer are kept."""
     try:
@@ -66,6 +81,26 @@ def before(folder: Path, name: str, changes: int) -> str:
     except NotFound:
         kept = []
     raise NotFound(f"its history holds {len(kept)} changes")
+
+
+def _rewritten(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
+    """What the file holds, and whether `edit` changes it or one of its versions; with `write` it does."""
+    before, changed = _rewritten_one(folder, name, edit, write=write)
+    with contextlib.suppress(NotFound), below(folder, (HISTORY,)) as history:
+        for kept in _kept(history, name):
+            changed |= _rewritten_one(history, kept, edit, write=write)[1]
+    return before, changed
+
+
+def _rewritten_one(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
+    try:
+        text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
+    except NotFound:
+        return "", False
+    new = edit(text)
+    if write and new != text:
+        write_whole(folder, name, as_bytes(new))
+    return text, new != text
 
 
 def _keep(folder: int, name: str, data: bytes, now: float) -> None:

@@ -65,7 +65,6 @@ while true do
 end
 """
 )
-PUT_BACK = "redis.call('LPUSH', KEYS[1], ARGV[2]) return redis.call('EXPIRE', KEYS[1], ARGV[1])"
 HOLD = (
     ONLY_TEXT
     + """
@@ -128,10 +127,6 @@ class Agenda:
         if not fresh:
             raise ValueError("no agent could start")
         return str(await self._link.script(NEXT_STARTER, [keys.starter_queue(channel_id)], [STARTER_SECONDS, *fresh]))
-
-    async def put_back_starter(self, channel_id: int, agent: str) -> None:
-        """This agent's start came to nothing through no fault of its own: it is next again."""
-        await self._link.script(PUT_BACK, [keys.starter_queue(channel_id)], [STARTER_SECONDS, agent])
 
     async def take_reactive(self, channel_id: int, cooldown: float) -> bool:
         """Take the channel's cooldown for reactive rounds (seconds; 0 for none). False while it runs."""

@@ -50,6 +50,10 @@ class RedisAddressError(Exception):
     """No client can be made of the address. The text holds nothing of it, since it may hold a password."""
 
 
+class RedisStartError(Exception):
+    """The private Redis could not be started; the text says why and where its log is."""
+
+
 def _client(address: str | FakeServer) -> Redis:
     # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
     # Foreign bytes on a channel are a bad message, not a reason to lose the connection: hence "replace".

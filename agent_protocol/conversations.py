@@ -1,8 +1,8 @@
 """Running conversations, kept after every turn, so that whoever leads next can go on with them.
 
-What is kept is a text of the coordinator's own, a JSON object; here only its id matters, and to `running` whose turn it
-is in which round, and by which rules. It is written by nobody but who holds the
-channel: a coordinator that lost its lease and does not know it yet must not write over its successor's state.
+What is kept is a text of the coordinator's own, a JSON object; here only its id matters, and for `running` also whose
+turn it is, in which round, and by which rules. Only who holds the channel writes it: a coordinator that lost its lease
+and does not know it yet must not write over its successor's state.
 """
 
 from __future__ import annotations

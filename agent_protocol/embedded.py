@@ -31,10 +31,6 @@ NO_SERVER = (
 log = logging.getLogger(__name__)
 
 
-class RedisStartError(Exception):
-    """The private Redis could not be started; the text says why and where its log is."""
-
-
 @dataclass(frozen=True, slots=True)
 class RedisPlace:
     """`address` is for RedisLink; `description` is for people and holds no password."""

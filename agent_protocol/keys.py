@@ -16,6 +16,8 @@ COORDINATOR_HUSHES = "coordinator:hushes"
 COORDINATOR_IGNORES = "coordinator:ignores"
 COORDINATOR_IGNORED = "coordinator:ignored"
 COORDINATOR_RESETS = "coordinator:resets"
+COORDINATOR_FORGETS = "coordinator:forgets"
+COORDINATOR_FORGOTTEN = "coordinator:forgotten"
 COORDINATOR_COMMANDS_BOT = "coordinator:commands_bot"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 

@@ -48,4 +48,5 @@ class Lane:
                 if inspect.isawaitable(outcome):
                     await outcome
             except Exception:
+                # The outermost edge of a lane: one handler's failure must not end what comes after it.
                 log.exception("a handler of %s failed", self.name)

@@ -17,6 +17,9 @@ from collections.abc import Callable
 
 from agent_protocol.connection import RedisAway, RedisLink
 
+LEASE_SECONDS = 5.0  # a lease lives so long after its last renewal
+DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # one that nobody renews has run out by then
+
 # Takes what is free or one's own; answers with who holds it then.
 TAKE = """
 local holder = redis.call('GET', KEYS[1])
@@ -47,7 +50,7 @@ class Lease:
         key: str,
         *,
         holder: str,
-        ttl: float = 5.0,
+        ttl: float = LEASE_SECONDS,
         renew_every: float = 1.0,
         clock: Callable[[], float] = steady_clock,
     ) -> None:

@@ -182,6 +182,12 @@ class IgnoreNotice(WireMessage):
     ignored: bool
 
 
+class ForgetNotice(WireMessage):
+    """To every process, on `coordinator:forgets`: somebody wants to be forgotten; who it is stands in the orders."""
+
+    protocol_version: int = PROTOCOL_VERSION
+
+
 class ResetNotice(WireMessage):
     """To every process, on `coordinator:resets`: what agents no longer see of a channel, up to that message."""
 

@@ -27,7 +27,7 @@ import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from agent_protocol.embedded import RedisStartError
+from agent_protocol.connection import RedisStartError
 from agent_protocol.redis_ping import answers
 
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel's limit is 104 to 108

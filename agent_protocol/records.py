@@ -149,8 +149,12 @@ class Records:
 
     async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
         """Removes the records of the turns that a person asked for; how many there were."""
-        self._owed = deque((record for record in self._owed if record.asked_by != user_id), MOST_OWED)
+        self.disown(user_id)
         return sum([await self._forget(keys.turns(agent), user_id) for agent in agents])
+
+    def disown(self, user_id: int) -> None:
+        """What is not written yet of a person's turns never is."""
+        self._owed = deque((record for record in self._owed if record.asked_by != user_id), MOST_OWED)
 
     async def _forget(self, stream: str, user_id: int) -> int:
         forgotten, start = 0, "-"

@@ -1,8 +1,9 @@
 """memory: an agent changes its own memory.md, by a change that is on the disk when the call is answered.
 
-What it notes is what somebody in the channel may have told it. So an entry carries the channel where it was learned,
-only what may be told in the channel can be replaced or forgotten from there, and a person's words bring about so many
-changes a day. The text itself is made harmless, and bounded, by agent_personas.memory.
+What it notes is what somebody in the channel may have told it. So an entry carries the channel where it was learned
+and whose words brought it about, only what may be told in the channel can be replaced or forgotten from there, and a
+person's words bring about so many changes a day. The text itself is made harmless, and bounded, by
+agent_personas.memory.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class MemoryTool:
     def _change(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         here, text, section = context.channel_id, str(arguments["text"]), str(arguments.get("section") or "")
         # What is learned nowhere (in a turn whose output is for the log) came from what is for everywhere.
-        origin = Origin(self.places.origin(here), context.guild_id) if here else None
+        origin = Origin(self.places.origin(here), context.guild_id, context.asked_by) if here else None
         if arguments["action"] == "append":
             append(self.folder, text, origin, section or None)
             return "noted"

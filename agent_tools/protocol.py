@@ -17,10 +17,10 @@ from agent_llm.types import Picture, Tool
 class ToolContext:
     """For whom and where a tool runs.
 
-    `asked_by` is the user id of the person whom the turn answers, None where nobody asked; `trusted` says that this
-    person may have more done than anybody else. `deadline` is in unix seconds. `after_message_id` is the newest
-    message of the channel that the model has seen: what the tools bring stands behind it when the context is built
-    again.
+    `asked_by` is the user id of the person whom the turn answers, or whose words brought it about, None where nobody
+    asked; `trusted` says that this person may have more done than anybody else. `deadline` is in unix seconds.
+    `after_message_id` is the newest message of the channel that the model has seen: what the tools bring stands behind
+    it when the context is built again.
     """
 
     agent: str

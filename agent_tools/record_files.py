@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from agent_tools.record import ToolRecord, decoded
@@ -27,9 +28,25 @@ _AGENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 log = logging.getLogger(__name__)
 
 
-def mentions(line: bytes, user_id: int) -> bool:
-    """Whether the number stands in a line by itself."""
-    return re.search(rb"(?<!\d)%d(?!\d)" % user_id, line) is not None
+def without_person(line: bytes, user_id: int) -> bytes | None:
+    """A record's line without the person's id, which becomes a 0; None where it goes as a whole.
+
+    It goes where the person asked for it, or nobody did; what somebody else asked for is that person's. A torn line
+    goes too, for nobody can say whose it was.
+    """
+    named = _number(user_id)
+    record = decoded(line)
+    if record is not None and named.search(line) is None:
+        return line
+    if record is None or record.asked_by in (None, user_id):
+        return None
+    return named.sub(b"0", line)
+
+
+@lru_cache(maxsize=8)
+def _number(user_id: int) -> re.Pattern[bytes]:
+    """It, standing by itself."""
+    return re.compile(rb"(?<!\d)%d(?!\d)" % user_id)
 
 
 class RecordFiles:
@@ -74,7 +91,7 @@ class RecordFiles:
         return sorted(newest.values(), key=lambda record: record.at)
 
     def forget(self, user_id: int) -> int:
-        """Rewrites every file without the lines that mention the person; torn lines go too. Returns their number."""
+        """Rewrites every file that names the person, as `without_person` says. Returns how many lines went."""
         if not self._folder.exists():
             return 0
         with self._locked(fcntl.LOCK_EX):
@@ -107,10 +124,10 @@ def _last_of_each(path: Path) -> list[ToolRecord]:
 
 def _without(path: Path, user_id: int) -> int:
     data = path.read_bytes()
-    if not mentions(data, user_id):
+    if _number(user_id).search(data) is None:
         return 0
     lines = data.splitlines(keepends=True)
-    kept = [line for line in lines if decoded(line) is not None and not mentions(line, user_id)]
+    kept = [line for found in lines if (line := without_person(found, user_id)) is not None]
     if not kept:
         path.unlink()
         return len(lines)

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Self
 
 from agent_tools.record import ToolRecord, decoded, encoded
-from agent_tools.record_files import RecordFiles, mentions
+from agent_tools.record_files import RecordFiles, without_person
 
 __all__ = ["ToolRecord", "ToolRecords"]
 
@@ -98,14 +98,20 @@ class ToolRecords:
                 self._forget((agent, channel_id), record.id)
 
     async def forget_person(self, user_id: int) -> int:
-        """Takes every record that this person asked for, or that names their id, out of memory and out of the files.
+        """Takes every record that this person asked for, or nobody and that names their id, out of memory and out of
+        the files, and their id out of those that others asked for.
 
         Returns how many lines were taken out of files. Raises OSError where a file cannot be rewritten; it stays whole.
         """
         for place, records in list(self._channels.items()):
             for record in list(records.values()):
-                if mentions(encoded(record).encode(), user_id):
+                left = without_person(encoded(record).encode(), user_id)
+                kept = decoded(left) if left is not None else None
+                if kept is None:
                     self._forget(place, record.id)
+                elif kept != record:
+                    self._characters += kept.size - record.size
+                    records[record.id] = kept
         return await asyncio.wrap_future(self._thread.submit(self._files.forget, user_id))
 
     def _remember(self, record: ToolRecord) -> None:

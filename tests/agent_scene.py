@@ -13,6 +13,7 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.house import House
 from agent_cogs.option_book import opened_book
+from agent_cogs.reach import is_free
 from agent_cogs.triggers import Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.attachments import PictureReader
@@ -60,11 +61,8 @@ Answer = Mapping[str, Any] | str | Reply | Exception | Callable[[], Awaitable[ob
 class Model:
     """Of a model what a cog asks for besides completions."""
 
-    name = "scripted/one"
-
-    def __init__(self, can_draw: bool) -> None:
-        self.can_draw = can_draw
-        self.free = False
+    def __init__(self, can_draw: bool, name: str = "scripted/one", *, free: bool = False) -> None:
+        self.can_draw, self.name, self.free = can_draw, name, free
 
 
 class ScriptedCog(BaseAgentCog):
@@ -132,7 +130,7 @@ class Scene:
         self.stops = MemoryStops(self.clock)
         self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
-        doubles |= {"ignores": self.ignored, "orders": None, "notices": MemoryTold()}
+        doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
         fetcher: Any = self.pictures
         return House(
             settings=self.settings,
@@ -156,7 +154,11 @@ class Scene:
             client.channels[channel_id] = TextChannel(channel_id, client.guild, title, self.ids)
         client.channels[THREAD] = Thread(THREAD, client.guild, "thread", self.ids, LOUNGE)
         model: Any = Model(can_draw)
-        made: Any = cog(client, agent, self.house, model, may_act=lambda: self.acts)
+        elsewhere: Any = {
+            server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
+            for server, there in agent.elsewhere.items()
+        }
+        made: Any = cog(client, agent, self.house, model, elsewhere, may_act=lambda: self.acts)
         made.answers, made.asked, made.drawn = [], [], []
         self.clients[name], self.cogs[name] = client, made
 

@@ -531,6 +531,19 @@ class MemoryInstructed:
         return dict(self.posts[channel_id])
 
 
+class MemoryPosts:
+    """What our webhooks posted."""
+
+    def __init__(self) -> None:
+        self._channels: dict[int, dict[int, str]] = defaultdict(dict)
+
+    async def add(self, channel_id: int, message_id: int, agent: str) -> None:
+        self._channels[channel_id][message_id] = agent
+
+    async def read(self, channel_id: int) -> Mapping[int, str]:
+        return dict(self._channels[channel_id])
+
+
 class MemoryTold:
     """What was told to people, as all processes know it."""
 

@@ -15,8 +15,9 @@ from unittest import mock
 
 import discord
 
-from agent_cogs.base import GUILD_WAIT, BaseAgentCog
+from agent_cogs.base import BaseAgentCog
 from agent_cogs.excuses import LINES
+from agent_cogs.whereabouts import GUILD_WAIT
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
 from agent_discord.splitting import LIMIT

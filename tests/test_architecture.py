@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,10 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_models": {"agent_fields"},
     "agent_roster": {"agent_models"},
     "agent_reading": {"agent_fields"},
-    "agent_assembly": {"agent_config.Settings", "agent_fields", "agent_models", "agent_reading", "agent_roster"},
     "agent_fields": {"agent_themes"},
-    "agent_conflicts": {"agent_config.Settings", "agent_fields", "agent_roster"},
+    "agent_settings": {"agent_fields", "agent_models", "agent_roster", "agent_themes"},
+    "agent_assembly": {"agent_fields", "agent_models", "agent_reading", "agent_roster", "agent_settings"},
+    "agent_conflicts": {"agent_fields", "agent_roster", "agent_settings"},
     "agent_config": {
         "agent_assembly",
         "agent_conflicts",
@@ -34,6 +36,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
         "agent_models",
         "agent_reading",
         "agent_roster",
+        "agent_settings",
         "agent_themes",
     },
     "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
@@ -48,7 +51,11 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     },
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
-        ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
+        (
+            *("agent_local", "agent_setup", "agent_runtime", "agent_commands", "agent_check"),
+            *("run_all", "run_bot", "benchmarks"),
+        ),
+        ANYTHING,
     ),
     "agent_logging": set(),
     "agent_shutdown": set(),
@@ -143,6 +150,25 @@ def test_no_module_imports_what_the_table_does_not_allow() -> None:
     for module, path in modules().items():
         found += offences(module, path.read_text(encoding="utf-8"), path.name == "__init__.py")
     assert found == []
+
+
+def module_of(name: str, known: dict[str, Path]) -> str | None:
+    """The module of ours that a dotted name lies in, or is."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even for types alone: what two modules need of each other is a third one's."""
+    known, imports = modules(), TopologicalSorter[str]()
+    for module, path in known.items():
+        used = uses(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
+        imports.add(module, *{found for name in used if (found := module_of(name, known)) not in (None, module)})
+    try:
+        imports.prepare()
+    except CycleError as error:
+        pytest.fail(" → ".join(reversed(error.args[1])))
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,44 @@ async def test_a_list_without_any_model_that_can_be_used_is_wrong(tmp_path: Path
         assert wrong.startswith("✗ models: none of the list can be used")
 
 
+async def test_the_models_of_single_servers_are_asked_about_and_named_by_their_server(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        (tmp_path / "bots").mkdir()
+        files = {
+            "claude.7": "openai/model-of-nobody",
+            "claude.8": "[xai/grok-4.7, deepseek/x]",
+            "grok.7": "deepseek/chat",
+            "grok.8": "xai/model-of-nobody",
+        }
+        for name, models in files.items():
+            (tmp_path / "bots" / f"{name}.yaml").write_text(f"model: {models}\n")
+        set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": "model-of-nobody,grok-4.7"}
+        assert await set_up.check() == 1
+        claude, grok = set_up.section("Claude"), set_up.section("Grok")
+        assert (
+            "✗ model in server 7: openai/model-of-nobody is not known. To do: mend `model` in the option files"
+            in claude
+        )
+        assert "✓ model in server 8: xai/grok-4.7" in claude
+        assert "! key in server 8: ENDPOINT_DEEPSEEK_KEY is not set" in claude
+        assert "✗ key in server 7: ENDPOINT_DEEPSEEK_KEY is not set" in grok
+        assert "! model: model-of-nobody is not known" in grok
+        assert "✗ models in server 8: none of the list can be used" in grok  # it is told above why
+        assert grok.count("model-of-nobody") == 1
+
+
+async def test_the_forecast_knows_which_model_speaks_in_which_server(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        (tmp_path / "guilds").mkdir()
+        set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "BUDGET_DAILY_USD": "0.0001"}
+        (tmp_path / "guilds" / "7.yaml").write_text("model: ollama/x\n")
+        await set_up.check()
+        assert "! costs: about $0.0" not in set_up.section("Shared")
+        (tmp_path / "guilds" / f"{set_up.world.guild.id}.yaml").write_text("model: ollama/x\n")
+        await set_up.check()
+        assert "✓ costs: about $0.00 a day" in set_up.section("Shared")
+
+
 MCP = f"""
 servers:
   lab: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], tools: [add, say]}}

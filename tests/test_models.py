@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from agent_bot import cog_class, provider_model, runnable
+from agent_bot import cog_class, models_elsewhere, provider_model, runnable
 from agent_cogs.money import Tariff
 from agent_cogs.reach import access, is_free
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
 from agent_llm import endpoints, registry
+from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.compatible import CompatibleModel
 from agent_llm.endpoints import Aws
 from agent_llm.fallback import Fallbacks
@@ -203,12 +204,61 @@ def test_a_file_of_options_names_the_models_and_wins_over_the_setting(tmp_path: 
     agents = load(folder, CLAUDE_MODEL="claude-x", GROK_MODEL="grok-x").agents
     assert [model.name for model in agents["claude"].models] == ["anthropic/claude-own", "ollama/x"]
     assert [model.name for model in agents["grok"].models] == ["openai/gpt-shared"]
-    write(tmp_path, "guilds/7.yaml", "max_messages: 3\n")
-    (warning,) = load(write(tmp_path, "bots/claude.7.yaml", "model: openai/gpt-x\n")).warnings
-    assert "claude.7.yaml: model: not used" in warning
     (problem,) = problems_of(write(tmp_path, "bots/claude.yaml", "model: gpt-canary\n"))
     assert "claude.yaml: model: expected provider/model" in problem
     assert "canary" not in problem
+
+
+SERVER = 123456789012345678
+
+
+def names_in(settings: Settings, agent: str) -> dict[int, list[str]]:
+    return {server: [model.name for model in there.models] for server, there in settings.agents[agent].servers.items()}
+
+
+def test_a_file_of_one_server_names_the_models_that_bots_have_there(tmp_path: Path) -> None:
+    write(tmp_path, "shared.yaml", "model: openai/gpt-shared\n")
+    write(tmp_path, f"guilds/{SERVER}.yaml", "model: [openai/gpt-here, ollama/x]\n")
+    write(tmp_path, "guilds/8.yaml", "model: openai/gpt-shared\n")
+    write(tmp_path, "guilds/9.yaml", "max_messages: 3\n")
+    write(tmp_path, "guilds/010.yaml", "model: ollama/of-nobody\n")
+    write(tmp_path, "bots/claude.yaml", "model: anthropic/claude-own\n")
+    write(tmp_path, f"bots/claude.{SERVER}.yaml", "model: openai/gpt-claude\n")
+    folder = write(tmp_path, "bots/gemini.8.yaml", "model: google/gemini-8\n")
+    settings = load(folder, OPENAI_API_KEY="key-o", GROK_MODEL="grok-x")
+    assert names_in(settings, "grok") == {SERVER: ["openai/gpt-here", "ollama/x"]}
+    assert names_in(settings, "gemini") == {SERVER: ["openai/gpt-here", "ollama/x"], 8: ["google/gemini-8"]}
+    assert names_in(settings, "claude") == {SERVER: ["openai/gpt-claude"]}  # its own file stands above a server's
+    assert [model.name for model in settings.agents["claude"].models] == ["anthropic/claude-own"]
+    assert settings.agents["claude"].servers[SERVER].api_key == SecretStr("key-o")
+    assert settings.warnings == ()
+
+
+def test_what_cannot_be_used_in_a_file_of_one_server_is_named_once(tmp_path: Path) -> None:
+    (problem,) = problems_of(write(tmp_path, f"guilds/{SERVER}.yaml", "model: gpt-canary\n"))
+    assert f"{SERVER}.yaml: model: expected provider/model" in problem
+    assert "canary" not in problem
+
+
+def test_a_server_whose_models_have_no_key_has_the_bots_own_and_the_start_says_so(tmp_path: Path) -> None:
+    folder = write(tmp_path, f"bots/claude.{SERVER}.yaml", "model: [openai/gpt-x, groq/x]\n")
+    write(tmp_path, "bots/claude.8.yaml", "model: [openai/gpt-x, ollama/x]\n")
+    live = {"BOT_TOKEN_CLAUDE": "t", "ANTHROPIC_API_KEY": "k", "AGENT_CHANNEL_IDS": "1"}
+    settings = load(folder, **live)
+    assert list(settings.agents["claude"].elsewhere) == [8]
+    assert settings.warnings == (
+        "claude in server 8: openai/gpt-x is left out, OPENAI_API_KEY is not set",
+        f"claude in server {SERVER}: openai/gpt-x is left out, OPENAI_API_KEY is not set",
+        f"claude in server {SERVER}: groq/x is left out, ENDPOINT_GROQ_KEY is not set",
+        f"claude in server {SERVER}: no model is left, so it has the same as elsewhere",
+    )
+
+
+def test_a_password_in_the_address_of_a_model_of_one_server_is_a_secret(tmp_path: Path) -> None:
+    folder = write(tmp_path, f"guilds/{SERVER}.yaml", "model: openai/gpt-x\n")
+    settings = load(folder, CHATGPT_MODEL="ollama/x", OPENAI_BASE_URL="http://me:canary-password@gateway.example/v1")
+    assert "canary-password" in settings.secrets()
+    assert "canary" not in repr(settings)
 
 
 # --- from settings to models ----------------------------------------------------------------------------------------
@@ -227,6 +277,33 @@ def test_a_list_becomes_models_that_stand_in_for_each_other() -> None:
     tariff = Tariff.of(settings.agents["chatgpt"], free=model.free)
     assert (tariff.provider, tariff.model, tariff.image_provider) == ("openai", "gpt-x", "openai")
     assert isinstance(provider_model(load(XAI_API_KEY="k").agents["grok"]), LazyModel)
+
+
+def test_servers_with_the_same_list_share_a_model_and_each_list_has_its_prices(tmp_path: Path) -> None:
+    for server in (7, 8):
+        write(tmp_path, f"guilds/{server}.yaml", "model: [groq/of-nobody, ollama/x, openai/gpt-x]\n")
+    folder = write(tmp_path, "guilds/9.yaml", "model: ollama/x\n")
+    agent = load(folder, OPENAI_API_KEY="k", XAI_API_KEY="k").agents["grok"]
+    models = models_elsewhere(agent, provider_model)
+    assert models[7] is models[8]
+    assert isinstance(models[7], Fallbacks)
+    assert [one.name for one in models[7].models] == ["ollama/x", "openai/gpt-x"]
+    tariffs = {server: Tariff.of(agent.servers[server], free=model.free) for server, model in models.items()}
+    assert [(tariff.provider, tariff.free) for tariff in tariffs.values()] == [
+        ("openai", False),
+        ("openai", False),
+        ("ollama", True),
+    ]
+
+
+def test_a_coding_agent_has_a_session_of_the_model_of_the_server(tmp_path: Path) -> None:
+    write(tmp_path, "bots/claude.8.yaml", "model: openai/gpt-x\n")
+    folder = write(tmp_path, "bots/claude.7.yaml", "model: anthropic/claude-x\n")
+    keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    models = models_elsewhere(load(folder, AGENT_RUNTIME="claude-agent-sdk", **keys).agents["claude"], provider_model)
+    assert isinstance(models[7], AgentSdkModel)
+    assert models[7].config.model == "claude-x"
+    assert isinstance(models[8], LazyModel)
 
 
 @pytest.mark.parametrize(("retries", "attempts"), [("", 3), ("0", 1), ("7", 8)])

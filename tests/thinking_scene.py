@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -36,12 +37,15 @@ def words(text: str) -> Reply:
     return Reply(text=text, usage=CALL)
 
 
-def let(scene: Scene, *tools: Any, cog: Any = None, options: Options | None = None, **fields: Any) -> None:
-    """Sets what is set for the agent everywhere, its tools, and any other field of it."""
+def let(
+    scene: Scene, *tools: Any, cog: Any = None, options: Options | None = None, model_name: str = "", **fields: Any
+) -> None:
+    """Sets what is set for the agent everywhere, its tools, its model's name, and any other field of it."""
     agent = (cog or scene.cog).agent
     given = options or Options()
     house = ToolHouse(tools, SimpleNamespace(tools_for=lambda _: ()), None, ("*",))
     fields |= {"options_for": lambda _: given, "toolbox": partial(house.toolbox, agent.key)}
+    fields["voice"] = replace(agent.voice, model_name=model_name or agent.voice.model_name)
     for name, value in fields.items():
         object.__setattr__(agent, name, value)
 

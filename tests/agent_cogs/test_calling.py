@@ -6,8 +6,11 @@ import pytest
 
 from agent_cogs.calling import CHAIN_END
 from agent_discord.unfinished import UNFINISHED
+from agent_tools.records import ToolRecords
 from tests.agent_scene import LOUNGE, Scene
-from tests.doubles import message, settle
+from tests.agent_tools.tool_doubles import FakeTool
+from tests.doubles import message, settle, until
+from tests.thinking_scene import calls, let
 
 
 @pytest.fixture
@@ -142,10 +145,15 @@ async def test_where_silence_is_wanted_nobody_is_called(scene):
     assert scene.cog.asked == []
 
 
-async def test_who_set_off_the_chain_pays_for_it(scene):
-    await scene.hear("talk to each other")
-    await from_grok(scene)
-    assert [record.asked_by for record in scene.ledger.recorded] == [11]
+async def test_who_set_off_the_chain_pays_for_it_and_it_is_for_them_that_tools_run(scene, tmp_path):
+    async with ToolRecords(tmp_path) as records:
+        let(scene, FakeTool("clock", lambda _: "noon"), tool_records=records)
+        scene.answers(calls(("clock", {})), {"text": "It is noon."})
+        await scene.hear("talk to each other")
+        await from_grok(scene)
+        await until(lambda: scene.ledger.recorded)
+        assert [record.asked_by for record in scene.ledger.recorded] == [11]
+        assert [record.asked_by for record in records.for_channel("claude", LOUNGE)] == [11]
 
 
 # -- what people command ----------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -14,20 +15,20 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_ALL, NOT_HERE, ONLY_HERE, UNKNOWN, Desk
-from agent_cogs.events import MentionEvent
-from agent_cogs.saved import save_event
+from agent_cogs.forgetting import Forgetting, Forgotten
 from agent_cogs.triggers import Scope
 from agent_cogs.why import NO_RECORD
 from agent_config import load_settings
-from agent_context.entries import Entry, Speaker
 from agent_discord.answers import Told
 from agent_discord.command_list import FORM, SUB_COMMAND, WHY, command_list
 from agent_discord.directory import Directory
 from agent_discord.rights import Who
 from agent_discord.slash import Asked
+from agent_personas.people import Notes
 from agent_protocol import keys
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.forgets import Forgets
 from agent_protocol.ignores import Ignores
 from agent_protocol.ledger import Ledger
 from agent_protocol.limits import Ask
@@ -36,7 +37,6 @@ from agent_protocol.orders import Orders
 from agent_protocol.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.sessions import Resets
 from agent_protocol.stops import Stops
-from agent_tools.records import ToolRecord, ToolRecords
 
 NOW = 1_800_000_000.0
 DAY = "2027-01-15"
@@ -62,6 +62,7 @@ class Place:
             self.directory.learn(name, 500 + number)
         self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
         self.orders = Orders(self.bus, patience=0.01)
+        done: Any = SimpleNamespace(last=0, keep=lambda _: None)
         self.house: Any = SimpleNamespace(
             settings=settings,
             scope=Scope(settings.channels, frozenset({GUILD})),
@@ -70,6 +71,7 @@ class Place:
             ledger=self.ledger,
             stops=self.stops,
             ignores=self.ignores,
+            forgetting=Forgetting(Forgets(link, self.bus), self.ledger, NAMES, done),
             orders=self.orders,
             tools=None,
             clock=self.clock,
@@ -371,70 +373,19 @@ async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
 # forget me
 
 
-async def ask(place: Place, person: int, message_id: int) -> None:
-    entry = Entry(message_id, Speaker(person, "Bob", "person"), "a private thing", NOW)
-    event = MentionEvent.of(entry, channel_id=LOUNGE, theme="casual", to_all=False, now=NOW)
-    await place.ledger.turns.claim("claude", event.id, event.deadline, save_event(event, 0))
-
-
-async def test_forgetting_removes_a_persons_records_and_open_questions_and_nobody_elses():
+async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
     async with a_place() as place:
-        await ask(place, BOB, 1)
-        await ask(place, ANN, 2)
-        for number, person in enumerate((BOB, BOB, ANN)):
-            record = TurnRecord(id=f"m{number}", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=1)
-            place.ledger.records.owe(record.model_copy(update={"asked_by": person}))
-        await place.ledger.records.pay()
-        told = await place.use("forget me", MEMBER)
-        assert told.startswith("Removed: 2 records of turns that you asked for, 1 question that waited")
-        assert await place.ledger.turns.open_ids("claude") == ["m2"]
-        assert await place.link.commands.exists(keys.turn("claude", "m1")) == 0
-        assert [record.asked_by for record in await place.ledger.records.last("grok", count=9)] == [ANN]
-        assert (await place.use("forget me", MEMBER)).startswith("Removed: 0 records")
+        outcome, asked = Forgotten(records=2, notes=Notes(gone=1)), list[int]()
 
+        async def forget(user_id: int) -> Forgotten:
+            asked.append(user_id)
+            return outcome
 
-async def test_forgetting_removes_what_tools_were_asked_for_the_person(tmp_path):
-    async with a_place() as place, ToolRecords(tmp_path) as records:
-        place.house.tools = SimpleNamespace(records=records)
-        for number, person in enumerate((BOB, ANN)):
-            arguments = {"query": f"about <@{person}>"}
-            records.add(
-                ToolRecord(
-                    id=f"r{number}",
-                    agent="grok",
-                    channel_id=1,
-                    turn_id="m1",
-                    after_message_id=1,
-                    name="web_search",
-                    arguments=arguments,
-                    output="found",
-                    at=NOW,
-                )
-            )
-        assert "and 1 record of what tools were asked for you." in await place.use("forget me", MEMBER)
-        assert [record.id for record in records.for_channel("grok", 1)] == ["r1"]
-
-
-async def test_who_asks_to_be_forgotten_is_told_when_a_file_cannot_be_rewritten(caplog):
-    async def refuse(_: int) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    async with a_place() as place:
-        place.house.tools = SimpleNamespace(records=SimpleNamespace(forget_person=refuse))
+        place.house.forgetting = SimpleNamespace(forget=forget)
+        assert await place.use("forget me", MEMBER) == outcome.text
+        outcome = replace(outcome, whole=False)
         assert await place.use("forget me", MEMBER) == NOT_ALL
-    assert "Permission denied" in caplog.text
-
-
-async def test_forgetting_refills_no_limit_and_lifts_no_ignoring():
-    async with a_place() as place:
-        await place.ignores.add(BOB)
-        await place.link.commands.zadd(keys.mentions(BOB), {"1": NOW})
-        await place.link.commands.hset(keys.budget(DAY), f"person:{BOB}", "5")
-        told = await place.use("forget me", MEMBER)
-        assert "would refill your limits" in told
-        assert "What I cannot remove: your messages in Discord" in told
-        assert BOB in place.ignores
-        assert await place.link.commands.exists(keys.mentions(BOB), keys.budget(DAY)) == 2
+        assert asked == [BOB, BOB]
 
 
 # why

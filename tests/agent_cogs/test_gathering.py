@@ -28,7 +28,7 @@ def event(asked, *pieces, now=0.0):
 def test_a_question_is_its_messages_in_their_order_as_they_read_now():
     transcript = Transcript(1)
     transcript.add(entry(1, "what"))
-    transcript.edit(1, "what,")
+    transcript.revise(entry(1, "what,"))
     whole = question(event(entry(2, "is", FILE), entry(1, "what"), entry(3, "that?")), transcript)
     assert (whole.id, whole.text, whole.attachments) == (2, "what,\nis\nthat?", (FILE,))
 
@@ -45,7 +45,7 @@ def test_what_is_hidden_since_it_was_heard_is_taken_back():
     transcript, asked = Transcript(1), event(entry(2, "two"), entry(1, "one"))
     for part in (asked.asked, *asked.pieces):
         transcript.add(part)
-    transcript.edit(1, ".one")
+    transcript.revise(entry(1, ".one"))
     assert (taken_back(asked, transcript), question(asked, transcript).id) == (False, 2)
     transcript.react(2, "🙃", 11, "Alice")
     assert (taken_back(asked, transcript), question(asked, transcript)) == (True, None)

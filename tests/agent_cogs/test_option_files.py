@@ -110,3 +110,26 @@ def test_a_list_is_no_map_of_options_and_an_empty_file_sets_nothing():
     assert read_layer("") == ({}, [])
     with pytest.raises(ValueError, match="expected lines"):
         read_layer("- 1")
+
+
+def test_a_change_of_the_model_counts_from_the_next_start_on_and_the_log_says_so(folder, caplog):
+    write(folder / "shared.yaml", "model: openai/x\nmax_messages: 1")
+    files = files_in(folder)
+    assert "model" not in caplog.text
+    write(folder / "shared.yaml", "model: openai/x\nmax_messages: 2", when=2)
+    write(folder / "bots" / "nobody.yaml", "model: openai/y")
+    files.look()
+    assert "model: has changed" not in caplog.text
+    write(folder / "guilds" / "7.yaml", "model: openai/y")
+    files.look()
+    (folder / "shared.yaml").unlink()
+    files.look()
+    told = [record.getMessage() for record in caplog.records if "model: has changed" in record.getMessage()]
+    assert [line.split(":")[0] for line in told] == [str(folder / "guilds" / "7.yaml"), str(folder / "shared.yaml")]
+
+
+def test_a_model_in_the_first_file_of_all_is_told_too(folder, caplog):
+    files = files_in(folder)
+    write(folder / "shared.yaml", "model: openai/x")
+    files.look()
+    assert "shared.yaml: model: has changed, which counts from the next start on" in caplog.text

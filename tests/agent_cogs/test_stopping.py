@@ -173,7 +173,7 @@ async def test_the_rest_of_a_long_answer_is_not_posted(open_scene):
 async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
     """Also what belongs to no running turn, such as the line that there is too much to do."""
     scene = await open_scene()
-    outlet = scene.cog._outlet(scene.channel())
+    outlet = scene.cog.where.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     with pytest.raises(CannotPost):
         await outlet.post(Post(text="I have too much to do right now."), "m2:excuse")

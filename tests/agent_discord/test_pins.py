@@ -10,10 +10,9 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import PAGE, Fetcher
 from agent_discord.gate import Gate
 from agent_discord.listening import Listener
-from agent_discord.own_posts import MemoryPosts
 from agent_discord.rights import with_members
 from agent_discord.transcript import MAX_DEPTH, Transcript, Transcripts
-from tests.doubles import ALICE, BOB, Client, Clock, Snowflakes, TextChannel, http_error, message, user
+from tests.doubles import ALICE, BOB, Client, Clock, MemoryPosts, Snowflakes, TextChannel, http_error, message, user
 
 CHANNEL = 100
 

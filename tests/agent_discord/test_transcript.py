@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_discord.directory import Directory
@@ -40,7 +41,7 @@ def test_a_message_that_comes_after_its_deletion_stays_away():
 def test_an_edit_replaces_the_text():
     transcript = Transcript(9)
     transcript.add(said(1))
-    transcript.edit(1, "bye")
+    transcript.revise(replace(said(1), text="bye"))
     assert (transcript.get(1).text, transcript.get(1).edited) == ("bye", True)
 
 

@@ -16,7 +16,6 @@ from agent_discord.fetching import Fetcher
 from agent_discord.gate import Gate, WayOut
 from agent_discord.listening_cog import ListeningCog
 from agent_discord.outlet import DiscordOutlet, Post
-from agent_discord.own_posts import MemoryPosts
 from agent_discord.redaction import Redactor
 from agent_discord.refusals import NARROW_AT
 from agent_discord.splitting import LIMIT, length
@@ -26,6 +25,7 @@ from agent_llm.types import Picture
 from agent_local.discord import permissions
 from agent_net.fetch import PictureFetcher
 from tests.agent_local.discord_standin_bots import one_bot
+from tests.doubles import MemoryPosts
 
 SECRET = "sesame-open-1234"
 CLAUDE = Face("claude", "Claude")

@@ -11,7 +11,7 @@ import pytest
 from agent_llm.fallback import Fallbacks
 from agent_llm.model import Model
 from agent_llm.profiles import Profile, profile_of
-from agent_llm.registry import build_model, in_order, parted, preload
+from agent_llm.registry import build_model, in_order, parted
 from agent_llm.shaping import OPENING, cache_marks, schema_of, turns_of
 from agent_llm.types import Message, Picture, Prompt
 
@@ -113,9 +113,12 @@ def test_building_one_model_imports_no_other_sdk() -> None:
     assert ran.stdout.strip() == "[]"
 
 
-async def test_preloading_twice_at_once_is_harmless() -> None:
-    await asyncio.gather(preload(["openai", "xai"]), preload(["google", "openai"]))
-    assert "google.genai" in sys.modules
+async def test_models_built_in_threads_at_once_import_their_sdks_whole() -> None:
+    providers = ("openai", "google", "xai", "google")
+    models = await asyncio.gather(*(asyncio.to_thread(build_model, name, api_key="k") for name in providers))
+    assert [model.provider for model in models] == list(providers)
+    for model in models:
+        await model.aclose()
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from agent_protocol import embedded, private_redis, redis_binary
-from agent_protocol.connection import RedisLink
-from agent_protocol.embedded import RedisStartError, locate_redis, without_password
+from agent_protocol.connection import RedisLink, RedisStartError
+from agent_protocol.embedded import locate_redis, without_password
 from agent_protocol.private_redis import PrivateRedis
 from tests.redis_server import PATIENT, until
 from tests.redis_server import redis_binary as needed_binary

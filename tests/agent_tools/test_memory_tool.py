@@ -44,17 +44,17 @@ def memory(folder):
     return (folder / "memory.md").read_text(encoding="utf-8")
 
 
-async def test_a_note_is_on_the_disk_with_its_place_when_the_call_is_answered(tmp_path):
+async def test_a_note_is_on_the_disk_with_its_place_and_who_asked_when_the_call_is_answered(tmp_path):
     tool, asked = memory_tool(tmp_path)
     output = await change(tool, "append", "Ann keeps bees", section="People")
     assert (output.text, output.is_error, asked) == ("noted", False, [42])
-    assert "## People\n- Ann keeps bees <!-- channel:7 guild:1 -->" in memory(tmp_path)
+    assert "## People\n- Ann keeps bees <!-- channel:7 guild:1 by:42 -->" in memory(tmp_path)
 
 
 async def test_what_is_learned_in_a_public_thread_comes_from_its_channel(tmp_path):
     tool, _ = memory_tool(tmp_path)
     await change(tool, "append", "The harvest is in May", channel=THREAD)
-    assert "<!-- channel:7 guild:1 -->" in memory(tmp_path)
+    assert "<!-- channel:7 guild:1 by:42 -->" in memory(tmp_path)
 
 
 async def test_a_note_of_a_closed_channel_can_be_forgotten_there_alone(tmp_path):

@@ -158,18 +158,23 @@ async def test_memory_is_bounded_by_channel_and_in_all_also_when_files_are_read(
         assert len(records.for_channel("claude", 8)) == 1
 
 
-async def test_a_person_can_have_everything_forgotten_that_they_asked_for_or_that_names_them(tmp_path):
+async def test_a_person_can_have_everything_forgotten_that_they_or_nobody_asked_for_and_their_id_elsewhere(tmp_path):
     async with ToolRecords(tmp_path) as records:
         records.add(record(1))
         records.add(record(2, asked_by=43))
-        records.add(record(3, asked_by=43, output="<@42> lives in Ulm"))
+        records.add(record(3, asked_by=43, output="<@42> and <@420> live in Ulm", arguments={"who": 42}))
         records.add(record(4, asked_by=420))
-        records.add(record(5, channel_id=8))
+        records.add(record(5, asked_by=None, output="<@42> lives in Ulm"))
+        records.add(record(6, asked_by=None))
+        records.add(record(7, channel_id=8))
         assert await records.forget_person(42) == 3
-        assert [kept.id for kept in records.for_channel("claude", 7)] == ["t2:1", "t4:1"]
+        left = records.for_channel("claude", 7)
+        assert [kept.id for kept in left] == ["t2:1", "t3:1", "t4:1", "t6:1"]
+        assert (left[1].output, left[1].arguments) == ("<@0> and <@420> live in Ulm", {"who": 0})
         assert records.for_channel("claude", 8) == ()
+    async with ToolRecords(tmp_path) as records:
+        assert records.for_channel("claude", 7) == left, "the files say the same"
     (path,) = tmp_path.rglob("*.jsonl")
-    assert lines(path) == ["t2:1", "t4:1"]
     assert path.stat().st_mode & 0o077 == 0
     assert list(tmp_path.rglob("*.new")) == []
 

@@ -16,6 +16,7 @@ from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
 from agent_protocol import keys
 from agent_protocol.messages import CommandOutcome, read_command
 
+ORDERS = keys.COORDINATOR_FORGOTTEN
 NAMES = sorted(["agent-file", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY])
 
 
@@ -227,7 +228,9 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         assert "I have no record" in await use(f, "why", message=link)
         kept = await everything(runtime)
         left = [key for key, value in kept.items() if str(bob) in f"{key} {value}"]
-        assert left == [key for key in kept if re.fullmatch(r"coordinator:budget:[\d-]+", key)], "his limit alone"
+        assert sorted(left) == [*(key for key in kept if re.fullmatch(r"coordinator:budget:[\d-]+", key)), ORDERS], (
+            "his limit, and that he wants to be forgotten"
+        )
 
 
 async def everything(runtime):

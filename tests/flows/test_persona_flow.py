@@ -113,4 +113,4 @@ async def test_the_front_matter_is_a_layer_of_the_options(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), personas=True) as runtime:
         cog = runtime.bots["claude"].cog
         await asked(f, "debate", "hello?")
-        assert cog.agent.options_for(cog._outlet_of(f.channel("debate"))).mode == "prefill"
+        assert cog.agent.options_for(cog.where.outlet_of(f.channel("debate"))).mode == "prefill"

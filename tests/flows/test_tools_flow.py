@@ -12,12 +12,12 @@ from thinking_scene import let
 
 from agent_cogs.showing import ToolShow
 from agent_context.options import Options
-from agent_discord.own_posts import MemoryPosts
 from agent_discord.webhooks import Webhooks
 from agent_local.model_server import Answer
 from agent_runtime import running
 from agent_tools.records import ToolRecords
 from tests.agent_tools.tool_doubles import FakeTool
+from tests.doubles import MemoryPosts
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOWN = ".claude>[weather]: city: Oslo\nclaude<[weather]: rain until noon"
@@ -41,7 +41,7 @@ async def showing(cog):
     async with aiohttp.ClientSession() as session:
         house = cog.house
         hooks = Webhooks(session, house.directory, MemoryPosts(), house.way_out.refused)
-        show = ToolShow(hooks, cog.gate, cog._spot)
+        show = ToolShow(hooks, cog.gate, cog.where.spot)
         yield show
         await show.aclose()
 

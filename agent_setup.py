@@ -1,0 +1,131 @@
+"""What one process is to run, and what all agents of it share, made of that. Opens nothing: agent_runtime does."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from agent_bot import provider_model
+from agent_cogs.forgetting import DoneOrders, Forgetting
+from agent_cogs.house import House
+from agent_cogs.option_book import no_layer, opened_book
+from agent_cogs.persona import Personas
+from agent_cogs.tool_house import ToolHouse, open_tools
+from agent_cogs.triggers import Scope
+from agent_config import AgentSettings, Settings, process_environment
+from agent_coordinator.config import CoordinatorConfig
+from agent_discord.attachments import PictureReader
+from agent_discord.directory import Directory
+from agent_discord.fetching import Fetcher
+from agent_discord.gate import WayOut
+from agent_discord.pasts import Pasts
+from agent_discord.transcript import MAX_ENTRIES, Transcripts
+from agent_discord.webhooks import Webhooks
+from agent_llm.model import Model
+from agent_net.fetch import PictureFetcher
+from agent_net.public import PublicFetcher
+from agent_protocol.bus import Bus
+from agent_protocol.connection import RedisLink
+from agent_protocol.forgets import Forgets
+from agent_protocol.ignores import Ignores
+from agent_protocol.leases import this_process
+from agent_protocol.ledger import Ledger
+from agent_protocol.money import Caps
+from agent_protocol.notices import Notices
+from agent_protocol.orders import Orders
+from agent_protocol.sessions import Resets
+from agent_protocol.stops import Stops
+from agent_protocol.webhook_posts import WebhookPosts
+from agent_themes import DEFAULT_THEME
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What one process is to run. Local mode, tests and benchmarks differ from production in these values alone."""
+
+    settings: Settings
+    agents: tuple[str, ...]  # the bots of this process
+    coordinator: bool = True
+    make_model: Callable[[AgentSettings], Model] = provider_model
+    coordinator_config: CoordinatorConfig | None = None
+    use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
+    picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
+    tools: bool = True
+    personas: bool = True  # read from settings.personas_dir
+    pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
+    rng: random.Random = field(default_factory=random.Random)
+    clock: Callable[[], float] = time.time
+
+
+def house_for(
+    setup: Setup,
+    link: RedisLink,
+    session: aiohttp.ClientSession,
+    way_out: WayOut,
+    tools: ToolHouse | None,
+    done: DoneOrders,
+) -> House:
+    """Everything that the agents share, over what was opened for it."""
+    settings = setup.settings
+    names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
+    directory = Directory(names)
+    personas = Personas(settings) if setup.personas else None
+    book = opened_book(settings, names, personas.layer if personas else no_layer)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
+    bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    posts = WebhookPosts(link, setup.clock)
+    ledger = Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings))
+    folder = settings.personas_dir if personas else None
+    records = tools.records if tools else None
+    return House(
+        settings=settings,
+        scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
+        names=names,
+        bus=bus,
+        stops=Stops(link, bus, setup.clock),
+        ignores=Ignores(link, bus),
+        forgetting=Forgetting(Forgets(link, bus), ledger, names, done, tools=records, personas=folder),
+        orders=Orders(bus),
+        resets=Resets(link, bus),
+        ledger=ledger,
+        directory=directory,
+        transcripts=transcripts,
+        fetcher=Fetcher(transcripts, posts),
+        pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
+        clock=setup.clock,
+        rng=setup.rng,
+        way_out=way_out,
+        webhooks=Webhooks(session, directory, posts, way_out.refused),
+        notices=Notices(link),
+        tools=tools,
+        book=book,
+        pasts=Pasts(transcripts),
+        personas=personas,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(
+        all=settings.daily_budget,
+        agent=settings.budget_agent_usd,
+        channel=settings.budget_channel_usd,
+        person=settings.user_budget,
+        mentions=settings.mentions_per_minute,
+    )
+
+
+def tools_for(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> AbstractAsyncContextManager[ToolHouse]:
+    """The tools of the installation, to be opened."""
+    return open_tools(
+        setup.settings,
+        session,
+        environment=process_environment(),
+        redact=way_out.redact.secrets,
+        clock=setup.clock,
+        pages=setup.pages,
+    )

@@ -1,0 +1,88 @@
+"""One bot in two servers with two models: over real sockets, from the files to the price of a turn."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from asking import ask, config
+from flow import QUICK, decision, flow
+
+from agent_bot import provider_model
+from agent_cogs.why import why
+from agent_config import AGENTS, load_settings
+from agent_llm.lazy import LazyModel
+from agent_llm.pricing import price
+from agent_llm.types import Usage
+from agent_local.discord import worlds
+from agent_local.model_server import Answer
+
+HOME, ABROAD = f"anthropic/{AGENTS['claude'].model}", "xai/grok-4.7"
+
+
+async def explained(house, message):
+    return await why(house.ledger, house.names, int(message["id"]), time.time())
+
+
+def abroad(f):
+    """A second server, with the channel #abroad, where Alice and Claude are."""
+    guild = worlds.add_guild(f.world, "Abroad", f.world.user("Alice"))
+    guild.members[f.world.user("Alice").id] = f.world.guild.members[f.world.user("Alice").id]
+    worlds.invite(f.world, guild, f.world.app("claude"))
+    return worlds.add_channel(f.world, guild, "abroad")
+
+
+def settings_of(f, folder, channel, models, **more):
+    """Of the flow, with `models` for all bots in the server of #abroad."""
+    files = config(folder, **{f"guilds__{channel.guild_id}": f"model: {models}\n"})
+    environ = {
+        **{spec.token_setting: f"token-{name}" for name, spec in AGENTS.items()},
+        **{spec.key_setting: "a-key" for spec in AGENTS.values()},
+        **{spec.base_url_setting: f.models.base_url(spec.provider) for spec in AGENTS.values()},
+        "CHANNEL_THEME_MAP": f"{f.channel('debate')}:casual,{channel.id}:casual",
+        "DATA_DIR": str(folder / "data"),
+        "PERSONAS_DIR": str(folder / "data" / "personas"),
+        **QUICK,
+        **files,
+        **more,
+    }
+    return load_settings(environ, None)
+
+
+def cost(name):
+    provider, _, model = name.partition("/")
+    return price(provider, model, Usage(calls=1, input_tokens=100_000, output_tokens=1000)).cost_usd
+
+
+async def test_a_bot_speaks_in_each_server_with_its_model_and_each_turn_costs_its_price(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    async with flow(tmp_path) as f:
+        channel = abroad(f)
+        settings = settings_of(f, tmp_path, channel, ABROAD)
+        f.models.answer = lambda r: Answer(text=decision(f"I am {r.model}"), input_tokens=100_000, output_tokens=1000)
+        async with f.running(agents=("claude",), settings=settings) as runtime:
+            _, there = runtime.bots["claude"].models
+            assert isinstance(there, LazyModel)
+            assert there._model is None  # until somebody speaks there
+            # When the second turn of a channel begins, the first is settled.
+            asked = [await ask(f, place) for place in ("debate", "abroad", "debate", "abroad")]
+            assert [f"{r.provider}/{r.model}" for r in asked] == [HOME, ABROAD] * 2
+            for place, model in (("debate", HOME), ("abroad", ABROAD)):
+                told = await explained(runtime.house, f.discord.messages(place)[1])
+                assert f"Model {model}, " in told
+                assert f"{cost(model):.4f} USD" in told
+            assert cost(HOME) != cost(ABROAD)
+        assert f"claude speaks in server {channel.guild_id} with {ABROAD}" in caplog.text
+
+
+async def test_a_list_of_one_server_is_tried_in_its_order(tmp_path, caplog):
+    async with flow(tmp_path) as f:
+        channel = abroad(f)
+        models = "[openai/gpt-6-luna, deepseek/x, xai/grok-4.7]"
+        settings = settings_of(f, tmp_path, channel, models, MODEL_RETRIES="0")
+        f.models.answer = lambda r: Answer(status=500) if r.provider == "openai" else decision(f"I am {r.provider}")
+        async with f.running(agents=("claude",), settings=settings, make_model=provider_model):
+            await f.discord.say("Alice", "abroad", f"<@{f.user_id('claude')}> who are you?")
+            await f.discord.wait_for(lambda: f.said("abroad", "claude") == ["I am xai"])
+        assert [r.provider for r in f.models.requests] == ["openai", "xai"]
+    assert "xai/grok-4.7 stands in for openai/gpt-6-luna" in caplog.text
