@@ -22,7 +22,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from agent_assembly import agent_keys, named_in, with_agents
-from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos
+from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos, unheeded
 from agent_fields import MILLISECONDS, in_seconds
 from agent_models import (
     ENDPOINT_KEY,
@@ -134,7 +134,7 @@ def load_settings(
     if problems:
         raise SettingsError(problems)
     ours = (*setting_names(agents), *settings.keys, *settings.named)
-    return settings.with_(warnings=(*typos(in_file, ours, agents), *oddities(settings)))
+    return settings.with_(warnings=(*typos(in_file, ours, agents), *unheeded(both), *oddities(settings)))
 
 
 def _texts(

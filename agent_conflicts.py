@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from agent_fields import in_seconds
 from agent_roster import STAND_INS, AgentSettings
 from agent_settings import Settings
 
@@ -63,6 +64,24 @@ def doubled_tokens(settings: Settings) -> list[tuple[str, ...]]:
         if agent.token:
             owners.setdefault(agent.token.get_secret_value(), []).append(name)
     return [tuple(names) for names in owners.values() if len(names) > 1]
+
+
+def unheeded(texts: Mapping[str, str]) -> Iterator[str]:
+    """A line for each other name of a setting that says something else than ours, which counts. Google's name for a key
+    is that of other programs too."""
+    for key, stand_in in STAND_INS.items():
+        said = texts.get(stand_in)
+        if stand_in.endswith("_MS") and said is not None:
+            said = in_seconds(said)
+        if said is not None and key != "GEMINI_API_KEY" and not _same(said, texts[key]):
+            yield f"{stand_in}: not used, since {key} is set"
+
+
+def _same(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return one == other
 
 
 def oddities(settings: Settings) -> Iterator[str]:

@@ -114,7 +114,8 @@ async def never_reset(_: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voice:
     """A model that an agent speaks with, and all that hangs on it. `think` and `draw` call it; `fit` is what a picture
-    must be for it, `bench` the rest that it takes when its provider refuses it."""
+    must be for it, `bench` the rest that it takes when its provider refuses it. A coding agent has tools of
+    its own and takes none of ours."""
 
     model_name: str  # provider/model, the first of its list
     think: Think
@@ -123,6 +124,7 @@ class Voice:
     tariff: Tariff
     fit: Fit
     bench: Bench
+    takes_tools: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +180,8 @@ class Agent:
         """What its own files say of it, as far as it may be told in the channel; read anew."""
         if self.recall is None:
             return PersonaPrompt("", "")
-        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options, True)
+        takes = self.voice.takes_tools and options.max_tool_depth > 0
+        writes = takes and MEMORY in self.toolbox(options, True)
         return await self.recall.look(channel_id, writes=writes)
 
     def today(self) -> str:

@@ -20,7 +20,7 @@ from agent_cogs.why import NO_RECORD, why, why_not
 from agent_cogs.words import lasting
 from agent_discord.answers import Response, Told
 from agent_discord.asking import question_text
-from agent_discord.command_list import FORM, LONGEST_MUTE, LONGEST_STOP, WHY
+from agent_discord.command_list import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
 from agent_discord.heard import Heard
 from agent_discord.slash import Asked
 from agent_personas.memory import MaySee
@@ -242,7 +242,8 @@ class Desk:
         return f"The bots hear <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
     async def _show_file(self, asked: Asked) -> Response:
-        return await self._files.show(self._agent(asked) or "", str(asked.values.get("file", "")), asked.channel_id)
+        agent, name = self._agent(asked) or "", str(asked.values.get("file", ""))
+        return await self._files.show(agent, name, asked.channel_id, _number(asked, "back", 0, MOST_BACK))
 
     async def _edit_file(self, asked: Asked) -> Response:
         return await self._files.form(self._agent(asked) or "", str(asked.values.get("file", "")), asked.channel_id)

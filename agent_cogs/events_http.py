@@ -151,7 +151,10 @@ async def serving_events(door: EventDoor, host: str, port: int) -> AsyncIterator
 
     A port that somebody else has (another bot's process of the same .env) is a warning: the bots matter more.
     """
-    runner = web.AppRunner(door.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    # Nothing is unpacked for strangers: what is signed is the body as it came.
+    runner = web.AppRunner(
+        door.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False
+    )
     await runner.setup()
     try:
         if port:

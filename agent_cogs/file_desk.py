@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_discord.answers import Form, Response, Told
+from agent_discord.splitting import LIMIT, length
 from agent_personas.boot import parse_boot
 from agent_personas.cron import parse_cron
 from agent_personas.errors import Ambiguous, NotFound, PersonaError
@@ -23,9 +24,8 @@ from agent_personas.hooks import parse_hooks
 from agent_personas.identity import parse_identity
 from agent_personas.memory import FILE as MEMORY
 from agent_personas.memory import MaySee, everywhere, visible_memory
-from agent_personas.store import change
+from agent_personas.store import before, change
 
-MOST_SHOWN = 1800  # characters; what is longer goes along as a file
 MOST_PROBLEMS = 10
 _PREFIX = "agent-file"
 _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...]] = {
@@ -58,15 +58,16 @@ class FileDesk:
     def __init__(self, folder: Path, names: Mapping[str, str], may_see: Callable[[int], MaySee] = here_alone) -> None:
         self._folder, self._names, self._may_see = folder, names, may_see
 
-    async def show(self, agent: str, name: str, here: int) -> Response:
+    async def show(self, agent: str, name: str, here: int, back: int = 0) -> Response:
+        """The file, or what it was before its last `back` changes."""
         try:
-            text, elsewhere = await self._shown(agent, name, here)
+            text, elsewhere = await self._shown(agent, name, here, back)
         except PersonaError as error:
             return f"{name} of {self._names.get(agent, agent)} cannot be shown: {error}."
-        head = f"{name} of {self._names[agent]}{ELSEWHERE if elsewhere else ''}:"
-        if len(text) > MOST_SHOWN or "```" in text:
-            return Told(head, file=(name, text))
-        return f"{head}\n```md\n{text or ' '}\n```"
+        was = f", before its last {f'{back} changes' if back > 1 else 'change'}" if back else ""
+        head = f"{name} of {self._names[agent]}{was}{ELSEWHERE if elsewhere else ''}:"
+        shown = f"{head}\n```md\n{text or ' '}\n```"
+        return Told(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
 
     async def form(self, agent: str, name: str, here: int) -> Response:
         """A form with the file's text; the text alone where it is too long for one."""
@@ -107,18 +108,20 @@ class FileDesk:
             f"{name} of {self._names[agent]} is kept and counts from the next event on; what it was is in its history."
         )
 
-    async def _shown(self, agent: str, name: str, here: int) -> tuple[str, bool]:
+    async def _shown(self, agent: str, name: str, here: int, back: int = 0) -> tuple[str, bool]:
         """What of a file may be shown in a channel, and whether there is more."""
-        text = await self._read(agent, name)
+        text = await self._read(agent, name, back)
         if name != MEMORY:
             return text, False
         seen = visible_memory(text, self._may_see(here))
         whole = seen == visible_memory(text, everywhere)
         return (text, False) if whole else (seen, True)
 
-    async def _read(self, agent: str, name: str) -> str:
+    async def _read(self, agent: str, name: str, back: int) -> str:
         if agent not in self._names or name not in PERSONA_FILES:
             raise NotFound("there is no such file")
+        if back:
+            return await asyncio.to_thread(before, self._folder / agent, name, back)
         return await asyncio.to_thread(FileCache().read, self._folder / agent / name)
 
 

@@ -20,6 +20,7 @@ from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.window import WindowMemory
 from agent_discord.audience import ChannelOf
+from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.model import Model
 from agent_llm.profiles import profile_of
 from agent_net.scaling import Fit
@@ -80,6 +81,7 @@ def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, cl
         tariff=Tariff.of(settings, free=model.free),
         fit=fit_of(settings.provider, settings.model),
         bench=Bench(settings.name, clock),
+        takes_tools=not isinstance(model, AgentSdkModel),
     )
 
 

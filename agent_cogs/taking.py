@@ -15,7 +15,7 @@ from agent_cogs.admission import asked_at_once
 from agent_cogs.agent import Agent, Find, Outlet
 from agent_cogs.book import TurnBook, told
 from agent_cogs.ending import refused
-from agent_cogs.events import NOWHERE, HookEvent, InstructionEvent, TurnEvent
+from agent_cogs.events import NOWHERE, ErrandEvent, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.gathering import pause
 from agent_cogs.house import House
 from agent_cogs.inbox import Inbox
@@ -176,5 +176,9 @@ class TurnTaker:
         if event.channel_id == NOWHERE:
             return Nowhere(self._name)
         outlet = await self._find(event.channel_id)
+        if outlet is None and isinstance(event, ErrandEvent):
+            log.warning(
+                "%s: %.100r is left out: the bot does not see channel %d", self._name, event.source, event.channel_id
+            )
         aside = isinstance(event, HookEvent) and event.aside
         return Aside(self._name, outlet) if aside and outlet is not None else outlet

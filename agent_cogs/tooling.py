@@ -47,7 +47,7 @@ def box_of(agent: Agent, sight: Sight, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel: none in a conversation's last turn. In prefill mode they are words, so any
     model can call them, and none searches by itself."""
     options = sight.options
-    takes_any = prefilled or profile(agent.voice.model_name).tools
+    takes_any = agent.voice.takes_tools and (prefilled or profile(agent.voice.model_name).tools)
     if sight.context.closing or not options.max_tool_depth or not takes_any:
         return Toolbox()
     return agent.toolbox(options, not prefilled and searches_itself(agent.voice.model_name))

@@ -140,10 +140,4 @@ class Whereabouts:
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._may_act() or self._silent(channel_id):
             return None
-        return Spot(channel, Face(own.name, own.display_name, self._avatar or me.display_avatar.url))
-
-    @property
-    def _avatar(self) -> str | None:
-        """The picture that its own files give an address of."""
-        named = self._settings.front.avatar
-        return named if named is not None and named.startswith("https://") else None
+        return Spot(channel, Face(own.name, own.display_name, own.front.avatar or me.display_avatar.url))

@@ -21,6 +21,7 @@ TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
 FORM = "form"  # not a command that anybody sees: a form of ours that comes back filled in
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
+MOST_BACK = 10  # changes that a file's history holds
 MOST_CHOICES = 25
 
 # What of a command is compared; the rest (ids, versions, what Discord fills in) is Discord's own.
@@ -63,7 +64,9 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
 def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
     if not files:
         return []
-    show = _part("show", "Show one of its files (server managers)", agent, file)
+    told = "what it was before so many changes; as it is, if nothing is said"
+    back = _option(WHOLE, "back", told, min_value=1, max_value=MOST_BACK)
+    show = _part("show", "Show one of its files (server managers)", agent, file, back)
     edit = _part("edit", "Change one of its files (server managers)", agent, file)
     return [_slash("agent-file", "Who a bot is: its files", show, edit)]
 

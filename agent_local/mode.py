@@ -29,6 +29,7 @@ from agent_discord.redaction import Redactor
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.discord.interactions import EPHEMERAL
+from agent_local.discord.world import Attachment
 from agent_local.own_personas import personas_apart
 from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
@@ -242,8 +243,7 @@ class _Local:
         await server.wait_for(lambda: used.answers or used.form)
         if not used.answers:
             return f"Discord shows a form here; in {self.settings.personas_dir} an edit counts just as well"
-        answer = used.answers[0]
-        return str(answer["content"]) if answer.get("flags", 0) & EPHEMERAL else ""  # what all see is shown already
+        return told_by(used.answers[0], server.backend.attachments)
 
     def _shown(self) -> Mapping[str, str]:
         return {name: agent.display_name for name, agent in self.settings.agents.items()}
@@ -253,6 +253,14 @@ class _Local:
             agent.display_name: agent.model if name in self.paid else None
             for name, agent in self.settings.agents.items()
         }
+
+
+def told_by(answer: Mapping[str, Any], attachments: Mapping[int, Attachment]) -> str:
+    """What one person alone is told, the text of files that go along too; what all see is shown already."""
+    if not answer.get("flags", 0) & EPHEMERAL:
+        return ""
+    files = [attachments[int(one["id"])].content for one in answer.get("attachments") or ()]
+    return "\n".join([str(answer["content"]), *(content.decode(errors="replace") for content in files)])
 
 
 def _world(settings: Settings) -> World:

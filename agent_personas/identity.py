@@ -27,6 +27,7 @@ _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
 _COLOUR = re.compile(r"(?:#|0x)?([0-9a-f]{6})", re.IGNORECASE)
 _UNQUOTED_COLOUR = re.compile(r"\s*colou?r\s*:\s*(#[0-9a-f]{6})\s*(?:#.*)?", re.IGNORECASE)
+_HTTPS = re.compile(r"https://[^\s/]+\S*")  # Discord fetches it
 _SPELLINGS = {"color": "colour"}
 
 
@@ -36,10 +37,10 @@ def _one_line(text: str) -> str:
     return text
 
 
-def _file_or_address(text: str) -> str:
-    if text.startswith("https://") or re.fullmatch(r"[\w-][\w.-]*\.(?:png|jpe?g|gif|webp)", text, re.IGNORECASE):
-        return text
-    raise ValueError("an https address, or the name of a picture in this folder, is wanted")
+def _address(text: str) -> str:
+    if _HTTPS.fullmatch(text) is None:
+        raise ValueError("an https address is wanted")
+    return text
 
 
 def _rgb(text: Any) -> int:
@@ -57,15 +58,15 @@ _Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_
 class IdentityCard(BaseModel):
     """The front matter. None where nothing is said: what other layers of options say then counts.
 
-    `display_name` is what Discord shows, 32 characters at most. `avatar` is an https address or a picture's name in the
-    persona's folder. `model` may be written `provider/model`. `talkativeness` goes from 0 to 1. `colour` is 0xRRGGBB.
-    `disclosure` is the line that says that this is an AI.
+    `display_name` is what Discord shows, 32 characters at most. `avatar` is an https address. `model` may be written
+    `provider/model`. `talkativeness` goes from 0 to 1. `colour` is 0xRRGGBB. `disclosure` is the line that says that
+    this is an AI.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
     display_name: Annotated[_Line, Field(max_length=32)] | None = None
-    avatar: Annotated[_Line, AfterValidator(_file_or_address)] | None = None
+    avatar: Annotated[_Line, AfterValidator(_address)] | None = None
     provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}\Z")] | None = None
     model: _Line | None = None
     image_model: _Line | None = None

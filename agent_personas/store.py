@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_personas.disk import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
-from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, TooLarge
+from agent_personas.errors import NotFound, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES, PERSONA_FILES
 
 HISTORY = ".history"
@@ -71,34 +71,16 @@ def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
         return before
 
 
-def replace(
-    folder: Path, name: str, text: str, *, expected: str | None = None, clock: Callable[[], float] = time.time
-) -> str:
-    """Gives a file a new text. `expected`: what the writer saw; Ambiguous where it has changed since."""
-
-    def edit(old: str | None) -> str:
-        if expected is not None and (old or "") != expected:
-            raise Ambiguous("the file was changed in the meantime")
-        return text
-
-    return change(folder, name, edit, clock=clock)
-
-
-def versions(folder: Path, name: str) -> tuple[str, ...]:
-    """The names of the versions that are kept, newest first."""
+def before(folder: Path, name: str, changes: int) -> str:
+    """What a file held before its last so many changes, 1 to VERSIONS. Raises NotFound where fewer are kept."""
     try:
         with folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as history:
-            return tuple(reversed(_kept(history, name)))
+            kept = _kept(history, name)
+            if changes <= len(kept):
+                return as_text(read_plain(kept[-changes], MAX_FILE_BYTES, history))
     except NotFound:
-        return ()
-
-
-def version(folder: Path, kept: str) -> str:
-    """What a file held, by one of the names that `versions` gave."""
-    if _VERSION.fullmatch(kept) is None or "/" in kept:
-        raise NotFound("there is no such version")
-    with folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as history:
-        return as_text(read_plain(kept, MAX_FILE_BYTES, history))
+        kept = []
+    raise NotFound(f"its history holds {len(kept)} changes")
 
 
 def _rewritten(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:

@@ -142,7 +142,7 @@ def _pattern(pattern: str) -> list[str]:
     parts = pattern.split("/")
     if len(pattern) > MAX_PATTERN or len(parts) > MAX_DEPTH:
         raise OutOfBounds(f"a pattern has at most {MAX_DEPTH} parts and {MAX_PATTERN} characters")
-    return parts
+    return [part for part, before in zip(parts, ["", *parts], strict=False) if (part, before) != ("**", "**")]
 
 
 def _fits(parts: list[str], pattern: list[str]) -> bool:

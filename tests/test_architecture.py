@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_fields": {"agent_themes"},
     "agent_settings": {"agent_fields", "agent_models", "agent_roster", "agent_themes"},
     "agent_assembly": {"agent_fields", "agent_models", "agent_reading", "agent_roster", "agent_settings"},
-    "agent_conflicts": {"agent_roster", "agent_settings"},
+    "agent_conflicts": {"agent_fields", "agent_roster", "agent_settings"},
     "agent_config": {
         "agent_assembly",
         "agent_conflicts",

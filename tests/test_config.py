@@ -511,6 +511,27 @@ def test_whoever_lets_it_do_anything_is_warned() -> None:
     assert any("bypassPermissions" in line for line in read.warnings)
 
 
+def test_another_name_that_says_something_else_than_ours_is_told() -> None:
+    """.env.example has all of ours: who copies it and then sets another name would wonder why nothing happens."""
+    texts = {"QUERY_TIMEOUT_MS": "90000", "TURN_TIMEOUT_SECONDS": "120", "CONFIG_DIR": "who", "PERSONAS_DIR": "p"}
+    told = load(**texts, DISCORD_BOT_TOKEN="other", BOT_TOKEN_CLAUDE="ours").warnings
+    named = [line for line in told if "not used" in line]
+    assert named == [
+        "DISCORD_BOT_TOKEN: not used, since BOT_TOKEN_CLAUDE is set",
+        "CONFIG_DIR: not used, since PERSONAS_DIR is set",
+        "QUERY_TIMEOUT_MS: not used, since TURN_TIMEOUT_SECONDS is set",
+    ]
+    same = {"QUERY_TIMEOUT_MS": "120000", "TURN_TIMEOUT_SECONDS": "120", "CONFIG_DIR": "p", "PERSONAS_DIR": "p"}
+    for fine in (same, {"CONFIG_DIR": "who"}, {"GOOGLE_API_KEY": "of something else", "GEMINI_API_KEY": "ours"}):
+        assert not [line for line in load(**fine).warnings if "not used" in line]
+
+
+def test_the_example_sets_nothing_twice() -> None:
+    lines = (Path(__file__).parent.parent / ".env.example").read_text(encoding="utf-8").splitlines()
+    keys = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
+    assert len(keys) == len(set(keys))
+
+
 def test_other_names_of_settings_are_taken_where_ours_are_not_set() -> None:
     read = load(QUERY_TIMEOUT_MS="90000", MAX_CONCURRENT_QUERIES="2", CONFIG_DIR="who", DISCORD_BOT_TOKEN="t")
     assert (read.turn_timeout_seconds, read.max_concurrent_turns, read.personas_dir) == (90, 2, Path("who"))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import ClientSession
 from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,6 +134,19 @@ async def test_too_long_a_body_is_refused_whatever_its_length_says(door: Door) -
 
     async with door.client.post("/events/claude", data=chunks()) as answer:
         assert answer.status == 413
+
+
+async def test_a_body_is_taken_as_it_came_whatever_coding_it_claims(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    body = zlib.compress(b" " * 30_000_000, 9)[:MAX_BYTES]
+    async with serving_events(EventDoor(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port), ClientSession() as client:
+        for data in (b"no gzip", body):
+            url, headers = f"http://127.0.0.1:{port}/events/claude", {"Content-Encoding": "gzip"}
+            async with client.post(url, data=data, headers=headers) as answer:
+                assert answer.status == 401
+    assert "Traceback" not in caplog.text, "nobody who only knows the port fills the log"
 
 
 async def test_an_unknown_agent_and_a_strange_channel_are_404(door: Door) -> None:

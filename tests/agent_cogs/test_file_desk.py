@@ -4,9 +4,11 @@ import pytest
 
 from agent_cogs.file_desk import UNKNOWN_FILE, FileDesk, problems_of
 from agent_discord.answers import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
+from agent_discord.command_list import MOST_BACK
+from agent_discord.splitting import LIMIT, length
 from agent_personas.files import PERSONA_FILES
 from agent_personas.memory import Origin, append
-from agent_personas.store import version, versions
+from agent_personas.store import VERSIONS, before
 
 NAMES = {"claude": "Claude"}
 HERE, ELSEWHERE = 100, 200
@@ -29,6 +31,10 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     assert "Dry humour." in await desk.show("claude", "soul.md", HERE)
     assert await desk.show("claude", "user.md", HERE) == Told("user.md of Claude:", file=("user.md", "word " * 1000))
     assert isinstance(await desk.show("claude", "tools.md", HERE), Told)
+    for size in range(1900, 2000):  # around the most that Discord takes
+        put(tmp_path, "agents.md", "🐝" * (size // 2))
+        shown = await desk.show("claude", "agents.md", HERE)
+        assert isinstance(shown, Told) or length(shown) <= LIMIT
     assert "cannot be shown" in await desk.show("claude", "memory.md", HERE)
 
 
@@ -51,8 +57,35 @@ async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path
     assert "is kept" in await desk.save(form.id, "new")
     folder = tmp_path / "claude"
     assert (folder / "soul.md").read_text() == "new\n"
-    (kept,) = versions(folder, "soul.md")
-    assert version(folder, kept) == "old"
+    assert before(folder, "soul.md", 1) == "old"
+
+
+async def test_what_a_file_was_before_is_shown(desk, tmp_path):
+    put(tmp_path, "soul.md", "nothing")
+    for text in ("first", "second", "third"):
+        await desk.save((await desk.form("claude", "soul.md", HERE)).id, text)
+    assert await desk.show("claude", "soul.md", HERE, 1) == (
+        "soul.md of Claude, before its last change:\n```md\nsecond\n\n```"
+    )
+    assert "first" in await desk.show("claude", "soul.md", HERE, 2)
+    assert "before its last 3 changes:\n```md\nnothing" in await desk.show("claude", "soul.md", HERE, 3)
+    assert "its history holds 3 changes" in await desk.show("claude", "soul.md", HERE, 4)
+    assert "its history holds 0 changes" in await desk.show("claude", "user.md", HERE, 1)
+
+
+def test_the_command_goes_as_far_back_as_the_history() -> None:
+    assert MOST_BACK == VERSIONS
+
+
+async def test_of_a_memorys_history_too_only_what_may_be_told_is_shown(desk, tmp_path):
+    folder = tmp_path / "claude"
+    append(folder, "Bob is ill.", Origin(channel=ELSEWHERE, guild=2))
+    append(folder, "Ann keeps bees.", Origin(channel=HERE, guild=1))
+    append(folder, "Eve sings.", Origin(channel=HERE, guild=1))
+    shown = await desk.show("claude", "memory.md", HERE, 1)
+    assert "Ann keeps bees." in shown
+    assert "Bob is ill." not in shown
+    assert "Eve sings." not in shown
 
 
 async def test_a_file_that_is_missing_can_be_written(desk, tmp_path):

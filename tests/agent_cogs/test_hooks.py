@@ -211,6 +211,19 @@ async def test_the_output_channel_need_not_be_one_of_the_channels(tmp_path: Path
     await scene.aclose()
 
 
+async def test_an_output_channel_that_the_bot_does_not_see_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = await with_files(tmp_path, "## Hooks\n### startup\nSay hello.\n", OUTPUT_CHANNEL_ID="999").start()
+    run = asyncio.create_task(scene.cog.run_errands())
+    await settle()
+    run.cancel()
+    assert asked(scene) == [], "nor is it paid for"
+    (told,) = [record for record in caplog.records if "999" in record.message and record.levelname == "WARNING"]
+    assert "agents.md: startup" in told.message
+    await scene.aclose()
+
+
 async def test_an_errand_that_a_crash_cut_off_is_gone_on_with(scene: Scene) -> None:
     event = HeartbeatEvent(
         id="heartbeat:a:1",

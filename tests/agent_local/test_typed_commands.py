@@ -28,6 +28,7 @@ PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
         ("/ask @Claude what is up, grok?", Use("ask", {"agent": "claude", "prompt": "what is up, grok?"})),
         ("/reset", Use("reset")),
         ("/reset grok", Use("reset", {"agent": "grok"})),
+        ("/agent-file show grok soul.md 2", Use("agent-file show", {"agent": "grok", "file": "soul.md", "back": 2})),
         ("/agent-file show grok soul.md", Use("agent-file show", {"agent": "grok", "file": "soul.md"})),
         ("/why", Use("why")),
         ("/why 123456789012345678", Use("why", {"message": "123456789012345678"})),

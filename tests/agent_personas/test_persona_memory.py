@@ -91,6 +91,9 @@ deeper
         "<!-- guild:1 channel:2 -->",
         "<!--channel:2",
         "<!-- Channel=2 -->",
+        "<!-- channel 2 -->",
+        "<!-- channel <#2> -->",
+        "<!-- channel #staff -->",
     ],
 )
 def test_a_mark_that_cannot_be_understood_hides(mark: str) -> None:

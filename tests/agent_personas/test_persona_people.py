@@ -12,7 +12,7 @@ from agent_personas.disk import LOCK
 from agent_personas.errors import OutOfBounds
 from agent_personas.memory import Origin, append, replace_section, visible_memory
 from agent_personas.people import Notes, forget_person, without_person
-from agent_personas.store import version, versions
+from agent_personas.store import before
 
 HALL, CAFE = 2, 3
 ANN, BOB = 42, 43
@@ -24,7 +24,8 @@ def content(folder: Path) -> str:
 
 def every_text(folder: Path) -> str:
     """The file and all that is kept of it."""
-    return "\n".join([content(folder), *(version(folder, kept) for kept in versions(folder, "memory.md"))])
+    kept = (folder / ".history").glob("memory.md.*")
+    return "\n".join([content(folder), *(file.read_text(encoding="utf-8") for file in kept)])
 
 
 def note(folder: Path, text: str, person: int | None, section: str | None = None) -> None:
@@ -40,7 +41,7 @@ def test_what_a_persons_words_brought_about_goes_also_out_of_every_version(tmp_p
     kept = every_text(tmp_path)
     for gone in ("Rows", "blue boat", "Hates", str(ANN)):
         assert gone not in kept
-    assert "Sails" in version(tmp_path, versions(tmp_path, "memory.md")[0]), "the owner's undo stays"
+    assert "Sails" in before(tmp_path, "memory.md", 1), "the owner's undo stays"
     assert forget_person(tmp_path, ANN) == Notes()
 
 

@@ -1,41 +1,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_personas import disk, store
+from agent_personas import disk
 from agent_personas.boot import bootstrap, parse_boot
-from agent_personas.errors import Ambiguous, NotFound, NotStored, OutOfBounds, TooLarge
+from agent_personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
 from agent_personas.memory import append
-from agent_personas.store import change, replace, version, versions
+from agent_personas.store import VERSIONS, before, change
+
+
+def replace(folder: Path, name: str, text: str, **clock: Callable[[], float]) -> None:
+    change(folder, name, lambda old: text, **clock)
 
 
 def test_the_last_ten_versions_are_kept_also_over_a_clock_that_goes_back(tmp_path: Path) -> None:
     for number in range(13):
         replace(tmp_path, "soul.md", f"text {number}", clock=lambda now=1e9 - number * 1e6: now)  # type: ignore[misc]
-    kept = versions(tmp_path, "soul.md")
-    assert [version(tmp_path, name) for name in kept] == [f"text {number}" for number in range(11, 1, -1)]
-    assert versions(tmp_path, "user.md") == ()
-    for name in ("../soul.md", "soul.md", "x/soul.md.20261120T091500Z-000001", "soul.md.20261120T091500Z-999999"):
+    kept = [before(tmp_path, "soul.md", changes) for changes in range(1, VERSIONS + 1)]
+    assert kept == [f"text {number}" for number in range(11, 1, -1)]
+    for name, changes in (("soul.md", VERSIONS + 1), ("user.md", 1)):
         with pytest.raises(NotFound):
-            version(tmp_path, name)
+            before(tmp_path, name, changes)
 
 
 def test_the_same_text_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "soul.md").write_bytes(b"a\r\nb")
     replace(tmp_path, "soul.md", "a\nb")
     assert (tmp_path / "soul.md").read_bytes() == b"a\r\nb"
-    assert versions(tmp_path, "soul.md") == ()
-
-
-def test_an_edit_of_what_has_changed_meanwhile_is_refused(tmp_path: Path) -> None:
-    replace(tmp_path, "soul.md", "new", expected="")
-    with pytest.raises(Ambiguous):
-        replace(tmp_path, "soul.md", "mine", expected="old")
-    replace(tmp_path, "soul.md", "mine", expected="new")
-    assert (tmp_path / "soul.md").read_text() == "mine"
+    assert not (tmp_path / ".history").exists()
 
 
 @pytest.mark.parametrize("name", ["../x.md", "/etc/passwd", "", ".lock", "other.md", "soul.md/../x"])
@@ -100,7 +96,7 @@ def test_a_file_beyond_its_limit_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        store.replace(tmp_path / "nowhere", "soul.md", "x")
+        replace(tmp_path / "nowhere", "soul.md", "x")
 
 
 # --- the first start ------------------------------------------------------------------------------------------------

@@ -58,6 +58,10 @@ def test_patterns(root: Path, pattern: str, found: list[str]) -> None:
     assert list(files.glob(pattern)) == found
 
 
+def test_stars_in_a_row_are_one_so_that_none_multiplies_the_ways_to_look() -> None:
+    assert workspace._pattern("**/**/a/**/**/b/**") == ["**", "a", "**", "b", "**"]
+
+
 OUTSIDE = ["../outside/secret.txt", "/etc/passwd", "a/../../outside/secret.txt", "", "/", "a//b", ".", "a/.", ".lock"]
 
 

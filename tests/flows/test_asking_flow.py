@@ -111,6 +111,8 @@ async def test_a_file_of_a_persona_is_shown_and_changed_in_a_form(tmp_path):
         kept = await f.discord.fill_in(edit, "Drier humour.")
         assert "is kept" in await told(f, kept)
         assert (folder / "soul.md").read_text() == "Drier humour.\n"
+        was = await f.discord.interact("Alice", "casual", "chatgpt", "agent-file show", {**which, "back": 1})
+        assert "Dry humour." in await told(f, was)
 
 
 async def test_direct_messages_are_answered_where_the_owner_wants_it(tmp_path):

@@ -10,6 +10,7 @@ from agent_local.discord import permissions
 from agent_local.discord.world import Overwrite
 from agent_local.model_server import Answer
 from agent_personas.assembly import sections_of
+from tests.agent_llm.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
 
 
 def noting(text):
@@ -80,6 +81,18 @@ async def test_a_person_cannot_flood_a_memory(tmp_path):
         f.models.answer = noting("spam")
         assert (await asked(f, "debate", "note this")).results[0][1] == "noted"
         assert "often enough" in (await asked(f, "debate", "note that")).results[0][1]
+
+
+async def test_a_coding_agent_is_told_of_no_tool_but_its_own(tmp_path):
+    sdk = FakeSdk([init("a-session"), ResultMessage(decision("Done."))])
+    async with flow(tmp_path) as f:
+        own = {"agents": ("claude",), "personas": True, "make_model": lambda _: model_with(sdk, tmp_path / "sdk")}
+        async with f.running(**own):
+            await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> note that I keep bees")
+            await f.discord.wait_for(lambda: f.said("debate", "claude") == ["Done."])
+    ((_, options),) = sdk.asked
+    assert "## Personality" in options.system_prompt
+    assert "`memory`" not in options.system_prompt, "Claude Code has no such tool, and no way into the persona's folder"
 
 
 async def test_a_write_that_fails_leaves_the_answer(tmp_path):

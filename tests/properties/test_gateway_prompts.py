@@ -16,7 +16,8 @@ from tests.doubles import Client, TextChannel, message, user
 
 ME = 21
 ID = st.integers(1, 2**63)
-WORDS = st.text(max_size=200).filter(lambda text: "<" not in text)
+MARKUP = st.sampled_from(["<@77>", "<@!77>", "<#12>", "<:sun:9>", "<3", "<", ">", "@Claude", "\n", " ", ", ", "`<@1`"])
+WORDS = st.lists(st.text(max_size=60) | MARKUP, max_size=5).map("".join)
 
 
 def without_gaps(text):
