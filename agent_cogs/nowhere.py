@@ -48,6 +48,10 @@ class Nowhere:
         return "nowhere: what you say here is kept in a log"
 
     @property
+    def own_name(self) -> str:
+        return self._agent
+
+    @property
     def transcript(self) -> Transcript:
         return self._transcript
 

@@ -24,7 +24,7 @@ from agent_context.options import Options
 from agent_context.selection import Chosen
 from agent_context.window import Window, conversation_entries
 from agent_discord.attachments import Look
-from agent_discord.mentions import clean_name
+from agent_discord.mentions import clean_name, strip_mention
 from agent_discord.text_files import TextFile
 from agent_llm.types import Picture
 from agent_themes import theme_named
@@ -178,13 +178,19 @@ class Eyes:
         shown, read = await asyncio.gather(pictures, texts)
         return shown, {attachment_id: quoted(file) for attachment_id, file in read.items()}
 
+    def _prompt(self, asked: Entry) -> Entry:
+        """What is asked, without the mention that calls the agent; the transcript above has all of it."""
+        said = strip_mention(asked.text, (f"@{self.outlet.own_name}",))
+        return replace(asked, text=said) if said else asked
+
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""
         event, transcript = self.event, self.outlet.transcript
         if isinstance(event, ErrandEvent):
             return None
         if isinstance(event, MentionEvent) and not event.continues:
-            return question(event, transcript) or event.asked
+            asked = question(event, transcript) or event.asked
+            return self._prompt(asked) if event.by_person else asked
         if isinstance(event, InstructionEvent) and event.instruction.trigger_message_id is not None:
             return transcript.get(event.instruction.trigger_message_id)
         heard = window.entries

@@ -131,9 +131,12 @@ def mentioned_in(content: str) -> frozenset[int]:
     return frozenset(int(found) for found in _USERS.findall(content)) if "<@" in content else frozenset()
 
 
-def strip_mention(text: str, user_id: int, role_id: int | None = None) -> str:
-    """The text without the mentions of this user (and this role), with no gap where they were."""
-    who = rf"@!?{user_id}" if role_id is None else rf"@!?{user_id}|@&{role_id}"
-    text = re.sub(rf"\A\s*(?:<(?:{who})>[ \t]*)+[,:]?(?=\s|\Z)", "", text)
-    text = re.sub(rf"[ \t]*<(?:{who})>(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
-    return re.sub(rf"<(?:{who})>[ \t]*", "", text).strip()
+def strip_mention(text: str, mentions: Iterable[str]) -> str:
+    """The prompt in a text: without these mentions of whom it calls, with no gap where they were, and trimmed.
+
+    A mention is `<@1>` as Discord sends it, or `@Claude` as the transcript tells it.
+    """
+    who = "|".join(re.escape(one) + ("" if one.endswith(">") else r"(?!\w)") for one in mentions)
+    text = re.sub(rf"\A\s*(?:(?:{who})[ \t]*)+[,:]?(?=\s|\Z)", "", text)
+    text = re.sub(rf"[ \t]*(?:{who})(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
+    return re.sub(rf"(?:{who})[ \t]*", "", text).strip()

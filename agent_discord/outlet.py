@@ -117,6 +117,11 @@ class DiscordOutlet:
         return name_in(self._channel)
 
     @property
+    def own_name(self) -> str:
+        """What the bot is called here: `@name` in a text mentions it."""
+        return clean_name(me_in(self._channel).display_name)
+
+    @property
     def transcript(self) -> Transcript:
         return self._transcripts.of(self._channel.id)
 

@@ -133,7 +133,7 @@ class AnsweringTests(CogCase):
     async def test_the_message_to_answer_is_quoted_with_its_id_and_author(self) -> None:
         scene = await self.scene()
         message_id = await scene.ask("is tea soup?")
-        self.assertIn(f"[msg:{message_id}] Alice: @Claude is tea soup?", scene.prompt.text)
+        self.assertIn(f"[msg:{message_id}] Alice: is tea soup?", scene.prompt.text)
 
     async def test_silence_is_not_honoured(self) -> None:
         scene = await self.scene()

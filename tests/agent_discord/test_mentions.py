@@ -111,7 +111,9 @@ def test_a_clean_name_is_short_plain_and_stays_so(name: str) -> None:
         ("<@1>", ""),
         ("<@1> ask <@2> <@12>", "ask <@2> <@12>"),
         ("<@1>    code:\n    indented", "code:\n    indented"),
+        ("@Claude, why?", "why?"),
+        ("@Claudette, why @Claude?", "@Claudette, why?"),
     ],
 )
 def test_the_bots_own_mention_is_taken_out(text: str, stripped: str) -> None:
-    assert strip_mention(text, 1, role_id=9) == stripped
+    assert strip_mention(text, ("<@1>", "<@!1>", "<@&9>", "@Claude")) == stripped

@@ -64,6 +64,6 @@ def test_a_name_is_one_line_without_colon_bracket_or_mark(name: str) -> None:
 
 @given(TEXTS, st.integers(1, 9))
 def test_a_bots_mention_is_taken_out_and_nothing_else_is_added(text: str, user_id: int) -> None:
-    left = strip_mention(text, user_id)
+    left = strip_mention(text, (f"<@{user_id}>", f"<@!{user_id}>"))
     assert len(left) <= len(text)
     assert not set(left) - set(text)

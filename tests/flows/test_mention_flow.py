@@ -17,7 +17,8 @@ async def test_a_mention_is_answered_by_the_bot_named_in_its_channel(tmp_path):
         await f.discord.wait_for(lambda: f.said("debate", "gemini"))
         request = f.models.requests[0]
         assert (request.provider, len(f.models.requests)) == ("google", 1)
-        assert "Alice: @Gemini why is the sky blue?" in request.tail
+        assert "Alice: why is the sky blue?" in request.tail
+        assert any("Alice: @Gemini why is the sky blue?" in text for text in request.texts)
 
 
 async def test_a_reply_to_a_bot_is_answered_by_it(tmp_path):
