@@ -169,11 +169,36 @@ async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> 
         set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
         assert await set_up.check() == 1
         shared = set_up.section("Shared")
-        assert "✓ tools: web_search, web_fetch" in shared
+        assert "✓ tools: web_search, web_fetch, memory, files_read, files_glob, files_grep\n" in shared
         assert "✓ MCP server lab: add, say" in shared
         assert "! MCP server unused: runs, and no bot may use a tool of it" in shared
         assert "✗ MCP server broken: does not start" in shared
         assert "servers.wrong" in shared
+
+
+async def test_a_wrong_option_of_the_owners_files_is_told_with_its_line(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        (tmp_path / "shared.yaml").write_text("max_messages: 40\nmax_mesages: 12\n")
+        set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
+        assert await set_up.check() == 0
+        (warning,) = set_up.lines("!")
+        assert "shared.yaml: line 2: max_mesages: there is no such option, max_messages is meant?" in warning
+
+
+async def test_a_provider_that_cannot_be_reached_is_no_fault_of_the_picture_model(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["XAI_BASE_URL"] = "http://127.0.0.1:1/v1"
+        assert await set_up.check() == 1
+        assert "✗ key: no connection" in set_up.section("Grok")
+        assert "picture model" not in set_up.section("Grok")
+
+
+async def test_a_key_of_one_letter_does_not_blacken_the_report(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["XAI_API_KEY"] = "k"
+        assert await set_up.check() == 1
+        assert "mend XAI_API_KEY" in set_up.section("Grok")
+        assert "✓ token: logs in as Grok" in set_up.printed
 
 
 async def test_an_unknown_picture_model_is_a_warning(tmp_path: Path) -> None:
