@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
         ("agent_local", "agent_runtime", "agent_commands", "agent_check", "run_all", "run_bot", "benchmarks"), ANYTHING
     ),
     "agent_logging": set(),
+    "agent_python": set(),
     "agent_shutdown": set(),
     "agent_health": {"agent_config"},
 }

@@ -390,6 +390,15 @@ def test_a_mistyped_name_in_the_file_is_a_warning_without_its_value(tmp_path: Pa
     assert not any(word in text for word in ("canary", "POSTGRES", "GUILD_IDSS"))
 
 
+def test_mistyped_names_are_told_together_with_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({}, env_file(tmp_path, "GUILD_ID=canary\nLOG_LEVEL=loud\n"))
+    assert str(caught.value).splitlines()[1:] == [
+        "  LOG_LEVEL: expected DEBUG, INFO, WARNING, ERROR or CRITICAL",
+        "Warning: GUILD_ID in .env is not a setting and not used; GUILD_IDS is one",
+    ]
+
+
 # --- time zones -----------------------------------------------------------------------------------------------------
 
 
