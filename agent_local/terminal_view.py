@@ -76,8 +76,10 @@ class View:
         return None
 
     def plain(self, text: str) -> str:
-        """An answer to a command as words: names for mentions, no stars, times of day."""
-        return self._named(_TIME.sub(self._clock_time, text), {}).replace("**", "")
+        """An answer to a command as words: names for mentions, times of day, none of Discord's marks."""
+        text = harmless(self._named(_TIME.sub(self._clock_time, text), {})).replace("**", "")
+        lines = (line.removeprefix("-# ") for line in text.splitlines() if not line.startswith("```"))
+        return "\n".join(lines).strip("\n")
 
     def _clock_time(self, match: re.Match[str]) -> str:
         return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
@@ -154,8 +156,9 @@ class View:
         seen = self._seen.get(_id(data, "message_id"))
         if seen is None:
             return _aside("↳", who, (f" reacted {emoji} to an earlier message", ""))
-        snippet = one_line(self._named(seen.text, {}))[:SNIPPET].strip()
-        about = f": {snippet}…" if snippet else ""
+        words = one_line(self._named(seen.text, {}))
+        snippet = words if len(words) <= SNIPPET else f"{words[:SNIPPET].strip()}…"
+        about = f": {snippet}" if snippet else ""
         return _aside("↳", who, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))
 
     def _remember(self, data: Data, author: str, style: str) -> None:

@@ -115,6 +115,31 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
     assert ended.stderr == ""
 
 
+@pytest.mark.parametrize("name", ["personas", "agentic-discord.log"])
+def test_local_mode_names_what_it_cannot_write(tmp_path, name):
+    place = tmp_path / "data" / "local" / name
+    if name == "personas":
+        place.parent.mkdir(parents=True)
+        place.write_text("a file in the place of a folder")
+    else:
+        place.mkdir(parents=True)
+    ended = run(tmp_path, "--local", "--once")
+    assert ended.returncode == 2
+    assert f"data/local/{name}" in ended.stderr
+    assert "DATA_DIR: expected to be able to write" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "shared.yaml").write_text("max_mesages: 12\n")
+    ended = run(tmp_path, "--local", "--once", COLUMNS="200", TIMEZONE="UTC")
+    assert ended.returncode == 0, ended.stderr
+    header, _, below = ended.stdout.partition("╰")
+    assert "max_mesages" not in header
+    assert below.count("max_mesages: there is no such option, max_messages is meant?") == 1
+
+
 def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(tmp_path):
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--once"]
