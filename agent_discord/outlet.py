@@ -131,11 +131,7 @@ class DiscordOutlet:
     def refusal(self) -> str | None:
         """Why this bot may not take a turn here, None when it may."""
         permissions = self._permissions()
-        may_send = (
-            permissions.send_messages_in_threads
-            if self._thread is not None
-            else permissions.send_messages
-        )
+        may_send = permissions.send_messages_in_threads if self._thread is not None else permissions.send_messages
         closed = self._thread is not None and self._thread.locked
         return None if permissions.view_channel and may_send and not closed else "not_permitted"
 
