@@ -34,9 +34,14 @@ async def check_tools(settings: Settings, found: Findings, environment: Mapping[
         found.wrong("MCP servers", problem, "mend that line")
     async with McpServers(servers, environment=environment) as running:
         await running.tried()
-        states = running.status()
+        states, reasons = running.status(), running.reasons()
         for server in servers:
-            _tell(server.name, states[server.name], _names(running, settings, server.name), found)
+            if states[server.name] != "running":
+                advice = "LOG_LEVEL=DEBUG shows what it says; mend it, or set enabled: false"
+                told = f": {reasons[server.name]}" if reasons[server.name] else ""
+                found.wrong(f"MCP server {server.name}", f"does not start{told}", advice)
+            else:
+                _tell(server.name, _names(running, settings, server.name), found)
 
 
 def _names(running: McpServers, settings: Settings, server: str) -> list[str]:
@@ -47,11 +52,9 @@ def _names(running: McpServers, settings: Settings, server: str) -> list[str]:
     return [name.removeprefix(prefix) for name in allowed]
 
 
-def _tell(server: str, state: str, tools: list[str], found: Findings) -> None:
+def _tell(server: str, tools: list[str], found: Findings) -> None:
     subject = f"MCP server {server}"
-    if state != "running":
-        found.wrong(subject, "does not start", "LOG_LEVEL=DEBUG shows what it says; mend it, or set enabled: false")
-    elif tools:
+    if tools:
         found.ok(subject, ", ".join(tools))
     else:
         found.warn(subject, "runs, and no bot may use a tool of it", "look at ALLOWED_TOOLS, and its tools and agents")

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,7 +44,6 @@ PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebo
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
 UNLIMITED = 1_000_000  # scripted turns cost nothing
 LOCAL = "local"  # the folder below DATA_DIR
-TO_NOBODY = ("m ", ".")  # commands in messages, and what no bot is to see
 
 T = TypeVar("T")
 
@@ -63,6 +63,8 @@ ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
 
 def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
     """The process's exit code. Raises SettingsError where the data folder holds what cannot be written to."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # what a terminal cannot show must not end the conversation
     with writing():
         session = _Local(settings, once=once, scripted=scripted)
     return asyncio.run(session.run())
@@ -193,8 +195,13 @@ class _Local:
         def when_nobody_is_called(event: str, data: Mapping[str, Any]) -> None:
             if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
                 return
-            called = data["mentions"] or data["mention_roles"] or str(data["content"]).startswith(TO_NOBODY)
-            if not called and int(data["channel_id"]) not in engine.holds.busy:
+            words, channel_id = str(data["content"]), int(data["channel_id"])
+            if data["mentions"] or data["mention_roles"] or words.startswith("."):
+                return
+            if words.startswith("m "):  # a command in a message
+                if self._last_said(server, channel_id) is None:
+                    terminal.note("no bot has said anything here yet: @claude m continue names one")
+            elif channel_id not in engine.holds.busy:
                 terminal.note("no conversation runs here: @claude calls a bot, /fire starts one")
 
         engine.observers.append(when_over)
@@ -237,17 +244,22 @@ class _Local:
             raise LookupError("no bot has its commands yet; try again in a moment")
         values = dict(use.values)
         if use.command == "why" and "message" not in values:
-            bots = {app.user.id for app in self.world.apps.values()}
-            said = [message for message in server.messages(channel_id) if int(message["author"]["id"]) in bots]
-            if not said:
+            last = self._last_said(server, channel_id)
+            if last is None:
                 raise LookupError("no bot has said anything in this channel yet")
-            values["message"] = str(said[-1]["id"])
+            values["message"] = last
         used = await server.interact(PERSON, channel_id, bot.key, use.command, values)
         await server.wait_for(lambda: used.answers or used.form)
         if not used.answers:
             return f"Discord shows a form here; edit {self._file(values)}, which counts just as well"
         answer = used.answers[0]
         return str(answer["content"]) if answer.get("flags", 0) & EPHEMERAL else ""  # what all see is shown already
+
+    def _last_said(self, server: DiscordStandIn, channel_id: int) -> str | None:
+        """The id of the newest message of a bot."""
+        bots = {app.user.id for app in self.world.apps.values()}
+        said = (message for message in reversed(server.messages(channel_id)) if int(message["author"]["id"]) in bots)
+        return next((str(message["id"]) for message in said), None)
 
     def _file(self, values: Mapping[str, str | int]) -> Path:
         """The persona's file that a command names."""

@@ -117,9 +117,10 @@ class View:
     def _lines(self, data: Data) -> list[Text]:
         lines = [self._content(data)] if data.get("content") else []
         for attachment in data.get("attachments") or ():
-            kind = "picture" if _is_picture(attachment) else "file"
-            label = f"[{kind}: {one_line(attachment.get('filename'))}]"
-            lines.append(Text(label, Style(italic=True, link=one_line(attachment.get("url")))))
+            kind, url = "picture" if _is_picture(attachment) else "file", one_line(attachment.get("url"))
+            lines.append(Text(f"[{kind}: {one_line(attachment.get('filename'))}]", Style(italic=True, link=url)))
+            if kind == "file":  # something to read; not every terminal makes a link of the line above
+                lines.append(Text(url, "dim"))
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
             lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))

@@ -159,6 +159,7 @@ servers:
   lab: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], tools: [add, say]}}
   unused: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], agents: [nobody]}}
   broken: {{command: "{sys.executable}", args: ["-c", "1/0"]}}
+  absent: {{command: no-such-program}}
   wrong: {{command: x, headers: {{a: b}}}}
 """
 
@@ -172,7 +173,8 @@ async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> 
         assert "✓ tools: web_search, web_fetch, memory, files_read, files_glob, files_grep\n" in shared
         assert "✓ MCP server lab: add, say" in shared
         assert "! MCP server unused: runs, and no bot may use a tool of it" in shared
-        assert "✗ MCP server broken: does not start" in shared
+        assert "✗ MCP server broken: does not start: " in shared
+        assert "✗ MCP server absent: does not start: there is no program no-such-program. To do: " in shared
         assert "servers.wrong" in shared
 
 

@@ -147,6 +147,7 @@ def test_pictures_files_and_embeds_are_named() -> None:
     text = shown(("MESSAGE_CREATE", message("", attachments=files, embeds=[{"footer": {"text": "$0.01"}}])))
     assert "[picture: fox.png]" in text
     assert "[file: notes.txt]" in text
+    assert "http://127.0.0.1/2" in text
     assert "[$0.01]" in text
 
 

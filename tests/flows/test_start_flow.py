@@ -22,7 +22,7 @@ from agent_runtime import serve
 PROJECT = Path(__file__).parents[2]
 
 
-def run(folder, *arguments, script="run_all.py", **environment):
+def run(folder, *arguments, script="run_all.py", typed="", **environment):
     """The program as it is typed, in a folder of its own, with nothing in its environment but what is given."""
     return subprocess.run(  # noqa: S603
         [sys.executable, str(PROJECT / script), *arguments],
@@ -30,6 +30,7 @@ def run(folder, *arguments, script="run_all.py", **environment):
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **environment},
         capture_output=True,
         text=True,
+        input=typed,
         timeout=60,
         check=False,
     )
@@ -113,6 +114,23 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
     assert int(total.split()[1]) == len(shown) > 0
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
     assert ended.stderr == ""
+
+
+def test_local_mode_shows_in_any_terminal_what_can_be_shown(tmp_path):
+    ended = run(tmp_path, "--local", "--once", PYTHONIOENCODING="ascii", TIMEZONE="UTC")
+    assert ended.returncode == 0, ended.stderr
+    assert "1 conversation" in ended.stdout
+    assert ended.stderr == ""
+
+
+def test_local_mode_hints_at_what_a_line_lacks_and_only_there(tmp_path):
+    typed = "#memes\nm continue\n. an aside\nhello\n/quit\n"
+    ended = run(tmp_path, "--local", "--scripted", TIMEZONE="UTC", typed=typed)
+    assert ended.returncode == 0, ended.stderr
+    hints = [line for line in ended.stdout.splitlines() if "@claude" in line and "·" in line]
+    assert len(hints) == 2
+    assert "@claude m continue names one" in hints[0]
+    assert "@claude calls a bot" in hints[1]
 
 
 @pytest.mark.parametrize("name", ["personas", "agentic-discord.log"])
