@@ -89,6 +89,7 @@ async def _check_agent(agent: AgentSettings, settings: Settings, section: Sectio
         _guarded(check_key(agent, key), key, "key", seconds),
     )
     section.findings.extend(key)
+    machine.check_persona(settings.personas_dir / agent.name, section.findings)
     return view
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import sys
+import tempfile
 from pathlib import Path
 
 import discord
@@ -274,6 +276,25 @@ async def test_a_data_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> Non
         set_up.environ["DATA_DIR"] = str(tmp_path / "file" / "data")
         assert await set_up.check() == 1
         assert "✗ data folder" in set_up.lines("✗")[0]
+
+
+async def test_a_personas_folder_is_named_where_it_is_missing_or_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grok").mkdir()
+    whole = tempfile.TemporaryFile
+
+    def closed(dir: Path) -> object:
+        if dir == tmp_path / "grok":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return whole(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", closed)
+    async with stage(tmp_path) as set_up:
+        set_up.environ["PERSONAS_DIR"] = str(tmp_path)
+        assert await set_up.check() == 0
+        assert f"! persona: {tmp_path / 'grok'}: Permission denied" in set_up.section("Grok")
+        assert f"– persona: {tmp_path / 'claude'} is not there" in set_up.section("Claude")
 
 
 async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> None:
