@@ -349,7 +349,7 @@ def test_a_folder_in_place_of_the_file_is_one_problem(tmp_path: Path) -> None:
     """Docker makes one where a file that is to be mounted does not exist."""
     (tmp_path / ".env").mkdir()
     (problem,) = problems_of({}, tmp_path / ".env")
-    assert ".env" in problem
+    assert problem.endswith(".env: cannot be read by the user who starts the program (Is a directory)")
 
 
 @pytest.mark.parametrize(
