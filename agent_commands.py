@@ -111,7 +111,8 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
         print(f"It cannot start: {error}", file=sys.stderr)
     except RedisAway as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
-        print(f"It cannot start: Redis does not answer at {place} ({error})", file=sys.stderr)
+        told = f"Redis does not answer at {place} ({error}). Start that server, or mend REDIS_URL"
+        print(f"It cannot start: {told}", file=sys.stderr)
     except Exception:
         # The outermost edge: Python's own last words would not be redacted.
         log.exception("a fault of the program ended it")

@@ -16,7 +16,7 @@ No other module reads `os.environ`; even here it is an argument, and `process_en
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -77,11 +77,13 @@ LIVE_ONLY = frozenset(
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. `problems` has one line for each thing that is wrong, `KEY: what was expected`."""
+    """The settings cannot be used. `problems` has one line for each thing that is wrong, `KEY: what was expected`;
+    `warnings` are told below, so that all can be mended at once."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], warnings: Iterable[str] = ()) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__("\n".join([f"The settings cannot be used ({count}):", *(f"  {line}" for line in problems)]))
+        lines = [f"The settings cannot be used ({count}):", *(f"  {line}" for line in problems)]
+        super().__init__("\n".join([*lines, *(f"Warning: {line}" for line in warnings)]))
         self.problems = problems
 
 
@@ -131,10 +133,10 @@ def load_settings(
     own = fronts(settings.personas_dir, tuple(agents))
     settings = with_agents(settings, keys, agents, folder, problems, own)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
+    mistyped = tuple(typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents))
     if problems:
-        raise SettingsError(problems)
-    ours = (*setting_names(agents), *settings.keys, *settings.named)
-    return settings.with_(warnings=(*typos(in_file, ours, agents), *unheeded(both), *oddities(settings)))
+        raise SettingsError(problems, mistyped)
+    return settings.with_(warnings=(*mistyped, *unheeded(both), *oddities(settings)))
 
 
 def _texts(

@@ -210,14 +210,21 @@ def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Itera
         endpoint = EndpointSettings.model_validate({**entry, "name": name})
     except ValidationError as error:
         return [
-            ".".join(map(str, (name, *problem["loc"])))
-            + f": {problem['msg'].removeprefix('Value error, ') or f'expected {HTTP}'}"
+            ".".join(map(str, (name, *problem["loc"]))) + f": {_in_words(problem)}"
             for problem in error.errors(include_input=False, include_url=False)
         ]
     if endpoint.base_url is None and name not in PROVIDERS:
         return [f"{name}.base_url: expected {HTTP}"]
     found[name] = endpoint
     return ()
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """What is wrong, for the owner; pydantic speaks of inputs."""
+    if problem["type"] == "extra_forbidden":
+        return "not known; docs/providers.md lists what is"
+    told = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+    return told or f"expected {HTTP}"
 
 
 def listed(text: str) -> tuple[str, ...]:

@@ -23,8 +23,11 @@ def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
     """The file's filled lines. `${NAME}` is not replaced: that would read the process environment."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{path}: cannot be read as UTF-8 text ({type(error).__name__})")
+    except OSError as error:
+        problems.append(f"{path}: cannot be read by the user who starts the program ({error.strerror})")
+        return {}
+    except UnicodeDecodeError:
+        problems.append(f"{path}: expected text in UTF-8")
         return {}
     bindings = list(parse_stream(io.StringIO(text)))
     problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]

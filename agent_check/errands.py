@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
+from agent_personas.assembly import unclosed_comments
 from agent_personas.cron import Job, next_time, parse_cron
 from agent_personas.files import read_persona
 from agent_personas.heartbeat import Check, parse_heartbeat
@@ -29,7 +30,8 @@ def errands_a_day(folder: Path, instructions: float, now: float, zone: tzinfo) -
     hooks, still_more = parse_hooks(files.agents)
     beats, runs = beats_a_day(checks), runs_a_day(jobs, now, zone)
     events = {"heartbeat": beats, "cron": runs, "instruction": instructions}
-    return beats + runs + hooks_a_day(hooks, events), (*wrong, *more_wrong, *still_more)
+    problems = (*unclosed_comments(files), *wrong, *more_wrong, *still_more)
+    return beats + runs + hooks_a_day(hooks, events), tuple(dict.fromkeys(problems))
 
 
 def beats_a_day(checks: Sequence[Check]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 
 from agent_check.findings import Findings
 from agent_config import Settings
@@ -70,6 +71,19 @@ def check_data_folder(settings: Settings, found: Findings) -> None:
             found.ok("data folder", f"{folder} can be written")
     except OSError as error:
         found.wrong("data folder", f"{folder}: {error.strerror or type(error).__name__}", "mend it, or set DATA_DIR")
+
+
+def check_persona(folder: Path, found: Findings) -> None:
+    """An agent's folder, which its bot reads for every event and writes its memory into."""
+    if not folder.is_dir():
+        found.note("persona", f"{folder} is not there and is made at the start", "mend PERSONAS_DIR if it is elsewhere")
+        return
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            found.ok("persona", f"{folder} can be written")
+    except OSError as error:
+        advice = "give it to the user who runs the bots: they keep their memories there"
+        found.warn("persona", f"{folder}: {error.strerror or type(error).__name__}", advice)
 
 
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:

@@ -99,6 +99,8 @@ async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
     if error is None:
         found.ok("picture model", agent.image_model)
         return
+    if isinstance(error, (ConnectionFailed, TimedOut, BadKey)):
+        return  # told of the key, in the line before
     told = f"{agent.image_model} is not known" if _unknown(error) else f"{agent.image_model}: {error.kind}"
     usual = agent.spec.image_model or "none"
     advice = f"mend {agent.spec.image_model_setting} (usually {usual}){_address(seller)}"

@@ -5,7 +5,7 @@ libraries: before anything is shown, known secrets and control characters are ta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -13,21 +13,16 @@ from rich.text import Text
 
 from agent_check.findings import Finding, Level, Section
 from agent_config import Settings
+from agent_discord.redaction import Redactor
 
 _MARKS = {Level.OK: "✓", Level.NOTE: "–", Level.WARNING: "!", Level.WRONG: "✗"}
 _PLAIN_MARKS = {Level.OK: "ok", Level.NOTE: "-", Level.WARNING: "!", Level.WRONG: "X"}
 _COLOURS = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.WRONG: "bold red"}
-_HIDDEN = "***"
 
 
-def secrets_of(settings: Settings) -> list[str]:
-    """Everything in the settings that must not be shown, the longest first."""
-    return sorted(settings.secrets(), key=len, reverse=True)
-
-
-def show(sections: Sequence[Section], console: Console, secrets: Collection[str]) -> None:
-    """Invite links, findings by section, one line of summary."""
-    printer = _Printer(console, secrets)
+def show(sections: Sequence[Section], console: Console, settings: Settings) -> None:
+    """Invite links, findings by section, one line of summary; nothing that is secret in the settings."""
+    printer = _Printer(console, Redactor(settings.secrets()))
     printer.links(sections)
     if console.is_terminal:
         printer.table(sections)
@@ -46,8 +41,8 @@ def summary(sections: Sequence[Section], marks: Mapping[Level, str] = _MARKS) ->
 
 
 class _Printer:
-    def __init__(self, console: Console, secrets: Collection[str]) -> None:
-        self._console, self._secrets = console, secrets
+    def __init__(self, console: Console, redact: Redactor) -> None:
+        self._console, self._redact = console, redact
         self.marks = _MARKS if _can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
 
     def links(self, sections: Sequence[Section]) -> None:
@@ -89,8 +84,7 @@ class _Printer:
         self._console.print(Text(self._clean(text)), soft_wrap=True)
 
     def _clean(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
+        text = self._redact.secrets(text)
         text = "".join(char if char.isprintable() else " " for char in text)
         encoding = self._console.encoding
         return text if _can_show(text, encoding) else text.encode(encoding, "replace").decode(encoding)

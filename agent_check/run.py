@@ -43,7 +43,7 @@ async def run_check(
         sections = await check_all(
             settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock, environment=environment
         )
-    report.show(sections, console or Console(), report.secrets_of(settings))
+    report.show(sections, console or Console(), settings)
     return int(any(finding.level is Level.WRONG for section in sections for finding in section.findings))
 
 
@@ -66,6 +66,7 @@ async def check_all(
         shared.findings.wrong("channels", "none is named: the bots would speak nowhere", advice)
     machine.check_clock(settings, shared.findings, clock)
     machine.check_data_folder(settings, shared.findings)
+    tools.check_options(settings, shared.findings)
     # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)
@@ -89,6 +90,7 @@ async def _check_agent(agent: AgentSettings, settings: Settings, section: Sectio
         _guarded(check_key(agent, key), key, "key", seconds),
     )
     section.findings.extend(key)
+    machine.check_persona(settings.personas_dir / agent.name, section.findings)
     return view
 
 

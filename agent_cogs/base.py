@@ -157,7 +157,8 @@ class BaseAgentCog(ListeningCog):
                 servers,
                 "server" if servers == 1 else "servers",
             )
-            for trouble in troubles(self.bot, self.house.scope.channels, self.where.outlet):
+            scope = self.house.scope
+            for trouble in troubles(self.bot, scope.channels, scope.guild_ids, self.where.outlet):
                 log.warning("%s %s", self.name, trouble)
 
     @discord.Cog.listener()

@@ -60,6 +60,10 @@ class OptionFiles:
         names = ("shared.yaml", f"guilds/{guild_id}.yaml", f"bots/{bot}.yaml", f"bots/{bot}.{guild_id}.yaml")
         return [self._files[name].layer for name in names if name in self._files]
 
+    def problems(self) -> list[str]:
+        """One line for each thing that is wrong, as it was told, with its file."""
+        return [f"{self._folder / name}: {problem}" for name, told in sorted(self._told.items()) for problem in told]
+
     async def run(self) -> None:
         """Looks for changes until cancelled."""
         while True:

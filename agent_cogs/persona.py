@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic
 
 from agent_config import AgentSpec, Front, Settings
-from agent_personas.assembly import PersonaPrompt, laid_out
+from agent_personas.assembly import PersonaPrompt, laid_out, unclosed_comments
 from agent_personas.boot import BootReport, bootstrap
 from agent_personas.cron import Job, parse_cron
 from agent_personas.errors import PersonaError
@@ -96,6 +96,7 @@ class Persona:
         key = (files, seen, memory_tool)
         known = self._prompts.get(key)
         if known is None:
+            self._tell("comments", unclosed_comments(files))
             memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
             known = self._prompts[key] = self._disclosing(laid_out(replace(files, memory=memory), memory_tool))
             if len(self._prompts) > KEPT_PROMPTS:

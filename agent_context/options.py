@@ -101,9 +101,20 @@ def read_options(
         else:
             try:
                 layer[key] = getattr(Options.model_validate({key: value}), key)
-            except ValidationError as error:
-                problems.append(f"{key}: {_reason(error)}")
+            except ValidationError:
+                problems.append(f"{key}: expected {wanted(key)}")
     return layer, problems
+
+
+_WANTED = {
+    "name": "one word of at most 32 characters",
+    "model": "provider/model, or a list of such",
+    "history_roles": "ids of roles",
+    "config_roles": "ids of roles",
+    "tools": "names of tools, with * for any letters",
+    "custom_fields": "a map of fields and their values",
+}
+"""Of the options whose form is no number, choice or switch."""
 
 
 def _unknown(key: object) -> str:
@@ -112,8 +123,18 @@ def _unknown(key: object) -> str:
     return f"{text}: there is no such option" + (f", {near[0]} is meant?" if near else "")
 
 
-def _reason(error: ValidationError) -> str:
-    return str(error.errors(include_url=False, include_input=False)[0]["msg"])
+def wanted(option: str) -> str:
+    """What the option takes, in words: an owner or a member of the server wrote something else there."""
+    if option in _WANTED:
+        return _WANTED[option]
+    schema = Options.model_json_schema()["properties"][option]
+    schema = next((kind for kind in schema.get("anyOf", ()) if kind["type"] != "null"), schema)
+    if "enum" in schema:
+        return " or ".join(schema["enum"])
+    if schema["type"] == "boolean":
+        return "true or false"
+    number = "a whole number" if schema["type"] == "integer" else "a number"
+    return f"{number} from {schema['minimum']:,} to {schema['maximum']:,}"
 
 
 def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

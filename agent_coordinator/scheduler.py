@@ -82,6 +82,9 @@ class Scheduler:
         if plan is None:
             plan = self._known[key] if key in self._known else self._new_plan(day)
             await self._agenda.save_schedule(key, plan)
+        if key not in self._known:
+            open_slots = sum(not slot.done for slot in plan)
+            log.info("plan for %s: %d conversations, %d still to come", day, len(plan), open_slots)
         self._known = {known: slots for known, slots in self._known.items() if known >= _day_before(day)}
         self._known[key] = plan
         return plan
@@ -90,9 +93,7 @@ class Scheduler:
         """Slots before now are over at once: they belong to hours in which nobody had planned anything."""
         count = self._rng.randint(self._config.schedule_min, self._config.schedule_max)
         now = self._clock()
-        plan = [Slot(at=at, done=at < now) for at in plan_instants(self._window(day), count, self._rng)]
-        log.info("plan for %s: %d conversations, %d still to come", day, count, sum(not slot.done for slot in plan))
-        return plan
+        return [Slot(at=at, done=at < now) for at in plan_instants(self._window(day), count, self._rng)]
 
     async def _claim(self, due: Due) -> bool:
         """Whether the slot is to be fired now, by us; it is done in any case."""

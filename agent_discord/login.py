@@ -39,10 +39,17 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
         except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
             if isinstance(error, discord.HTTPException) and not passes(error):
                 raise
-            log.warning("%s cannot log in yet (%s), next try in %.0f s", name, type(error).__name__, pause)
+            log.warning("%s cannot log in yet: %s, next try in %.0f s", name, _in_words(error), pause)
         delayed.set()
         await client.http.close()  # each login makes a session of its own
         await asyncio.sleep(pause)
+
+
+def _in_words(error: Exception) -> str:
+    """Never the error's own text, which may hold what was sent."""
+    if isinstance(error, discord.HTTPException):
+        return f"Discord answers {error.status}"
+    return f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
 
 
 def passes(error: discord.HTTPException) -> bool:

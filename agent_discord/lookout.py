@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import discord
 
@@ -10,10 +10,17 @@ from agent_discord.outlet import Channel, DiscordOutlet
 
 
 def troubles(
-    bot: discord.Client, channel_ids: Iterable[int], outlet: Callable[[Channel], DiscordOutlet]
+    bot: discord.Client,
+    channel_ids: Iterable[int],
+    guild_ids: Collection[int],
+    outlet: Callable[[Channel], DiscordOutlet],
 ) -> Iterator[str]:
-    """A line for each channel that the bot does not see or may not write in; none while a guild is on its way."""
+    """A line for each channel that the bot does not see or may not write in, one where it is in none of the guilds
+    (none named: any will do); nothing while a guild is on its way."""
     if any(guild.unavailable for guild in bot.guilds):
+        return
+    if guild_ids and not any(guild.id in guild_ids for guild in bot.guilds):
+        yield "is in no server of GUILD_IDS and hears nothing: mend the ids, or invite it there"
         return
     for channel_id in channel_ids:
         channel = bot.get_channel(channel_id)

@@ -8,13 +8,12 @@ set uses its real model, the others speak with a scripted voice.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import sys
-from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Awaitable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from logging.handlers import RotatingFileHandler
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,20 +21,20 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from agent_bot import cancel, provider_model
+from agent_cogs.reach import is_free
 from agent_config import AgentSettings, Settings
 from agent_coordinator.events import ConversationEnded, Event
 from agent_discord.command_list import command_list
-from agent_discord.redaction import Redactor
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.discord.interactions import EPHEMERAL
 from agent_local.discord.world import Attachment
 from agent_local.own_personas import personas_apart
+from agent_local.session_log import LOG_FILE, SessionLog, writing
 from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
 from agent_local.typed_commands import Use
 from agent_local.voices import ScriptedVoice
-from agent_logging import set_up_logging
 from agent_personas.files import PERSONA_FILES
 from agent_roster import CodingSettings
 from agent_runtime import Runtime, Setup, running, stop_on_signals
@@ -46,8 +45,6 @@ PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebo
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
 UNLIMITED = 1_000_000  # scripted turns cost nothing
 LOCAL = "local"  # the folder below DATA_DIR
-LOG_FILE = "agentic-discord.log"
-LOG_BYTES = 2_000_000
 
 T = TypeVar("T")
 
@@ -66,8 +63,12 @@ ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
 
 
 def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
-    """The process's exit code."""
-    return asyncio.run(_Local(settings, once=once, scripted=scripted).run())
+    """The process's exit code. Raises SettingsError where the data folder holds what cannot be written to."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # what a terminal cannot show must not end the conversation
+    with writing():
+        session = _Local(settings, once=once, scripted=scripted)
+    return asyncio.run(session.run())
 
 
 class _Local:
@@ -81,6 +82,7 @@ class _Local:
         self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.world = _world(settings)
         self.settings = self._settings(settings)
+        self.log = SessionLog(self.settings)
 
     def _settings(self, settings: Settings) -> Settings:
         tokens = {name: SecretStr(_token(name)) for name in settings.agents}
@@ -129,7 +131,7 @@ class _Local:
 
     async def run(self) -> int:
         async with AsyncExitStack() as stack:
-            stack.enter_context(_logging_to(self.settings))
+            stack.enter_context(self.log.open())
             server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(server))
             setup = Setup(
@@ -156,7 +158,9 @@ class _Local:
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: one conversation, shown as it happens, then the sum of it."""
         assert runtime.coordinator is not None
-        async with self._terminal(server, runtime).watching():
+        terminal = self._terminal(server, runtime)
+        async with terminal.watching():
+            self.log.tell(terminal.note)
             conversation = runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
             report = await _first_of(conversation, runtime.stop.wait())
         if report is None:
@@ -171,6 +175,7 @@ class _Local:
         """A conversation begins, and whoever sits at the terminal may join in."""
         terminal = self._terminal(server, runtime)
         async with terminal.watching():
+            self.log.tell(terminal.note)
             self._give_hints(terminal, server, runtime)
             opening = runtime.start(self._open(runtime), "opening", essential=False)
             ending = await _first_of(terminal.run(), runtime.stop.wait())
@@ -191,7 +196,13 @@ class _Local:
         def when_nobody_is_called(event: str, data: Mapping[str, Any]) -> None:
             if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
                 return
-            if not data["mentions"] and not data["mention_roles"] and int(data["channel_id"]) not in engine.holds.busy:
+            words, channel_id = str(data["content"]), int(data["channel_id"])
+            if data["mentions"] or data["mention_roles"] or words.startswith("."):
+                return
+            if words.startswith("m "):  # a command in a message
+                if self._last_said(server, channel_id) is None:
+                    terminal.note("no bot has said anything here yet: @claude m continue names one")
+            elif channel_id not in engine.holds.busy:
                 terminal.note("no conversation runs here: @claude calls a bot, /fire starts one")
 
         engine.observers.append(when_over)
@@ -202,14 +213,14 @@ class _Local:
         await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
 
     def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
-        """The terminal; warnings are shown there too, as quiet lines."""
+        """What the person at it sees and types."""
         assert runtime.coordinator is not None
         agents = self.settings.agents
         ids = {name: self.world.app(name).user.id for name in agents}
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
         person = self.world.user(PERSON)
         role = self.world.role("bots")
-        terminal = Terminal(
+        return Terminal(
             self.console,
             server,
             names=Names(
@@ -219,14 +230,12 @@ class _Local:
             ),
             me=person.id,
             fire=runtime.coordinator.fire,
-            mention_ids=ids,
+            mention_ids={**ids, PERSON: person.id},
             themes=CHANNELS,
             use=lambda channel_id, use: self._use(server, channel_id, use),
             commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
-            header=Header(self._voices(), str(self.settings.data_dir)),
+            header=Header(self._voices(), self._free(), str(self.settings.data_dir)),
         )
-        logging.getLogger().addHandler(_Warnings(terminal, Redactor(self.settings.secrets())))
-        return terminal
 
     async def _use(self, server: DiscordStandIn, channel_id: int, use: Use) -> str:
         """What the person who uses a command is told. Raises LookupError, ValueError and TimeoutError."""
@@ -236,23 +245,44 @@ class _Local:
             raise LookupError("no bot has its commands yet; try again in a moment")
         values = dict(use.values)
         if use.command == "why" and "message" not in values:
-            bots = {app.user.id for app in self.world.apps.values()}
-            said = [message for message in server.messages(channel_id) if int(message["author"]["id"]) in bots]
-            values["message"] = str(said[-1]["id"]) if said else "none"
+            last = self._last_said(server, channel_id)
+            if last is None:
+                raise LookupError("no bot has said anything in this channel yet")
+            values["message"] = last
         used = await server.interact(PERSON, channel_id, bot.key, use.command, values)
         await server.wait_for(lambda: used.answers or used.form)
         if not used.answers:
-            return f"Discord shows a form here; in {self.settings.personas_dir} an edit counts just as well"
+            return f"Discord shows a form here; edit {self._file(values)}, which counts just as well"
         return told_by(used.answers[0], server.backend.attachments)
+
+    def _last_said(self, server: DiscordStandIn, channel_id: int) -> str | None:
+        """The id of the newest message of a bot."""
+        bots = {app.user.id for app in self.world.apps.values()}
+        said = (message for message in reversed(server.messages(channel_id)) if int(message["author"]["id"]) in bots)
+        return next((str(message["id"]) for message in said), None)
+
+    def _file(self, values: Mapping[str, str | int]) -> Path:
+        """The persona's file that a command names."""
+        return self.settings.personas_dir / str(values.get("agent", "")) / str(values.get("file", ""))
 
     def _shown(self) -> Mapping[str, str]:
         return {name: agent.display_name for name, agent in self.settings.agents.items()}
 
     def _voices(self) -> Mapping[str, str | None]:
         return {
-            agent.display_name: agent.model if name in self.paid else None
+            agent.display_name: _spoken_by(agent) if name in self.paid else None
             for name, agent in self.settings.agents.items()
         }
+
+    def _free(self) -> frozenset[str]:
+        agents = self.paid.values()
+        return frozenset(_spoken_by(agent) for agent in agents if all(map(is_free, agent.usable)))
+
+
+def _spoken_by(agent: AgentSettings) -> str:
+    """The model, with its provider where that is not the bot's own."""
+    first = agent.usable[0]
+    return first.model if first.provider == agent.spec.provider else first.name
 
 
 def told_by(answer: Mapping[str, Any], attachments: Mapping[int, Attachment]) -> str:
@@ -288,17 +318,6 @@ def _token(agent: str) -> str:
     return f"local-{agent}"
 
 
-class _Warnings(logging.Handler):
-    """Hands warnings to the terminal, which knows how to print beside a prompt."""
-
-    def __init__(self, terminal: Terminal, redact: Redactor) -> None:
-        super().__init__(logging.WARNING)
-        self._terminal, self._redact = terminal, redact
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._terminal.note(f"{record.levelname.lower()}: {self._redact.secrets(record.getMessage())}")
-
-
 async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
     """The outcome of `work`, or None when `stop` came first."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop)
@@ -307,19 +326,3 @@ async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:
         return task.result() if task.done() else None
     finally:
         await cancel([task, stopped])
-
-
-@contextmanager
-def _logging_to(settings: Settings) -> Iterator[None]:
-    """The log goes into a file, so that it does not run through the conversation."""
-    folder = settings.data_dir
-    for each_folder in (folder.parent, folder):
-        each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handler = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
-    redact = Redactor(settings.secrets()).secrets
-    set_up_logging(settings.log_level, (handler,), style=settings.log_format, redact=redact)
-    try:
-        yield
-    finally:
-        handler.close()
-        logging.getLogger().handlers.clear()

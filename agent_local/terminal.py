@@ -37,7 +37,7 @@ from agent_local.terminal_input import (
     read_line,
     typed_lines,
 )
-from agent_local.terminal_view import Names, View, one_line
+from agent_local.terminal_view import Names, View, harmless, one_line
 from agent_local.typed_commands import Use
 
 __all__ = ["Header", "Names", "StandIn", "Terminal"]
@@ -72,9 +72,11 @@ class StandIn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is told at the start: each bot's shown name with the paid model it uses, None for a scripted voice."""
+    """What is told at the start: each bot's shown name with the model it uses, None for a scripted voice; `free` are
+    those models that cost nothing, on a machine of the owner's."""
 
     voices: Mapping[str, str | None] = field(default_factory=dict)
+    free: Collection[str] = ()
     data_dir: str = ""
 
 
@@ -159,8 +161,12 @@ class Terminal:
             self._console.print(shown)
 
     def note(self, text: str) -> None:
-        """A quiet line of the program's own."""
-        self._console.print(Text(f"      · {one_line(text)}", "dim"))
+        """A quiet line of the program's own, or several; what goes on stands below where it began."""
+        row = Table.grid(padding=(0, 1))
+        row.add_column(width=7)
+        row.add_column(overflow="fold")
+        row.add_row(Text("      ·", "dim"), Text(harmless(text), "dim"))
+        self._console.print(row)
 
     def export_svg(self, path: Path, title: str = "agentic-discord") -> None:
         """Writes all that was printed as a picture that loads nothing from elsewhere. Needs `Console(record=True)`."""
@@ -199,7 +205,8 @@ class Terminal:
                 self.note(hint)
 
     def _start(self, channel_id: int, theme: str | None) -> None:
-        self.note(f"starting a conversation in #{self._names.channels[channel_id]}{f', {theme}' if theme else ''}")
+        about = f", with the theme {theme}" if theme else ""
+        self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
         self._beside(self._fired(channel_id, theme), "fire")
 
     def _beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -222,8 +229,8 @@ class Terminal:
             answer = await self._use(self._channel, use)
         except (LookupError, ValueError, TimeoutError) as error:
             answer = f"the command did not come to anything: {error}"
-        for line in self._view.plain(answer).splitlines():
-            self.note(line)
+        if words := self._view.plain(answer):
+            self.note(words)
 
     async def _stop_fires(self) -> None:
         tasks = list(self._fires)
@@ -233,10 +240,14 @@ class Terminal:
 
     def _title(self) -> Panel:
         scripted = [name for name, model in self._header.voices.items() if model is None]
-        paid = [f"{name} ({model})" for name, model in self._header.voices.items() if model is not None]
+        models = {name: model for name, model in self._header.voices.items() if model is not None}
+        free = [f"{name} ({model})" for name, model in models.items() if model in self._header.free]
+        paid = [f"{name} ({model})" for name, model in models.items() if model not in self._header.free]
         lines = []
         if scripted:
             lines.append(_labelled("scripted", f"{', '.join(scripted)}: prepared lines, no model, no cost"))
+        if free:
+            lines.append(_labelled("at home", f"{', '.join(free)}: a model of your own, no cost"))
         if paid:
             lines.append(_labelled("paid key", f"{', '.join(paid)}: calls cost money"))
         if self._header.data_dir:

@@ -76,8 +76,10 @@ class View:
         return None
 
     def plain(self, text: str) -> str:
-        """An answer to a command as words: names for mentions, no stars, times of day."""
-        return self._named(_TIME.sub(self._clock_time, text), {}).replace("**", "")
+        """An answer to a command as words: names for mentions, times of day, none of Discord's marks."""
+        text = harmless(self._named(_TIME.sub(self._clock_time, text), {})).replace("**", "")
+        lines = (line.removeprefix("-# ") for line in text.splitlines() if not line.startswith("```"))
+        return "\n".join(lines).strip("\n")
 
     def _clock_time(self, match: re.Match[str]) -> str:
         return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
@@ -115,9 +117,10 @@ class View:
     def _lines(self, data: Data) -> list[Text]:
         lines = [self._content(data)] if data.get("content") else []
         for attachment in data.get("attachments") or ():
-            kind = "picture" if _is_picture(attachment) else "file"
-            label = f"[{kind}: {one_line(attachment.get('filename'))}]"
-            lines.append(Text(label, Style(italic=True, link=one_line(attachment.get("url")))))
+            kind, url = "picture" if _is_picture(attachment) else "file", one_line(attachment.get("url"))
+            lines.append(Text(f"[{kind}: {one_line(attachment.get('filename'))}]", Style(italic=True, link=url)))
+            if kind == "file":  # something to read; not every terminal makes a link of the line above
+                lines.append(Text(url, "dim"))
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
             lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))
@@ -154,8 +157,9 @@ class View:
         seen = self._seen.get(_id(data, "message_id"))
         if seen is None:
             return _aside("↳", who, (f" reacted {emoji} to an earlier message", ""))
-        snippet = one_line(self._named(seen.text, {}))[:SNIPPET].strip()
-        about = f": {snippet}…" if snippet else ""
+        words = one_line(self._named(seen.text, {}))
+        snippet = words if len(words) <= SNIPPET else f"{words[:SNIPPET].strip()}…"
+        about = f": {snippet}" if snippet else ""
         return _aside("↳", who, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))
 
     def _remember(self, data: Data, author: str, style: str) -> None:

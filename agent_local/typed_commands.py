@@ -55,7 +55,7 @@ def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: Pl
     for number, word in enumerate(words):
         fitting = next((option for option in left if _value(word, option, places) is not None), None)
         if fitting is None:
-            return f"{word} does not fit /{path}"
+            return f"{word} does not fit /{path}: {_fits(left)}"
         if fitting is left[-1] and _is_free(fitting):
             values[fitting["name"]] = " ".join(words[number:])
             break
@@ -67,6 +67,22 @@ def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: Pl
     if missing and missing != ["message"]:
         return f"/{path} needs {', '.join(missing)}"
     return Use(path, values)
+
+
+def _fits(left: Sequence[Json]) -> str:
+    """What may be said there instead."""
+    return "; ".join(f"{option['name']} is {_wanted(option)}" for option in left) or "nothing more can be said there"
+
+
+def _wanted(option: Json) -> str:
+    kind, choices = option["type"], [str(choice["value"]) for choice in option.get("choices", ())]
+    if kind == CHANNEL:
+        return "a channel, as /channels lists them"
+    if kind == USER:
+        return "somebody, as /who lists them"
+    if kind == WHOLE:
+        return f"a whole number from {option['min_value']} to {option['max_value']}"
+    return f"one of {', '.join(choices)}" if choices else "a text"
 
 
 def _is_free(option: Json) -> bool:

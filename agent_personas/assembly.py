@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from agent_personas.files import PersonaFiles
 from agent_personas.identity import body_of
-from agent_personas.sections import Line, scan, text_of, without
+from agent_personas.sections import Line, open_comment, scan, text_of, without
 
 SECTIONS = {
     "Identity": "identity.md",
@@ -64,6 +64,15 @@ def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> Persona
     parts = dict(_parts(files))
     memory = parts.pop(MEMORY_SECTION, "")
     return PersonaPrompt(preamble(memory_tool) + "".join(parts.values()) if parts or memory else "", memory)
+
+
+def unclosed_comments(files: PersonaFiles) -> tuple[str, ...]:
+    """A line for each of these files whose end no model sees; agents.md's is told with its jobs (schedule.py)."""
+    names = [name for name in SECTIONS.values() if name != "agents.md"]
+    lines = ((name, open_comment(files.text(name) or "")) for name in names)
+    return tuple(
+        f"{name}:{line}: this comment is never closed, so all that follows is one" for name, line in lines if line
+    )
 
 
 def preamble(memory_tool: str | None) -> str:

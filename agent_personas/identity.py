@@ -160,7 +160,7 @@ def _value(node: yaml.ScalarNode, source: str) -> str:
 
 
 def _expected(wrong: Any) -> str:
-    return str(wrong["msg"]).removeprefix("Value error, ").lower()
+    return str(wrong["msg"]).removeprefix("Value error, ").lower().replace("input should be", "expected")
 
 
 def _line_of(problem: str) -> int:

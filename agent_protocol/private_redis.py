@@ -176,7 +176,8 @@ class PrivateRedis:
         os.close(lock)
         if self._process is not None:
             self._process.wait()
-        self.socket.unlink(missing_ok=True)
+        if self.socket.name:  # none was chosen where the start had failed before
+            self.socket.unlink(missing_ok=True)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -190,8 +191,8 @@ class PrivateRedis:
     def _choose_socket(self) -> Path:
         """The socket that was used before wherever possible: other processes of the folder may hold on to it."""
         record = self._folder / "socket"
-        recorded = Path(record.read_text().strip()) if record.exists() else None
-        if recorded is not None and _usable(recorded):
+        recorded = Path(record.read_text().strip()) if record.exists() else Path()
+        if recorded.is_absolute() and _usable(recorded):  # a full disk leaves an empty record
             return recorded
         name = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:12] + ".sock"
         places = [self._runtime_dir or Path(tempfile.gettempdir()), Path(tempfile.gettempdir()), Path("/tmp")]  # noqa: S108

@@ -24,6 +24,8 @@ _PATH = {"type": "string", "maxLength": MAX_PATH, "description": "relative to yo
 _PATTERN = {"type": "string", "maxLength": MAX_PATTERN, "description": "such as **/*.md; everything without it"}
 _TEXT = {"type": "string"}
 
+FILE_TOOLS = ("files_read", "files_glob", "files_grep", "files_write", "files_edit")
+
 Do = Callable[[Workspace, Mapping[str, Any]], str]
 
 

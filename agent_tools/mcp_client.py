@@ -78,6 +78,10 @@ class McpServers:
         """Each server's name → running, starting or stopped."""
         return {server.config.name: _state(server) for server in self._servers}
 
+    def reasons(self) -> dict[str, str]:
+        """Each server's name → why its last start or connection ended, empty where none did."""
+        return {server.config.name: server.reason for server in self._servers}
+
     async def _run(self) -> None:
         try:
             opened = self._connect

@@ -88,6 +88,7 @@ class McpServer:
     def __init__(self, config: ServerConfig, *, clock: Callable[[], float], pauses: Sequence[float] = PAUSES) -> None:
         self.config = config
         self.offer = Offer()
+        self.reason = ""  # of its last end, in one line
         self._clock, self._pauses = clock, pauses
         self._connection: Connection | None = None
         self._watch = Watch()
@@ -221,18 +222,18 @@ class McpServer:
 
     def _count(self, was_up: bool, settled: bool, reason: str) -> None:
         """Counts an end, and says so once where it goes on and on."""
-        name, reason = self.config.name, self._line(reason)
+        name, self.reason = self.config.name, self._line(reason)
         self._in_row = 0 if was_up and settled else self._in_row + 1
         if was_up:
-            log.warning("MCP server %s is gone and is started again: %s", name, reason)
+            log.warning("MCP server %s is gone and is started again: %s", name, self.reason)
             return
         self._starts_in_row += 1
         if self.config.command is not None and self._starts_in_row >= MAX_STARTS:
             self.give_up()
-            log.error("MCP server %s is given up after %d starts: %s", name, self._starts_in_row, reason)
+            log.error("MCP server %s is given up after %d starts: %s", name, self._starts_in_row, self.reason)
             return
         level = logging.WARNING if self._starts_in_row == 1 else logging.DEBUG
-        log.log(level, "MCP server %s does not start, which is tried again: %s", name, reason)
+        log.log(level, "MCP server %s does not start, which is tried again: %s", name, self.reason)
 
     async def _pause(self) -> None:
         if self.is_over or not self._in_row:
@@ -257,5 +258,5 @@ def _reason(error: BaseException, config: ServerConfig) -> str:
     if isinstance(error, TimeoutError):
         return f"it was not ready within {config.start_seconds:g} s"
     if isinstance(error, FileNotFoundError) and config.command is not None:
-        return f"there is no program {config.command}, or no folder {config.cwd}"
+        return f"there is no program {config.command}" + (f", or no folder {config.cwd}" if config.cwd else "")
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

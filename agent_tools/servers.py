@@ -165,7 +165,7 @@ class _Reader:
             server = ServerConfig.model_validate({**filled, "name": str(name)})
         except ValidationError as error:
             for problem in error.errors(include_input=False, include_url=False):
-                self._add((*place, *problem["loc"]), problem["msg"].removeprefix("Value error, "))
+                self._add((*place, *problem["loc"]), _in_words(problem))
             return None
         server._secrets = frozenset(value for value in used if len(value) >= _SHORTEST_SECRET)
         return server
@@ -190,6 +190,13 @@ class _Reader:
         line = self._lines.get(inner, 1)
         where = ".".join(map(str, place)) + ": " if place else ""
         self._problems.append(f"{self._file}:{line}: {where}{problem}")
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """What is wrong, for the owner; pydantic speaks of inputs."""
+    if problem["type"] == "extra_forbidden":
+        return f"not known; known are {', '.join(name for name in ServerConfig.model_fields if name != 'name')}"
+    return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
 
 
 def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:

@@ -58,6 +58,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
         ANYTHING,
     ),
     "agent_logging": set(),
+    "agent_python": set(),
     "agent_shutdown": set(),
     "agent_health": {"agent_config"},
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import sys
+import tempfile
 from pathlib import Path
 
 import discord
@@ -197,6 +199,7 @@ servers:
   lab: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], tools: [add, say]}}
   unused: {{command: "{sys.executable}", args: ["{Path(__file__).parent / "mcp_server.py"}"], agents: [nobody]}}
   broken: {{command: "{sys.executable}", args: ["-c", "1/0"]}}
+  absent: {{command: no-such-program}}
   wrong: {{command: x, headers: {{a: b}}}}
 """
 
@@ -207,11 +210,37 @@ async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> 
         set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
         assert await set_up.check() == 1
         shared = set_up.section("Shared")
-        assert "✓ tools: web_search, web_fetch" in shared
+        assert "✓ tools: web_search, web_fetch, memory, files_read, files_glob, files_grep\n" in shared
         assert "✓ MCP server lab: add, say" in shared
         assert "! MCP server unused: runs, and no bot may use a tool of it" in shared
-        assert "✗ MCP server broken: does not start" in shared
+        assert "✗ MCP server broken: does not start: " in shared
+        assert "✗ MCP server absent: does not start: there is no program no-such-program. To do: " in shared
         assert "servers.wrong" in shared
+
+
+async def test_a_wrong_option_of_the_owners_files_is_told_with_its_line(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        (tmp_path / "shared.yaml").write_text("max_messages: 40\nmax_mesages: 12\n")
+        set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
+        assert await set_up.check() == 0
+        (warning,) = set_up.lines("!")
+        assert "shared.yaml: line 2: max_mesages: there is no such option, max_messages is meant?" in warning
+
+
+async def test_a_provider_that_cannot_be_reached_is_no_fault_of_the_picture_model(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["XAI_BASE_URL"] = "http://127.0.0.1:1/v1"
+        assert await set_up.check() == 1
+        assert "✗ key: no connection" in set_up.section("Grok")
+        assert "picture model" not in set_up.section("Grok")
+
+
+async def test_a_key_of_one_letter_does_not_blacken_the_report(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        set_up.environ["XAI_API_KEY"] = "k"
+        assert await set_up.check() == 1
+        assert "mend XAI_API_KEY" in set_up.section("Grok")
+        assert "✓ token: logs in as Grok" in set_up.printed
 
 
 async def test_an_unknown_picture_model_is_a_warning(tmp_path: Path) -> None:
@@ -285,6 +314,25 @@ async def test_a_data_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> Non
         set_up.environ["DATA_DIR"] = str(tmp_path / "file" / "data")
         assert await set_up.check() == 1
         assert "✗ data folder" in set_up.lines("✗")[0]
+
+
+async def test_a_personas_folder_is_named_where_it_is_missing_or_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grok").mkdir()
+    whole = tempfile.TemporaryFile
+
+    def closed(dir: Path) -> object:
+        if dir == tmp_path / "grok":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return whole(dir=dir)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", closed)
+    async with stage(tmp_path) as set_up:
+        set_up.environ["PERSONAS_DIR"] = str(tmp_path)
+        assert await set_up.check() == 0
+        assert f"! persona: {tmp_path / 'grok'}: Permission denied" in set_up.section("Grok")
+        assert f"– persona: {tmp_path / 'claude'} is not there" in set_up.section("Claude")
 
 
 async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> None:

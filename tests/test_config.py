@@ -349,7 +349,7 @@ def test_a_folder_in_place_of_the_file_is_one_problem(tmp_path: Path) -> None:
     """Docker makes one where a file that is to be mounted does not exist."""
     (tmp_path / ".env").mkdir()
     (problem,) = problems_of({}, tmp_path / ".env")
-    assert ".env" in problem
+    assert problem.endswith(".env: cannot be read by the user who starts the program (Is a directory)")
 
 
 @pytest.mark.parametrize(
@@ -388,6 +388,15 @@ def test_a_mistyped_name_in_the_file_is_a_warning_without_its_value(tmp_path: Pa
     assert "BOT_TOKEN_MISTRAL" in text
     assert "LOG_LEVEL is one" in text
     assert not any(word in text for word in ("canary", "POSTGRES", "GUILD_IDSS"))
+
+
+def test_mistyped_names_are_told_together_with_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({}, env_file(tmp_path, "GUILD_ID=canary\nLOG_LEVEL=loud\n"))
+    assert str(caught.value).splitlines()[1:] == [
+        "  LOG_LEVEL: expected DEBUG, INFO, WARNING, ERROR or CRITICAL",
+        "Warning: GUILD_ID in .env is not a setting and not used; GUILD_IDS is one",
+    ]
 
 
 # --- time zones -----------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from agent_cogs.decision import DECISION_SCHEMA
 from agent_cogs.turn import REASONS
 from agent_commands import _parser
 from agent_config import AGENTS, AgentSpec, Settings, load_settings, setting_names
+from agent_context.options import Options, wanted
+from agent_fields import DEFAULT_TOOLS
 from agent_local.discord import DiscordStandIn, routed_to, small_world
 from agent_local.voices import ScriptedVoice
 from agent_protocol import keys, messages
@@ -75,6 +77,18 @@ def test_the_readmes_defaults_are_those_of_the_code() -> None:
         shown = f"{default:g}" if isinstance(default, float) else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
         assert rows[key][-1].strip("`") == shown, key
+
+
+def test_the_page_of_tools_has_the_default_of_the_code() -> None:
+    assert f"`{','.join(DEFAULT_TOOLS)}`" in (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
+
+
+def test_the_page_of_options_and_the_program_say_the_same_of_each() -> None:
+    rows = table((ROOT / "docs" / "context.md").read_text(encoding="utf-8"), "Option")
+    assert sorted(rows) == sorted(Options.model_fields)
+    for name, (values, *_) in rows.items():
+        for number in re.findall(r"[\d,]*\d", wanted(name)):
+            assert number in re.findall(r"[\d,]*\d", values) or name == "name", name
 
 
 def test_the_readmes_themes_are_those_of_the_code() -> None:

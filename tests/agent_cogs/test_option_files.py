@@ -39,6 +39,19 @@ def test_the_four_levels_come_in_their_order_and_only_for_whom_they_are(folder):
     assert [layer["max_messages"] for layer in files.layers("grok", 7)] == [1, 2]
 
 
+def test_what_is_wrong_is_told_in_the_words_of_the_documents(folder, caplog):
+    write(folder / "shared.yaml", "max_messages: lots\ninclude_images: maybe\nmode: chatty\ntemperature: hot\n")
+    files = files_in(folder)
+    told = [line.partition("shared.yaml: ")[2] for line in files.problems()]
+    assert told == [
+        "line 1: max_messages: expected a whole number from 1 to 400",
+        "line 2: include_images: expected true or false",
+        "line 3: mode: expected chat or prefill",
+        "line 4: temperature: expected a number from 0 to 2",
+    ]
+    assert all(line in caplog.text for line in told)
+
+
 def test_no_folder_is_no_file(tmp_path):
     assert files_in(tmp_path / "nothing").layers("claude", 7) == []
 

@@ -47,6 +47,20 @@ def test_an_edit_counts_from_the_next_look_on(tmp_path):
     assert "dry" not in persona.system().stable
 
 
+def test_a_comment_that_hides_the_end_of_a_file_is_told_once_and_again_after_an_edit(tmp_path, caplog):
+    folder = folder_with(tmp_path, soul="You are dry.\n<!-- and\nwet.", user="- Jo runs it.")
+    persona = Persona("claude", folder)
+    assert "wet" not in persona.system().stable
+    persona.system(memory_tool=None)
+    told = "claude: soul.md:2: this comment is never closed, so all that follows is one"
+    assert [line for line in caplog.messages if "comment" in line] == [told]
+    write(folder / "soul.md", "You are dry.\n<!-- and -->\nwet.")
+    assert "wet" in persona.system().stable
+    write(folder / "soul.md", "<!--")
+    persona.system()
+    assert [line for line in caplog.messages if "comment" in line] == [told, told.replace(":2:", ":1:")]
+
+
 def test_a_memory_that_changes_leaves_every_byte_before_it(tmp_path):
     folder = folder_with(tmp_path, soul="You are dry.", tools="Search first.", memory="- It snowed.")
     persona = Persona("claude", folder)

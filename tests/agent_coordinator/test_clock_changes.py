@@ -61,6 +61,17 @@ async def test_a_clock_that_is_set_back_over_midnight_repeats_no_conversation_of
     assert slots == [berlin(6, 10, hour) for hour in (9, 13, 17, 21)] + [berlin(6, 11, 9)]
 
 
+async def test_a_restart_says_what_of_the_days_plan_is_still_to_come(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    ledger, time = MemoryLedger(), Time(berlin(6, 10, 0))
+    await fired(time, berlin(6, 10, 14), ledger)
+    caplog.clear()
+    await fired(time, berlin(6, 10, 15), ledger)
+    assert [line for line in caplog.messages if "2026-06-10" in line] == [
+        "plan for 2026-06-10: 4 conversations, 2 still to come"
+    ]
+
+
 async def test_a_machine_that_slept_catches_up_with_no_burst() -> None:
     jumps = [(berlin(6, 10, 8), 10 * 3600)]
     slots = await fired(Time(berlin(6, 10, 0)), berlin(6, 10, 23, 59), jumps=jumps)

@@ -53,6 +53,8 @@ async def test_a_discord_that_is_not_there_is_tried_again_and_said_in_one_line_e
     assert (client.tried, client.closed, delayed.is_set()) == (5, 4, True)
     assert len(caplog.records) == 4
     assert all("claude cannot log in yet" in line for line in caplog.messages)
+    assert "Discord cannot be reached" in caplog.messages[0]
+    assert "Discord answers 503" in caplog.messages[2]
     assert "t0ken" not in caplog.text
 
 

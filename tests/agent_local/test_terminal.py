@@ -147,13 +147,16 @@ def test_pictures_files_and_embeds_are_named() -> None:
     text = shown(("MESSAGE_CREATE", message("", attachments=files, embeds=[{"footer": {"text": "$0.01"}}])))
     assert "[picture: fox.png]" in text
     assert "[file: notes.txt]" in text
+    assert "http://127.0.0.1/2" in text
     assert "[$0.01]" in text
 
 
 def test_a_reaction_says_who_gave_what_to_whom() -> None:
     reaction = {"user_id": "2", "message_id": "100", "emoji": {"name": "🔥"}}
     text = shown(("MESSAGE_CREATE", message("A fine point")), ("MESSAGE_REACTION_ADD", reaction))
-    assert "↳ Grok reacted 🔥 to Claude: A fine point" in text
+    assert "↳ Grok reacted 🔥 to Claude: A fine point\n" in text
+    text = shown(("MESSAGE_CREATE", message("A fine point " * 9)), ("MESSAGE_REACTION_ADD", reaction))
+    assert "to Claude: A fine point A fine point A fine point A…\n" in text
 
 
 def test_an_edit_is_shown_once_and_a_preview_is_not() -> None:
@@ -279,7 +282,7 @@ async def test_a_conversation_runs_beside_the_terminal_and_ends_with_it() -> Non
     assert await screen.run() == "quit"
     assert fired == [(11, "story")]
     assert ended == ["cancelled"]
-    assert "starting a conversation in #debate, story" in out.getvalue()
+    assert "starting a conversation in #debate, with the theme story" in out.getvalue()
 
 
 async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> None:
@@ -322,12 +325,14 @@ async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> Non
 
 
 async def test_the_header_says_who_is_scripted_who_costs_and_how_to_talk() -> None:
-    header = Header(voices={"Claude": None, "Grok": "xai/grok-4.7"}, data_dir="data/local")
+    voices = {"Claude": None, "Grok": "xai/grok-4.7", "Gemini": "ollama/llama3.3"}
+    header = Header(voices, free={"ollama/llama3.3"}, data_dir="data/local")
     screen, out = terminal("/who", header=header)
     await screen.run()
     text = out.getvalue()
     assert "Claude: prepared lines" in text
     assert "Grok (xai/grok-4.7): calls cost money" in text
+    assert "Gemini (ollama/llama3.3): a model of your own, no cost" in text
     for word in ("data/local", "@claude hello", "#debate", "/fire", "/quit"):
         assert word in text
 
@@ -361,6 +366,23 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
         "needs one of",
     ):
         assert line in out.getvalue()
+
+
+async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
+    async def use(channel_id: int, wish: Use) -> str:
+        return "first " * 20 + "\n-# small\n```md\nin code\n```"
+
+    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
+    async with screen.watching():
+        await screen.run()
+        await screen.fires_done()
+    noted = [
+        line.rstrip() for line in out.getvalue().splitlines() if any(w in line for w in ("first", "small", "code"))
+    ]
+    assert noted[0].startswith("      · first")
+    assert len(noted) == 4
+    assert [line[:8] for line in noted[1:]] == [" " * 8] * 3
+    assert [line.strip() for line in noted[2:]] == ["small", "in code"]
 
 
 async def test_without_bots_that_have_commands_their_words_are_not_known() -> None:

@@ -45,11 +45,15 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
         ("/bots", "/bots needs one of status, start"),
         ("/bots dance", "/bots needs one of"),
         ("/bots mute", "/bots mute needs bot"),
-        ("/bots mute hal", "hal does not fit"),
-        ("/bots ignore @nobody", "@nobody does not fit"),
+        (
+            "/bots mute hal",
+            "hal does not fit /bots mute: bot is one of claude, grok; minutes is a whole number from 1 to",
+        ),
+        ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is somebody, as /who lists them"),
         ("/ask claude", "/ask needs prompt"),
         ("/stop 0", "0 does not fit"),
-        ("/stop 30 40", "40 does not fit"),
+        ("/stop 30 40", "40 does not fit /stop: nothing more can be said there"),
+        ("/agent-file show claude soul", "soul does not fit /agent-file show: file is one of soul.md"),
     ],
 )
 def test_what_discord_would_not_send_gets_a_hint(line: str, hint: str) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import shutil
@@ -243,6 +244,26 @@ async def test_a_folder_that_cannot_be_used_is_an_error_that_names_it(home, tmp_
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(RedisStartError, match=str(folder)):
             await PrivateRedis(needed_binary(), folder).__aenter__()
+
+
+async def test_a_failure_before_the_socket_is_chosen_is_told_as_it_is(home, monkeypatch):
+    def full(self, *_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(RedisStartError, match="No space left on device"):
+        await PrivateRedis(needed_binary(), home / "data", home / "run").__aenter__()
+
+
+async def test_a_record_of_the_socket_that_a_full_disk_left_empty_counts_as_none(home, monkeypatch):
+    here = home / "here"
+    here.mkdir(mode=0o755)
+    monkeypatch.chdir(here)
+    (home / "data" / "redis").mkdir(parents=True)
+    (home / "data" / "redis" / "socket").write_text("")
+    async with private(home) as place, RedisLink(place.address, command_timeout=PATIENT) as link:
+        await write(link, "key", "value")
+    assert here.stat().st_mode & 0o777 == 0o755
 
 
 async def test_a_folder_shared_with_everybody_is_not_closed_to_them(home, tmp_path):

@@ -66,8 +66,12 @@ servers:
         ("{url: 'http://b', cwd: /}", "2: servers.x: cwd has no meaning beside a url"),
         ("{url: 'file:///etc'}", "2: servers.x.url: not an address that begins with http:// or https://"),
         ("{command: ''}", "2: servers.x.command: empty, or with a NUL character"),
-        ("{comand: a}", "2: servers.x.comand: Extra inputs are not permitted"),
-        ("{command: a, call_seconds: 0}", "2: servers.x.call_seconds: Input should be greater than or equal to 1"),
+        (
+            "{comand: a}",
+            "2: servers.x.comand: not known; known are command, args, env, cwd, url, headers, tools, agents, "
+            "start_seconds, call_seconds, enabled",
+        ),
+        ("{command: a, call_seconds: 0}", "2: servers.x.call_seconds: should be greater than or equal to 1"),
         ("{command: a, env: {K: '${NONE}'}}", "2: servers.x.env.K: the setting NONE is not set"),
         ("{command: a, name: y}", "2: servers.x.name: not known; the key is the name"),
         ("[a]", "2: servers.x: a mapping is expected"),
@@ -83,7 +87,7 @@ def test_a_wrong_server_is_left_out_with_a_line_and_the_others_run(tmp_path, ent
 def test_a_line_tells_the_place_inside_an_entry_and_not_the_value(tmp_path):
     text = "servers:\n  x:\n    command: a\n    args:\n      - one\n      - [hunter2]\n"
     _, problems = read(tmp_path, text)
-    assert problems == ["6: servers.x.args.1: Input should be a valid string"]
+    assert problems == ["6: servers.x.args.1: should be a valid string"]
 
 
 @pytest.mark.parametrize("name", ["A", "a__b", "a_", "-a", "a.b", "a" * 25, "''"])

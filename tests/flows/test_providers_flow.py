@@ -138,6 +138,7 @@ async def test_in_local_mode_a_bot_on_a_model_server_converses_with_the_tools_of
         shown, told = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, told.decode()
     assert told == b""
+    assert "Grok (ollama/llama3): a model of your own, no cost" in shown.decode()
     said = [line for line in shown.decode().splitlines() if " #debate " in line]
     assert any("The sum is 42." in line for line in said)
     assert any(tool_results(request) == ["42"] for request in server.requests)

@@ -22,7 +22,7 @@ from agent_runtime import serve
 PROJECT = Path(__file__).parents[2]
 
 
-def run(folder, *arguments, script="run_all.py", **environment):
+def run(folder, *arguments, script="run_all.py", typed="", **environment):
     """The program as it is typed, in a folder of its own, with nothing in its environment but what is given."""
     return subprocess.run(  # noqa: S603
         [sys.executable, str(PROJECT / script), *arguments],
@@ -30,6 +30,7 @@ def run(folder, *arguments, script="run_all.py", **environment):
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **environment},
         capture_output=True,
         text=True,
+        input=typed,
         timeout=60,
         check=False,
     )
@@ -115,6 +116,48 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
     assert ended.stderr == ""
 
 
+def test_local_mode_shows_in_any_terminal_what_can_be_shown(tmp_path):
+    ended = run(tmp_path, "--local", "--once", PYTHONIOENCODING="ascii", TIMEZONE="UTC")
+    assert ended.returncode == 0, ended.stderr
+    assert "1 conversation" in ended.stdout
+    assert ended.stderr == ""
+
+
+def test_local_mode_hints_at_what_a_line_lacks_and_only_there(tmp_path):
+    typed = "#memes\nm continue\n. an aside\nhello\n/quit\n"
+    ended = run(tmp_path, "--local", "--scripted", TIMEZONE="UTC", typed=typed)
+    assert ended.returncode == 0, ended.stderr
+    hints = [line for line in ended.stdout.splitlines() if "@claude" in line and "·" in line]
+    assert len(hints) == 2
+    assert "@claude m continue names one" in hints[0]
+    assert "@claude calls a bot" in hints[1]
+
+
+@pytest.mark.parametrize("name", ["personas", "agentic-discord.log"])
+def test_local_mode_names_what_it_cannot_write(tmp_path, name):
+    place = tmp_path / "data" / "local" / name
+    if name == "personas":
+        place.parent.mkdir(parents=True)
+        place.write_text("a file in the place of a folder")
+    else:
+        place.mkdir(parents=True)
+    ended = run(tmp_path, "--local", "--once")
+    assert ended.returncode == 2
+    assert f"data/local/{name}" in ended.stderr
+    assert "DATA_DIR: expected to be able to write" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "shared.yaml").write_text("max_mesages: 12\n")
+    ended = run(tmp_path, "--local", "--once", COLUMNS="200", TIMEZONE="UTC")
+    assert ended.returncode == 0, ended.stderr
+    header, _, below = ended.stdout.partition("╰")
+    assert "max_mesages" not in header
+    assert below.count("max_mesages: there is no such option, max_messages is meant?") == 1
+
+
 def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(tmp_path):
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--once"]
@@ -197,6 +240,11 @@ async def test_a_channel_that_is_not_there_or_not_permitted_is_named_once_for_it
             await f.discord.say("Alice", "casual", f"<@{grok}> hello")
             await f.discord.wait_for(lambda: f.said("casual", "grok"))
             assert caplog.text.count("grok does not see channel 4242") == 1
+
+
+async def test_a_bot_that_is_in_none_of_the_servers_is_named(tmp_path, caplog):
+    async with flow(tmp_path, GUILD_IDS="4242") as f, f.running(agents=("claude",)):
+        await until(lambda: "claude is in no server of GUILD_IDS and hears nothing" in caplog.text)
 
 
 async def test_bot_ids_that_do_not_fit_are_a_warning(tmp_path, caplog):

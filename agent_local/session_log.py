@@ -1,0 +1,69 @@
+"""The log of local mode: a file, so that it does not run through the conversation, and its warnings in the terminal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from logging.handlers import MemoryHandler, RotatingFileHandler
+
+from agent_config import Settings, SettingsError
+from agent_discord.redaction import Redactor
+from agent_logging import set_up_logging
+
+LOG_FILE = "agentic-discord.log"
+LOG_BYTES = 2_000_000
+EARLY_WARNINGS = 1_000
+
+
+class SessionLog:
+    """`open()` it around everything; warnings wait for `tell()`, since those of the start come before the terminal."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._redact = Redactor(settings.secrets()).secrets
+        self._early = MemoryHandler(EARLY_WARNINGS, logging.CRITICAL + 1, flushOnClose=False)
+        self._early.setLevel(logging.WARNING)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Raises SettingsError where the file cannot be written."""
+        folder = self._settings.data_dir
+        with writing():
+            for each_folder in (folder.parent, folder):
+                each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+        settings = self._settings
+        set_up_logging(settings.log_level, (file, self._early), style=settings.log_format, redact=self._redact)
+        try:
+            yield
+        finally:
+            file.close()
+            logging.getLogger().handlers.clear()
+
+    def tell(self, note: Callable[[str], None]) -> None:
+        """Every warning as a line: those of the start now, others when they come."""
+        warnings, root = _Warnings(note, self._redact), logging.getLogger()
+        self._early.setTarget(warnings)
+        self._early.flush()
+        root.removeHandler(self._early)
+        root.addHandler(warnings)
+
+
+class _Warnings(logging.Handler):
+    def __init__(self, note: Callable[[str], None], redact: Callable[[str], str]) -> None:
+        super().__init__(logging.WARNING)
+        self._note, self._redact = note, redact
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._note(f"{record.levelname.lower()}: {self._redact(record.getMessage())}")
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """What cannot be written below the data folder stops the start with its name: raises SettingsError."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"DATA_DIR: expected to be able to write {error.filename} ({error.strerror or type(error).__name__})"
+        raise SettingsError([problem]) from error
