@@ -9,7 +9,7 @@ from discord.http import HTTPClient
 
 from agent_check.findings import Findings, Section
 from agent_check.look import BotView, ChannelView, Json, discord_http, look_around
-from agent_check.permissions import NEEDED, WELCOME, invite_link, missing
+from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing
 from agent_config import AgentSettings, Settings
 
 TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
@@ -32,9 +32,11 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: Section) 
             return None
         found.ok("token", f"logs in as {me['username']}")
         await _check_application(http, settings, section)
-        view = await look_around(http, me, settings.channels, settings.guild_ids)
+        wanted = dict.fromkeys((*settings.channels, *told_apart(settings).values()))
+        view = await look_around(http, me, tuple(wanted), settings.guild_ids)
     guild_findings(view, settings, found)
     channel_findings(view, settings, found)
+    purpose_findings(view, settings, found)
     return view
 
 
@@ -76,6 +78,29 @@ def channel_findings(view: BotView, settings: Settings, found: Findings) -> None
             fine.append(f"#{channel.name}")
     if fine:
         found.ok("channels", ", ".join(fine))
+
+
+def told_apart(settings: Settings) -> Mapping[str, int]:
+    """The channels that a setting names for what is told outside of conversations."""
+    named = {"OWNER_CHANNEL_ID": settings.owner_channel_id, "OUTPUT_CHANNEL_ID": settings.output_channel_id}
+    return {key: channel_id for key, channel_id in named.items() if channel_id is not None}
+
+
+def purpose_findings(view: BotView, settings: Settings, found: Findings) -> None:
+    """Can the bot write there? Where it cannot, nobody hears of what it has to say."""
+    for key, channel_id in told_apart(settings).items():
+        channel = view.channels.get(channel_id)
+        lacking = [] if channel is None else missing(view.bits_in(channel), WRITING)
+        if channel_id in view.unknown:
+            found.warn(key, f"there is no channel {channel_id}", "mend the id, or leave it empty")
+        elif channel is None:
+            found.warn(key, f"the bot cannot see channel {channel_id}", "give it View Channels there, or name another")
+        elif lacking:
+            found.warn(
+                key, f"in #{channel.name} it lacks: {', '.join(lacking)}", "give its role these permissions there"
+            )
+        else:
+            found.ok(key, f"#{channel.name}")
 
 
 def _absent(view: BotView, channel_id: int, found: Findings) -> None:

@@ -31,6 +31,11 @@ WELCOME: Mapping[str, discord.Permissions] = MappingProxyType(
 )
 """Without these a bot still does all its work."""
 
+WRITING: Mapping[str, discord.Permissions] = MappingProxyType(
+    {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
+)
+"""What a bot needs in a channel in which it only tells something."""
+
 SCOPES = ("bot", "applications.commands")
 
 _ADMINISTRATOR = discord.Permissions(administrator=True).value

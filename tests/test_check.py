@@ -23,6 +23,7 @@ from agent_local.discord import Channel, Fault, Overwrite, worlds
 
 EMBED_LINKS = discord.Permissions(embed_links=True).value
 VIEW_CHANNEL = discord.Permissions(view_channel=True).value
+SEND_MESSAGES = discord.Permissions(send_messages=True).value
 
 
 async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path) -> None:
@@ -288,6 +289,20 @@ async def test_ids_and_a_role_that_do_not_fit_are_warnings(tmp_path: Path) -> No
         set_up.environ["BOTS_ROLE_ID"] = "1234"
         assert await set_up.check() == 0
         assert "! BOTS_ROLE_ID: no server of the bots has this role" in set_up.section("Shared")
+
+
+async def test_a_channel_for_what_bots_tell_must_be_there_and_open_to_them(tmp_path: Path) -> None:
+    async with stage(tmp_path) as set_up:
+        office = worlds.add_channel(set_up.world, set_up.world.guild, "office")
+        _deny(office, set_up.world.app("grok").user.id, SEND_MESSAGES)
+        _deny(office, set_up.world.app("gemini").user.id, VIEW_CHANNEL)
+        set_up.environ |= {"OWNER_CHANNEL_ID": str(office.id), "OUTPUT_CHANNEL_ID": "1234"}
+        assert await set_up.check() == 0
+        assert "✓ OWNER_CHANNEL_ID: #office" in set_up.section("Claude")
+        assert "! OWNER_CHANNEL_ID: in #office it lacks: Send Messages" in set_up.section("Grok")
+        assert "! OWNER_CHANNEL_ID: in #office it lacks: View Channels" in set_up.section("Gemini")
+        assert "! OUTPUT_CHANNEL_ID: there is no channel 1234" in set_up.section("Claude")
+        assert "#office" not in set_up.section("Claude").replace("OWNER_CHANNEL_ID: #office", "")
 
 
 async def test_a_redis_that_cannot_be_reached_is_wrong_and_no_password_is_shown(tmp_path: Path) -> None:
