@@ -67,10 +67,7 @@ class Eyes:
         self.outlet.know_as(inner)
         window, chosen = await self._window(options, theme.window_share, inner)
         trigger = trigger_of(event)
-        topic, round_number, started_with = None, 1, None
-        if isinstance(event, InstructionEvent):
-            topic, round_number = event.instruction.topic, event.instruction.round_number
-            started_with = min(history_ids(event), default=None) if agent.barge_in != "ignore" else None
+        given = event.instruction if isinstance(event, InstructionEvent) else None
         context = TurnContext(
             me=self._identity(inner),
             theme=theme,
@@ -81,9 +78,9 @@ class Eyes:
             timezone=agent.timezone,
             contract=CONTRACT,
             target=self._target(window),
-            topic=topic,
-            started_with=started_with,
-            round_number=round_number,
+            topic=given.topic if given else None,
+            started_with=self._started_with(),
+            round_number=given.round_number if given else 1,
             can_draw=self.can_draw,
             searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
             closing=closing,
@@ -95,6 +92,12 @@ class Eyes:
         newest = self.outlet.transcript.newest
         pictures, files = await self._attached(window, chosen, options)
         return Sight(context=context, options=options, newest=newest, pictures=pictures, files=files)
+
+    def _started_with(self) -> int | None:
+        """The running conversation's first message, where what people say in it since is to be heard."""
+        if not isinstance(self.event, InstructionEvent) or self.agent.barge_in == "ignore":
+            return None
+        return min(history_ids(self.event), default=None)
 
     async def _settled(self) -> Options:
         """The options, when the channel's past is known as far as they want to see it, and its pins."""
