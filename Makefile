@@ -30,7 +30,7 @@ run: $(READY)
 
 # The unittest cases by both of their runners; pytest runs everything and has the last word.
 test: $(READY)
-	@$(PY) -m unittest discover -s tests
+	@$(PY) -m unittest discover -b -s tests
 	@$(PY) -m pytest -rs -n 3 --dist worksteal $(ARGS)
 
 lint: $(READY)
