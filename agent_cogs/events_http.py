@@ -2,10 +2,11 @@
 
     {"channel_id": 123, "name": "build", "text": "main is red"}        a JSON object, 32 KiB at most
     X-Timestamp: 1800000000                                            unix seconds, five minutes from now at most
-    X-Signature: sha256=<HMAC-SHA256 of "timestamp.body", in hex>      by EVENTS_SECRET
+    X-Signature: v2=<HMAC-SHA256 of "v2:timestamp:POST:/events/agent:body", in hex>   by EVENTS_SECRET
 
-Nothing of a request is believed, and nothing told of this program, before its signature is right. A request is taken
-once; what it says is data in the prompt.
+The signature covers the agent, so that a request to one cannot be sent to another. Nothing of a request is believed,
+and nothing told of this program, before its signature is right. A request is taken once; what it says is data in the
+prompt.
 
     202 taken   400 no such object   401 not signed, or too old   404 no such agent or channel   408 too slow
     409 taken before   413 too long   429 too many events wait: send it again   503 not here, not now
@@ -17,6 +18,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,9 +30,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 MAX_BYTES = 32_768
 GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
-READ_SECONDS = 10.0  # for the whole body
+READ_SECONDS = 10.0  # for the whole body, waiting for its turn to be read included
+LOG_EVERY = 60.0  # seconds between two lines about refused requests
 AT_ONCE = 20  # requests whose body is read
 PATH = "/events/{agent}"
+OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/events.md shows"
 
 Outcome = Literal["taken", "known", "full", "no_channel", "standby"]
 _TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
@@ -75,9 +79,31 @@ class Replays(Protocol):
 Receive = Callable[[News], Outcome]
 
 
-def sign(secret: str, timestamp: str, body: bytes) -> str:
-    """The X-Signature of a request."""
+def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
+    """The X-Signature of a request to an agent."""
+    signed = f"v2:{timestamp}:POST:{PATH.format(agent=agent)}:".encode() + body
+    return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+
+
+def _sign_v1(secret: str, timestamp: str, body: bytes) -> str:
+    """The first scheme, which left the agent out. It is refused, and known so that its senders can be told."""
     return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+class RefusalLog:
+    """Logs refused requests at most once a minute: anybody who finds the port can send them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._logged_at, self._unlogged = clock, -math.inf, 0
+
+    def note(self, reason: str) -> None:
+        now = self._clock()
+        if abs(now - self._logged_at) < LOG_EVERY:
+            self._unlogged += 1
+            return
+        before = f" ({self._unlogged} more were refused before it)" if self._unlogged else ""
+        log.warning("a request for an event was refused: %s%s", reason, before)
+        self._logged_at, self._unlogged = now, 0
 
 
 class EventDoor:
@@ -88,6 +114,7 @@ class EventDoor:
     ) -> None:
         self._secret, self._receiver, self._replays, self._clock = secret, receiver, replays, clock
         self._reading = asyncio.Semaphore(AT_ONCE)
+        self._refusals = RefusalLog(clock)
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BYTES)
@@ -99,27 +126,31 @@ class EventDoor:
             status, text = await self._judge(request)
         except TimeoutError:
             status, text = 408, "the body did not come in time"
+        if status in (401, 408, 413):
+            self._refusals.note(text)
         return web.json_response({"status": text}, status=status)
 
     async def _judge(self, request: web.Request) -> tuple[int, str]:
         if (request.content_length or 0) > MAX_BYTES:
             return 413, "too long"
-        async with self._reading, asyncio.timeout(READ_SECONDS):
+        async with asyncio.timeout(READ_SECONDS), self._reading:
             try:
                 body = await request.read()
             except web.HTTPRequestEntityTooLarge:
                 return 413, "too long"
-        signature = request.headers.get("X-Signature", "")
-        if not self._is_signed(signature, request.headers.get("X-Timestamp", ""), body):
-            log.warning("a request for an event was not signed, or too old")
-            return 401, "not signed, or too old"
-        return await self._take(request.match_info["agent"], signature, body)
+        agent, signature = request.match_info["agent"], request.headers.get("X-Signature", "")
+        if (refused := self._refused(agent, signature, request.headers.get("X-Timestamp", ""), body)) is not None:
+            return 401, refused
+        return await self._take(agent, signature, body)
 
-    def _is_signed(self, signature: str, timestamp: str, body: bytes) -> bool:
-        if not _TIMESTAMP.fullmatch(timestamp) or abs(self._clock() - int(timestamp)) > GOOD_FOR:
-            return False
-        expected = sign(self._secret, timestamp, body)
-        return hmac.compare_digest(expected.encode(), signature.encode(errors="replace"))
+    def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
+        """Why a signature does not count; None when it does."""
+        if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
+            if _equal(sign(self._secret, timestamp, agent, body), signature):
+                return None
+            if _equal(_sign_v1(self._secret, timestamp, body), signature):
+                return OLD_SCHEME
+        return "not signed, or too old"
 
     async def _take(self, agent: str, signature: str, body: bytes) -> tuple[int, str]:
         """The request is signed: whoever sent it may know what is wrong with it."""
@@ -137,6 +168,10 @@ class EventDoor:
             await self._replays.forget(digest)  # it may be sent again as it is
         log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)
         return _ANSWERS[outcome]
+
+
+def _equal(expected: str, given: str) -> bool:
+    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
 
 
 def _what_is_wrong(error: ValidationError) -> str:

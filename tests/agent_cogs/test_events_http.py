@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
+import os
+import re
+import shutil
 import socket
+import subprocess
 import zlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +22,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.events_http import GOOD_FOR, MAX_BYTES, EventDoor, News, Outcome, serving_events, sign
+from agent_cogs import events_http
+from agent_cogs.events_http import GOOD_FOR, LOG_EVERY, MAX_BYTES, EventDoor, News, Outcome, serving_events, sign
 from tests.doubles import Clock
 
+SHELL = shutil.which("sh")
 SECRET = "a-secret-of-some-length"
 NEWS = {"channel_id": 5, "name": "build", "text": "main is red"}
 
@@ -52,7 +61,7 @@ class Door:
     async def post(self, said: Any, *, agent: str = "claude", secret: str = SECRET, **headers: str) -> int:
         body = said if isinstance(said, bytes) else json.dumps(said).encode()
         stamp = headers.get("X_Timestamp", str(round(self.clock.now)))
-        signed = {"X-Timestamp": stamp, "X-Signature": headers.get("X_Signature", sign(secret, stamp, body))}
+        signed = {"X-Timestamp": stamp, "X-Signature": headers.get("X_Signature", sign(secret, stamp, agent, body))}
         async with self.client.post(f"/events/{agent}", data=body, headers=signed) as answer:
             self.text = await answer.text()
             return answer.status
@@ -101,9 +110,58 @@ async def test_a_signature_is_good_for_five_minutes_either_way(door: Door) -> No
 
 async def test_a_signature_of_another_time_or_body_does_not_fit(door: Door) -> None:
     stamp = str(round(door.clock.now))
-    other = sign(SECRET, str(round(door.clock.now) - 1), json.dumps(NEWS).encode())
+    other = sign(SECRET, str(round(door.clock.now) - 1), "claude", json.dumps(NEWS).encode())
     assert await door.post(NEWS, X_Timestamp=stamp, X_Signature=other) == 401
-    assert await door.post({**NEWS, "text": "all is well"}, X_Signature=sign(SECRET, stamp, b"{}")) == 401
+    assert await door.post({**NEWS, "text": "all is well"}, X_Signature=sign(SECRET, stamp, "claude", b"{}")) == 401
+
+
+async def test_a_request_to_one_agent_cannot_be_sent_to_another(door: Door) -> None:
+    stamp, body = str(round(door.clock.now)), json.dumps(NEWS).encode()
+    assert await door.post(NEWS, X_Signature=sign(SECRET, stamp, "grok", body)) == 401
+    assert door.taken == []
+
+
+async def test_a_signature_of_the_first_scheme_is_refused_and_its_sender_told_what_to_do(door: Door) -> None:
+    stamp, body = str(round(door.clock.now)), json.dumps(NEWS).encode()
+    old = "sha256=" + hmac.new(SECRET.encode(), f"{stamp}.".encode() + body, hashlib.sha256).hexdigest()
+    assert await door.post(NEWS, X_Signature=old) == 401
+    assert "docs/events.md" in door.text
+    assert door.taken == []
+    assert await door.post({**NEWS, "text": "x"}, X_Signature=old) == 401
+    assert "docs/events.md" not in door.text, "nothing is told to who does not know the secret"
+
+
+@pytest.mark.skipif(not SHELL or not shutil.which("openssl"), reason="no shell or no openssl is installed")
+def test_the_example_of_the_docs_makes_this_signature() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "events.md").read_text(encoding="utf-8")
+    example = next(part for part in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "openssl" in part)
+    (line,) = (line for line in example.split("\n") if line.startswith("signature="))
+    (header,) = re.findall(r"X-Signature: ([^\"]+)", example)
+    assert "/events/claude" in example
+    script = f'{line}\nprintf %s "{header}"'
+    values = {"EVENTS_SECRET": SECRET, "time": "1800000000", "body": json.dumps(NEWS)}
+    command = [str(SHELL), "-c", script]
+    ran = subprocess.run(command, env={**os.environ, **values}, capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout == sign(SECRET, "1800000000", "claude", json.dumps(NEWS).encode())
+
+
+async def test_who_holds_every_place_to_be_read_keeps_nobody_waiting_for_longer_than_a_body(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events_http, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(events_http, "AT_ONCE", 0)  # as if all places were held
+    async with asyncio.timeout(30), Door().client as client, client.post("/events/claude", data=b"{}") as answer:
+        assert answer.status == 408
+
+
+async def test_refused_requests_are_logged_at_most_once_a_minute(door: Door, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(5):
+        await door.post(NEWS, secret="another-secret-altogether")
+    assert len(caplog.records) == 1
+    door.clock.now += LOG_EVERY
+    await door.post(NEWS, secret="another-secret-altogether")
+    assert len(caplog.records) == 2
+    assert "4 more" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -181,5 +239,5 @@ async def test_a_port_that_somebody_else_has_is_a_warning(caplog: pytest.LogCapt
 def test_a_signature_belongs_to_its_time_and_body(body: bytes, stamp: str, other: str) -> None:
     """A timestamp has digits alone, so its end cannot become the body's beginning."""
     if stamp.isdecimal() and other.isdecimal():
-        assert (sign(SECRET, stamp, body) == sign(SECRET, other, body)) == (stamp == other)
-    assert sign(SECRET, stamp, body) != sign(SECRET + "x", stamp, body)
+        assert (sign(SECRET, stamp, "a", body) == sign(SECRET, other, "a", body)) == (stamp == other)
+    assert sign(SECRET, stamp, "a", body) != sign(SECRET + "x", stamp, "a", body)

@@ -75,12 +75,12 @@ async def test_a_signed_event_is_told_in_its_channel_and_hooks_stand_around_it(t
         f.models.answer = by_order
         body = json.dumps({"channel_id": f.channel("casual"), "name": "build", "text": "main is red"}).encode()
         stamp = str(round(time.time()))
-        headers = {"X-Timestamp": stamp, "X-Signature": sign(SECRET, stamp, body)}
         async with f.running(agents=("claude",)) as runtime, aiohttp.ClientSession() as session:
 
             async def post(agent, **more):
                 url = f"http://127.0.0.1:{port}/events/{agent}"
-                async with session.post(url, data=body, headers={**headers, **more}) as answer:
+                headers = {"X-Timestamp": stamp, "X-Signature": sign(SECRET, stamp, agent, body), **more}
+                async with session.post(url, data=body, headers=headers) as answer:
                     return answer.status
 
             assert await post("claude", **{"X-Signature": "sha256=0"}) == 401
