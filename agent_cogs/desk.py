@@ -37,6 +37,10 @@ AWAY = (
 ONLY_HERE = "The bots' shared memory (Redis) is away: until it is back, bots of other processes do not know it."
 NOT_ALL = "Not all of it could be removed; the owner's log says what was left. Please try again in a minute."
 UNKNOWN = "I don't know this command (any more). Please try again in an hour."
+RESETS = (
+    "Only who may manage messages here can do that, since it clears what the bots know of everybody's talk. In a direct"
+    " message to a bot you may reset your own."
+)
 STARTED: Mapping[str, str] = {
     "started": "A conversation begins in {where}.",
     "busy": "There is a conversation in {where} already.",
@@ -185,6 +189,8 @@ class Desk:
         chosen = self._agent(asked)
         if chosen is None and "agent" in asked.values:
             return UNKNOWN
+        if asked.guild_id is not None and not asked.who.manages_messages:
+            return RESETS
         await begin_anew(self._house, [chosen] if chosen else self._house.names, asked.channel_id, asked.id)
         who = self._house.names[chosen] if chosen else "Every bot"
         return f"{who} begins anew here: what was said so far is no longer context."

@@ -19,7 +19,7 @@ from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
 MENTION_SECONDS = 120.0  # how long a person waits at most, where TURN_TIMEOUT_SECONDS says nothing else
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
-NOWHERE = 0  # the channel of an errand whose output is for the log alone
+NOWHERE = 0  # the channel of an errand whose output nobody reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ class MentionEvent(TurnEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrandEvent(TurnEvent):
     """What an agent does without having been asked in a channel: not forced, no cooldown. Where `channel_id` is
-    NOWHERE, what it says goes to the log."""
+    NOWHERE, nobody reads what it says."""
 
     @property
     def errand(self) -> Errand:

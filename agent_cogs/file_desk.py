@@ -23,7 +23,7 @@ from agent_personas.heartbeat import parse_heartbeat
 from agent_personas.hooks import parse_hooks
 from agent_personas.identity import parse_identity
 from agent_personas.memory import FILE as MEMORY
-from agent_personas.memory import MaySee, everywhere, visible_memory
+from agent_personas.memory import MaySee, is_hidden_from, visible_memory
 from agent_personas.store import before, change
 
 MOST_PROBLEMS = 10
@@ -113,9 +113,8 @@ class FileDesk:
         text = await self._read(agent, name, back)
         if name != MEMORY:
             return text, False
-        seen = visible_memory(text, self._may_see(here))
-        whole = seen == visible_memory(text, everywhere)
-        return (text, False) if whole else (seen, True)
+        may_see = self._may_see(here)
+        return (visible_memory(text, may_see), True) if is_hidden_from(text, may_see) else (text, False)
 
     async def _read(self, agent: str, name: str, back: int) -> str:
         if agent not in self._names or name not in PERSONA_FILES:

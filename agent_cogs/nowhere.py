@@ -1,4 +1,4 @@
-"""Outlets of errands that say nothing in a channel: what they would have said stands in the log."""
+"""Outlets of errands that say nothing in a channel. The log has the length of what they said, and no words."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from agent_discord.text_files import MAX_FILES, TextFile
 from agent_discord.transcript import Transcript
 from agent_llm.types import Picture
 
-SHOWN = 2_000  # characters of a text in the log
-
 log = logging.getLogger(__name__)
 
 
@@ -30,7 +28,7 @@ class Unread:
 
 
 class Nowhere:
-    """No channel at all: nothing is heard, and what is said is logged."""
+    """No channel at all: nothing is heard, and nobody reads what is said."""
 
     def __init__(self, agent: str) -> None:
         self._agent, self._transcript = agent, Transcript(NOWHERE)
@@ -45,7 +43,7 @@ class Nowhere:
 
     @property
     def name(self) -> str:
-        return "nowhere: what you say here is kept in a log"
+        return "nowhere: nobody reads what you say here"
 
     @property
     def own_name(self) -> str:
@@ -98,12 +96,12 @@ class Nowhere:
         return nullcontext(Unread())
 
     async def withdraw(self, turn_id: str, after: int | None = None) -> None:
-        """What is in the log stays there."""
+        """Nothing of it was shown."""
 
     async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ignored) -> Posted:
         """Its message has the id 0: it can be seen, but nowhere in Discord."""
-        text = post.text or ""
-        log.info("%s says to itself (%s): %s", self._agent, turn_id, text[:SHOWN])
+        length = len(post.text or "")
+        log.info("%s: %s said %d characters without a channel, which are not kept", self._agent, turn_id, length)
         return Posted(message_id=0)
 
     async def react(self, message_id: int, emoji: str) -> bool:

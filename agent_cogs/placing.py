@@ -1,4 +1,4 @@
-"""Where an errand speaks: the channel that its file names, else OUTPUT_CHANNEL_ID, else nowhere but the log."""
+"""Where an errand speaks: the channel that its file names, else OUTPUT_CHANNEL_ID, else nowhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A channel and its theme; NOWHERE for the log."""
+    """A channel and its theme; NOWHERE for none."""
 
     channel_id: int
     theme: str = DEFAULT_THEME

@@ -120,6 +120,11 @@ def visible_memory(text: str, may_see: MaySee) -> str:
     return "\n".join(block.said for block, seen in _judged(_blocks(text), may_see) if seen)
 
 
+def is_hidden_from(text: str, may_see: MaySee) -> bool:
+    """Whether a memory holds anything that this reader may not be told, an entry with an unreadable mark included."""
+    return not all(seen for _, seen in _judged(_blocks(text), may_see))
+
+
 @lru_cache(maxsize=32)
 def origins(text: str) -> frozenset[int]:
     """The channels that its entries came from: whoever shows a memory has to know of each whether it may be told."""

@@ -68,7 +68,7 @@ class MemoryTool:
 
     def _change(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         here, text, section = context.channel_id, str(arguments["text"]), str(arguments.get("section") or "")
-        # What is learned nowhere (in a turn whose output is for the log) came from what is for everywhere.
+        # What is learned nowhere (in a turn without a channel) came from what is for everywhere.
         origin = Origin(self.places.origin(here), context.guild_id, context.asked_by) if here else None
         if arguments["action"] == "append":
             append(self.folder, text, origin, section or None)

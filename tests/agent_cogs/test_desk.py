@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fakeredis import FakeServer
 
-from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_ALL, NOT_HERE, ONLY_HERE, UNKNOWN, Desk
+from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, Desk
 from agent_cogs.forgetting import Forgetting, Forgotten
 from agent_cogs.triggers import Scope
 from agent_cogs.why import NO_RECORD
@@ -40,7 +40,7 @@ from agent_protocol.stops import Stops
 
 NOW = 1_800_000_000.0
 DAY = "2027-01-15"
-GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD = 1, 10, 11, 12, 13
+GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
 ANN, BOB = 100, 101
 NAMES = {"claude": "Claude", "grok": "Grok"}
 MANAGER = Who(ANN, manages_messages=True, manages_guild=True)
@@ -65,7 +65,7 @@ class Place:
         done: Any = SimpleNamespace(last=0, keep=lambda _: None)
         self.house: Any = SimpleNamespace(
             settings=settings,
-            scope=Scope(settings.channels, frozenset({GUILD})),
+            scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
             bus=self.bus,
             ledger=self.ledger,
@@ -455,17 +455,31 @@ async def test_nobody_is_asked_where_nobody_may_answer():
 # reset
 
 
+async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone():
+    async with a_place() as place:
+        assert await place.use("reset", MEMBER) == RESETS
+        assert await place.use("reset", MEMBER, agent="grok") == RESETS
+        assert await place.house.resets.since("grok", LOUNGE) == 0
+        assert "begins anew" in await place.use("reset", Who(BOB, manages_messages=True))
+
+
+async def test_anybody_may_reset_what_is_theirs():
+    async with a_place(ALLOW_DMS="true") as place:
+        assert "begins anew" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
+        assert await place.house.resets.since("grok", DIRECT) > 0
+
+
 async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
     async with a_place() as place:
         for name in NAMES:
             await place.ledger.sessions.keep(name, LOUNGE, {"id": "s"})
             await place.ledger.sessions.keep(name, DEBATE, {"id": "d"})
-        await place.use("reset", MEMBER, agent="grok")
+        await place.use("reset", agent="grok")
         resets = place.house.resets
         assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (1, 0)
         assert await place.ledger.sessions.read("grok", LOUNGE) is None
         assert await place.ledger.sessions.read("claude", LOUNGE) == {"id": "s"}
-        await place.use("reset", MEMBER)
+        await place.use("reset")
         assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (2, 2)
         assert await resets.since("claude", DEBATE) == 0
         assert await place.ledger.sessions.read("claude", DEBATE) == {"id": "d"}

@@ -88,6 +88,29 @@ async def test_of_a_memorys_history_too_only_what_may_be_told_is_shown(desk, tmp
     assert "Eve sings." not in shown
 
 
+@pytest.mark.parametrize(
+    "mark", ["<!-- channel:#staff -->", "<!-- channel: -->", "<!-- channel:123", "<!-- Channel=12 -->"]
+)
+async def test_what_a_mark_hides_that_cannot_be_understood_is_never_shown_raw(desk, tmp_path, mark):
+    put(tmp_path, "memory.md", f"# Memory\n\n- Ann keeps bees.\n- Bob is ill. {mark}\n")
+    shown = await desk.show("claude", "memory.md", HERE)
+    assert "Ann keeps bees." in shown
+    assert "Bob is ill." not in shown
+    assert "without what was noted" in shown
+    assert "change it on its disk" in await desk.form("claude", "memory.md", HERE)
+
+
+async def test_what_stands_below_a_heading_with_such_a_mark_is_not_shown_either(desk, tmp_path):
+    put(
+        tmp_path,
+        "memory.md",
+        "# Memory\n\n## Staff <!-- channel:#staff -->\n- Bob is ill.\n\n## All\n- Ann keeps bees.\n",
+    )
+    shown = await desk.show("claude", "memory.md", HERE)
+    assert "Ann keeps bees." in shown
+    assert "Bob is ill." not in shown
+
+
 async def test_a_file_that_is_missing_can_be_written(desk, tmp_path):
     form = await desk.form("claude", "user.md", HERE)
     assert "is kept" in await desk.save(form.id, "People who like tea.")

@@ -182,7 +182,7 @@ async def test_news_for_a_strange_channel_or_an_agent_that_is_not_held_are_not_t
     assert scene.cog.errands.receive(News("event-3", MEMES, "build", "red")) == "standby"
 
 
-async def test_an_errand_without_a_channel_is_a_line_in_the_log(
+async def test_an_errand_without_a_channel_is_a_line_in_the_log_without_its_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -192,8 +192,8 @@ async def test_an_errand_without_a_channel_is_a_line_in_the_log(
     await settle()
     run.cancel()
     assert asked(scene) == ["startup"]
-    assert "claude says to itself" in caplog.text
-    assert "I am here." in caplog.text
+    assert "said 10 characters without a channel" in caplog.text
+    assert "I am here." not in caplog.text
     assert scene.ledger.recorded[0].reason is None
     await scene.aclose()
 

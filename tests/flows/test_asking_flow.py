@@ -55,7 +55,7 @@ async def test_after_a_reset_an_agent_sees_nothing_from_before(tmp_path):
         for channel in ("casual", "debate"):
             await f.discord.say("Alice", channel, f"<@{f.user_id('claude')}> the password is swordfish")
             await f.discord.wait_for(lambda channel=channel: f.said(channel, "claude"))
-        used = await f.discord.interact("Bob", "casual", "chatgpt", "reset", {"agent": "claude"})
+        used = await f.discord.interact("Alice", "casual", "chatgpt", "reset", {"agent": "claude"})
         assert "Claude begins anew here" in await told(f, used)
         for channel in ("casual", "debate"):
             await f.discord.say("Alice", channel, f"<@{f.user_id('claude')}> what did I say?")
