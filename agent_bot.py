@@ -253,6 +253,8 @@ class BotProcess:
         await self.cog.ready.wait()
         house, name = self._house, self.agent.spec.name
         sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES), PERSONA_FILES))
+        if house.settings.allow_dms:
+            await sync.register_direct()
         keeper = CommandsKeeper(
             name,
             place_of(name, house.settings),

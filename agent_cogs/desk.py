@@ -192,6 +192,8 @@ class Desk:
         if asked.guild_id is not None and not asked.who.manages_messages:
             return RESETS
         await begin_anew(self._house, [chosen] if chosen else self._house.names, asked.channel_id, asked.id)
+        if asked.guild_id is None:
+            return "I begin anew here: what was said so far is no longer context."
         who = self._house.names[chosen] if chosen else "Every bot"
         return f"{who} begins anew here: what was said so far is no longer context."
 

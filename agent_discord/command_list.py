@@ -17,6 +17,7 @@ Json = dict[str, Any]
 
 SLASH, MESSAGE = 1, 3  # types of commands
 SUB_COMMAND, TEXT, WHOLE, USER, CHANNEL = 1, 3, 4, 6, 7  # types of options
+BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
 FORM = "form"  # not a command that anybody sees: a form of ours that comes back filled in
@@ -25,7 +26,20 @@ MOST_BACK = 10  # changes that a file's history holds
 MOST_CHOICES = 25
 
 # What of a command is compared; the rest (ids, versions, what Discord fills in) is Discord's own.
-_TOLD = ("name", "description", "required", "min_value", "max_value", "max_length", "choices", "channel_types")
+_TOLD = (
+    "name",
+    "description",
+    "required",
+    "min_value",
+    "max_value",
+    "max_length",
+    "choices",
+    "channel_types",
+    "contexts",
+)
+
+
+RESET = "Begin anew here: what was said so far is no longer context"
 
 
 def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequence[str] = ()) -> list[Json]:
@@ -52,7 +66,7 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
         _slash("stop", "Silence the bots in this channel, or what answers you", _minutes(LONGEST_STOP, "a day")),
         _slash("resume", "The bots may speak here again"),
         _slash("ask", "Ask a bot; everybody here sees it", agent, prompt),
-        _slash("reset", "Begin anew here: what was said so far is no longer context", any_agent),
+        _slash("reset", RESET, any_agent),
         *_of_files(agent, file, files),
         _slash("forget", "What the bots' program keeps", _part("me", "Remove what it keeps of you")),
         _slash("why", "Why a bot said something", _option(TEXT, "message", "its link or its id", required=True)),
@@ -69,6 +83,10 @@ def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
     show = _part("show", "Show one of its files (server managers)", agent, file, back)
     edit = _part("edit", "Change one of its files (server managers)", agent, file)
     return [_slash("agent-file", "Who a bot is: its files", show, edit)]
+
+
+def _in_direct(command: Json) -> Json:
+    return {**command, "contexts": [BOT_DM]}
 
 
 def same(kept: Json, wanted: Json) -> bool:
@@ -107,3 +125,6 @@ def _minutes(most: int, default: str) -> Json:
 
 def _choices(values: Mapping[str, str]) -> list[Json]:
     return [{"name": shown, "value": value} for value, shown in list(values.items())[:MOST_CHOICES]]
+
+
+DIRECT_COMMANDS = [_in_direct(_slash("reset", RESET))]  # global ones, of each bot

@@ -1,18 +1,19 @@
 """Keeps a guild's list of a bot's commands as it should be: one look, and a write only where something differs.
 
-Commands of a guild are there at once, global ones take up to an hour. What the bot's application has registered besides
-(somebody's other program) stays.
+Commands of a guild are there at once and do not show in direct messages; those that do are global ones. What the bot's
+application has registered besides (somebody's other program) stays.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import discord
 
-from agent_discord.command_list import Json, is_ours, same
+from agent_discord.command_list import DIRECT_COMMANDS, Json, is_ours, same
 from agent_discord.gate import REQUEST_ERRORS, Gate
 
 log = logging.getLogger(__name__)
@@ -34,18 +35,42 @@ class CommandSync:
         """The guild has none of them from this bot."""
         return await self._bring_to(guild_id, [])
 
-    async def _bring_to(self, guild_id: int, wanted: Sequence[Json]) -> bool:
-        app_id = self._bot.application_id
+    async def register_direct(self) -> bool:
+        """People find this bot's own commands in their direct messages to it."""
+        app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False
-        http: Any = self._bot.http  # its types say less of a command than there is
         try:
-            kept: list[Json] = await self._gate.request(lambda: http.get_guild_commands(app_id, guild_id))
-            ours = [command for command in kept if is_ours(command, self._wanted)]
-            if _settled(ours, wanted):
+            changed = await self._replace(
+                partial(http.get_global_commands, app_id),
+                partial(http.bulk_upsert_global_commands, app_id),
+                DIRECT_COMMANDS,
+                DIRECT_COMMANDS,
+            )
+        except REQUEST_ERRORS as error:
+            log.warning("the commands in direct messages could not be registered: %s", type(error).__name__)
+            return False
+        if changed:
+            log.info("the commands in direct messages are registered")
+        return True
+
+    @property
+    def _http(self) -> Any:
+        return self._bot.http  # its types say less of a command than there is
+
+    async def _bring_to(self, guild_id: int, wanted: Sequence[Json]) -> bool:
+        app_id, http = self._bot.application_id, self._http
+        if app_id is None:
+            return False
+        try:
+            changed = await self._replace(
+                partial(http.get_guild_commands, app_id, guild_id),
+                partial(http.bulk_upsert_guild_commands, app_id, guild_id),
+                wanted,
+                self._wanted,
+            )
+            if not changed:
                 return True
-            others = [command for command in kept if command not in ours]
-            await self._gate.request(lambda: http.bulk_upsert_guild_commands(app_id, guild_id, [*others, *wanted]))
         except discord.Forbidden:
             if wanted:
                 link = discord.utils.oauth_url(app_id, scopes=(SCOPE,), guild=discord.Object(guild_id))
@@ -56,6 +81,22 @@ class CommandSync:
             log.warning("the commands of server %d could not be seen to: %s", guild_id, type(error).__name__)
             return False
         log.info("server %d: %s", guild_id, "the commands are registered" if wanted else "its commands are removed")
+        return True
+
+    async def _replace(
+        self,
+        read: Callable[[], Awaitable[list[Json]]],
+        write: Callable[[Sequence[Json]], Awaitable[object]],
+        wanted: Sequence[Json],
+        known: Sequence[Json],
+    ) -> bool:
+        """Puts `wanted` in the place of those of a list that are `known` as ours; whether that changed anything."""
+        kept = await self._gate.request(read)
+        ours = [command for command in kept if is_ours(command, known)]
+        if _settled(ours, wanted):
+            return False
+        others = [command for command in kept if command not in ours]
+        await self._gate.request(lambda: write([*others, *wanted]))
         return True
 
 

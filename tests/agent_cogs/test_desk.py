@@ -465,7 +465,7 @@ async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone()
 
 async def test_anybody_may_reset_what_is_theirs():
     async with a_place(ALLOW_DMS="true") as place:
-        assert "begins anew" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
+        assert "I begin anew" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
         assert await place.house.resets.since("grok", DIRECT) > 0
 
 

@@ -6,7 +6,7 @@ from asking import link
 from flow import decision, flow
 from test_commands_flow import ready, told
 
-from agent_cogs.desk import MANAGERS_ONLY
+from agent_cogs.desk import MANAGERS_ONLY, RESETS
 from agent_local.discord.interactions import EPHEMERAL
 
 
@@ -131,3 +131,19 @@ async def test_direct_messages_are_answered_where_the_owner_wants_it(tmp_path):
                 assert f.said(direct, "claude") == []
                 assert direct not in runtime.house.transcripts._channels
             assert "only you" not in seen_by(f, "google")
+
+
+async def test_anybody_may_reset_their_own_direct_messages(tmp_path):
+    async with flow(tmp_path, ALLOW_DMS="true") as f, f.running():
+        await ready(f)
+        claude = f.world.app("claude")
+        await f.discord.wait_for(lambda: claude.commands.get(None))
+        f.models.answer = lambda request: decision("Just between us.")
+        direct = await f.discord.open_direct("Bob", "claude")
+        await f.discord.say("Bob", direct, "the password is swordfish")
+        await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 1)
+        assert await told(f, await f.discord.interact("Bob", "casual", "chatgpt", "reset", {})) == RESETS
+        assert "I begin anew" in await told(f, await f.discord.interact("Bob", direct, "claude", "reset", {}))
+        await f.discord.say("Bob", direct, "what did I say?")
+        await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 2)
+        assert "swordfish" not in seen_by(f, "anthropic")
