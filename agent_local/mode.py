@@ -23,7 +23,7 @@ from rich.console import Console
 from agent_bot import cancel, provider_model
 from agent_cogs.reach import is_free
 from agent_config import AgentSettings, Settings
-from agent_coordinator.events import ConversationEnded, Event
+from agent_coordinator.events import ConversationEnded, ConversationReport, Event
 from agent_discord.command_list import command_list
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
@@ -157,12 +157,10 @@ class _Local:
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: one conversation, shown as it happens, then the sum of it."""
-        assert runtime.coordinator is not None
         terminal = self._terminal(server, runtime)
         async with terminal.watching():
             self.log.tell(terminal.note)
-            conversation = runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
-            report = await _first_of(conversation, runtime.stop.wait())
+            report = await _first_of(self._one_conversation(runtime), runtime.stop.wait())
         if report is None:
             print("Stopped in the middle of the conversation: there is no summary.", file=sys.stderr)
             return 1 if runtime.failed else 0
@@ -170,6 +168,13 @@ class _Local:
         self.console.print()
         self.console.print(summary)
         return 0 if summary.messages and not runtime.failed else 1
+
+    async def _one_conversation(self, runtime: Runtime) -> ConversationReport | None:
+        """It would be over before a server of tools is there: it waits for those that the owner has."""
+        assert runtime.coordinator is not None
+        if runtime.house.tools is not None:
+            await runtime.house.tools.servers.tried()
+        return await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
 
     async def _watch(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """A conversation begins, and whoever sits at the terminal may join in."""

@@ -67,3 +67,7 @@ class ToolSource(Protocol):
     def tools_for(self, agent: str) -> Sequence[RunnableTool]:
         """The tools that this agent may use now."""
         ...
+
+    async def tried(self) -> None:
+        """Wait until each server has come up, or failed to, once."""
+        ...
