@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from agent_cogs.book import TurnBook
-from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.events import TurnEvent
 from agent_cogs.house import House
 from agent_cogs.saved import read_begun
 from agent_cogs.taking import TurnTaker
@@ -97,21 +97,12 @@ class Arrears:
                 self._answer_missed_in(channel, since, people)
 
     def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
-        agent, now = self._agent, self._house.clock()
+        agent = self._agent
         theme = self._house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
         entries = visible(self._house.transcripts.of(channel.id).entries())
         calling = missed(entries, lambda entry: agent.owes(_heard(entry, channel)), since, people)
         for entry, call in calling if theme is not None else ():
-            to_all = call is Call.ROLE
-            event = MentionEvent.of(
-                entry,
-                channel_id=channel.id,
-                theme=theme or "",
-                to_all=to_all,
-                now=now,
-                late=True,
-                seconds=self._house.settings.turn_timeout_seconds,
-            )
+            event = self._house.mention(entry, channel.id, theme or "", to_all=call is Call.ROLE, late=True)
             if self._taker.enter(event):
                 log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
 

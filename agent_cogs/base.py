@@ -24,7 +24,6 @@ from agent_cogs.arrears import Arrears
 from agent_cogs.busy import BusyLines
 from agent_cogs.calling import Calling
 from agent_cogs.errands import Errands
-from agent_cogs.events import MentionEvent
 from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
 from agent_cogs.m_commands import MCommands
@@ -98,7 +97,7 @@ class BaseAgentCog(ListeningCog):
         self._arrears = Arrears(self, self._taker)
         self.errands = Errands(self, self._taker)
         self._busy = BusyLines(self.agent.told)
-        self._m = MCommands(self.agent, self._taker, self._busy.tell)
+        self._m = MCommands(self.agent, house, self._taker, self._busy.tell)
         self._calling = Calling(
             self.agent, house, self._taker, me=self._me, outlet_of=self.where.outlet_of, silent=self._silent
         )
@@ -290,14 +289,7 @@ class BaseAgentCog(ListeningCog):
         return self.house.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
 
     def _called(self, asked: Entry, channel_id: int, theme: str, call: Call) -> None:
-        event = MentionEvent.of(
-            asked,
-            channel_id=channel_id,
-            theme=theme,
-            to_all=call is Call.ROLE,
-            now=self.house.clock(),
-            seconds=self.house.settings.turn_timeout_seconds,
-        )
+        event = self.house.mention(asked, channel_id, theme, to_all=call is Call.ROLE)
         if self._taker.enter(event) or event.id in self._taker.book:
             return
         if outlet := self.where.outlet_of(event.channel_id):

@@ -56,7 +56,7 @@ class BusyLines:
 
     async def _tell(self, outlet: Outlet, event: MentionEvent, *, line: bool) -> None:
         if not line:
-            await outlet.react(event.asked.id, HOURGLASS)
+            await outlet.react(event.sign_id, HOURGLASS)
             return
         try:
             await excuse(outlet, event, "busy")

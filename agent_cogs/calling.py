@@ -10,12 +10,11 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Literal
 
 from agent_cogs.agent import Agent
 from agent_cogs.chains import called_already, calls, last_person, links, spoken_before
-from agent_cogs.events import InstructionEvent, MentionEvent
+from agent_cogs.events import InstructionEvent
 from agent_cogs.house import House
 from agent_cogs.saved import read_begun
 from agent_cogs.taking import TurnTaker
@@ -113,8 +112,8 @@ class Calling:
 
     def _enter(self, entry: Entry, outlet: DiscordOutlet, theme: str) -> None:
         begun_by = last_person(entry, outlet.transcript.entries())
-        event = MentionEvent.of(entry, channel_id=outlet.channel_id, theme=theme, to_all=False, now=self._house.clock())
-        event = replace(event, on_behalf=begun_by.speaker.id if begun_by is not None else None)
+        on_behalf = begun_by.speaker.id if begun_by is not None else None
+        event = self._house.mention(entry, outlet.channel_id, theme, on_behalf=on_behalf)
         if not self._taker.enter(event):
             log.info("%s is busy: message %d of %s is not answered", self._agent.key, entry.id, entry.speaker.agent)
 

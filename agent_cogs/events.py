@@ -11,13 +11,13 @@ webhook      a signed request from outside                   WebhookEvent     â”
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from agent_context.entries import Entry
 from agent_context.errands import Errand
 from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
-MENTION_SECONDS = 120.0  # how long a person waits at most, where TURN_TIMEOUT_SECONDS says nothing else
+MENTION_SECONDS = 120.0  # how long a person waits at most, TURN_TIMEOUT_SECONDS where it is not set
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
 NOWHERE = 0  # the channel of an errand whose output nobody reads
 
@@ -98,7 +98,8 @@ class MentionEvent(TurnEvent):
 
     `late` when the agent was away when it was asked. `pieces` are the person's other messages that belong to it, the
     newest of all was heard at `heard_at`, in unix seconds. `continues`: the person wants no answer, only that the agent
-    goes on with the channel. `on_behalf` is the person who set off the chain in which another agent asks.
+    goes on with the channel. `on_behalf` is the person who set off the chain in which another agent asks. `signs_at` is
+    the message that takes signs where the asked one cannot: a command that is being deleted.
     """
 
     kind: ClassVar[str] = "message"
@@ -110,6 +111,7 @@ class MentionEvent(TurnEvent):
     heard_at: float = 0.0
     continues: bool = False
     on_behalf: int | None = None
+    signs_at: int | None = None
 
     @property
     def by_person(self) -> bool:
@@ -126,6 +128,11 @@ class MentionEvent(TurnEvent):
         return self.asked.speaker.id if self.by_person and not self.continues else None
 
     @property
+    def sign_id(self) -> int:
+        """The message at which a sign is seen: why there is no answer, for instance."""
+        return self.asked.id if self.signs_at is None else self.signs_at
+
+    @property
     def source(self) -> str:
         return "discord"
 
@@ -135,8 +142,9 @@ class MentionEvent(TurnEvent):
 
     @property
     def cools_down(self) -> bool:
-        """What agents ask of each other ends with its chain, which a cooldown would break at its first link."""
-        return self.by_person and not self.late
+        """What agents ask of each other ends with its chain, which a cooldown would break at its first link; and who
+        wants an agent to go on says so right after it has spoken."""
+        return self.by_person and not self.late and not self.continues
 
     @classmethod
     def of(
@@ -147,19 +155,19 @@ class MentionEvent(TurnEvent):
         theme: str,
         to_all: bool,
         now: float,
-        late: bool = False,
-        seconds: float | None = None,
+        seconds: float = MENTION_SECONDS,
+        **more: Any,
     ) -> MentionEvent:
-        """`seconds` is how long the turn may take, MENTION_SECONDS where nothing is said."""
+        """`seconds` is how long the turn may take; `more` are further fields. Agents get theirs from House.mention."""
         return cls(
             id=f"m{asked.id}",
             channel_id=channel_id,
             theme=theme,
-            deadline=now + min(MENTION_SECONDS if seconds is None else seconds, LONGEST_TURN),
+            deadline=now + min(seconds, LONGEST_TURN),
             asked=asked,
             to_all=to_all,
-            late=late,
             heard_at=now,
+            **more,
         )
 
 

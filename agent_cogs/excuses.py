@@ -82,8 +82,8 @@ async def _say(outlet: Outlet, event: MentionEvent, reason: str, line: str | Non
         try:
             return await outlet.post(Post(text=line, ping=event.asked.speaker.id), f"{event.id}:excuse")
         except CannotPost as error:
-            if error.reason != "not_permitted" or not await outlet.react(event.asked.id, SPEECHLESS):
+            if error.reason != "not_permitted" or not await outlet.react(event.sign_id, SPEECHLESS):
                 raise
     elif reason in SIGNS or reason in LINES:
-        await outlet.react(event.asked.id, SIGNS.get(reason, HOURGLASS))
+        await outlet.react(event.sign_id, SIGNS.get(reason, HOURGLASS))
     return None

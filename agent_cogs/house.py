@@ -5,13 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from agent_cogs.events import MentionEvent
 from agent_cogs.forgetting import Forgetting
 from agent_cogs.option_book import OptionBook
 from agent_cogs.persona import Personas
 from agent_cogs.tool_house import ToolHouse
 from agent_cogs.triggers import Scope
 from agent_config import Settings
+from agent_context.entries import Entry
 from agent_discord.attachments import PictureReader
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
@@ -57,3 +60,11 @@ class House:
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     book: OptionBook | None = None  # None: what .env sets alone
     pasts: Pasts | None = None
+
+    def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
+        """A message that speaks to an agent, as an event with the time that the owner gives a turn; `more` are further
+        fields of it."""
+        now, seconds = self.clock(), self.settings.turn_timeout_seconds
+        return MentionEvent.of(
+            asked, channel_id=channel_id, theme=theme, to_all=to_all, now=now, seconds=seconds, **more
+        )

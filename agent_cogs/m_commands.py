@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.chatting import Asked, Chat
 from agent_cogs.events import MentionEvent
+from agent_cogs.house import House
 from agent_cogs.prefilling import Begun
 from agent_cogs.sight import Eyes, Sight
 from agent_cogs.taking import TurnTaker
@@ -35,8 +35,10 @@ log = logging.getLogger(__name__)
 class MCommands:
     """One agent's. `busy` hears of an event for which there was no room."""
 
-    def __init__(self, agent: Agent, taker: TurnTaker, busy: Callable[[Outlet, MentionEvent], None]) -> None:
-        self._agent, self._taker, self._busy = agent, taker, busy
+    def __init__(
+        self, agent: Agent, house: House, taker: TurnTaker, busy: Callable[[Outlet, MentionEvent], None]
+    ) -> None:
+        self._agent, self._house, self._taker, self._busy = agent, house, taker, busy
 
     async def given(
         self, command: MCommand, asked: Entry, outlet: Outlet, theme: str, *, call: Call | None, to_one: bool
@@ -44,15 +46,17 @@ class MCommands:
         """Carries a person's command out, if this agent is meant. `call`: how the message calls it; `to_one`: the
         message calls any of our agents."""
         await outlet.settle()
-        if call is None and (to_one or last_speaker(outlet.transcript.entries(), asked.id) != self._agent.key):
+        entries = outlet.transcript.entries()
+        if call is None and (to_one or last_speaker(entries, asked.id) != self._agent.key):
             return
-        if outlet.chores is not None:
-            outlet.chores.discard(asked.id)
-        event = replace(
-            MentionEvent.of(
-                asked, channel_id=outlet.channel_id, theme=theme, to_all=call is Call.ROLE, now=self._agent.clock()
-            ),
+        goes = outlet.chores is not None and outlet.chores.discard(asked.id)
+        event = self._house.mention(
+            asked,
+            outlet.channel_id,
+            theme,
+            to_all=call is Call.ROLE,
             continues=True,
+            signs_at=last_seen(entries, asked.id) if goes else None,
         )
         if command == "context":
             await self._show(event, outlet, outlet.chores)
@@ -79,6 +83,11 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
     """The agent that spoke last in front of a message, as bots see the channel."""
     spoken = (entry for entry in reversed(entries) if entry.id < before and entry.speaker.agent is not None)
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
+
+
+def last_seen(entries: Sequence[Entry], before: int) -> int | None:
+    """The newest message in front of another one that is no command itself, by whomever."""
+    return next((entry.id for entry in reversed(entries) if entry.id < before and not entry.hidden), None)
 
 
 async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Sight, *, can_draw: bool) -> Asked:

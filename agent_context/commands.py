@@ -34,7 +34,9 @@ _LINK = re.compile(
     r"<?https?://(?:\w+\.)?discord(?:app)?\.com/channels/(\d{1,20}|@me)/(\d{1,20})/(\d{1,20})/?>?", re.IGNORECASE
 )
 _FIELD = re.compile(r"\A\s*([\w-]+)\s*:\s*(\S*)\s*\Z")
-_M = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s.!]*\Z", re.IGNORECASE)
+_M = re.compile(
+    r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*(?:\s@[^\n]{0,200})?[\s.!]*\Z", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def is_for(command: Command, names: Collection[str]) -> bool:
 
 
 def parse_m(text: str) -> MCommand | None:
-    """`m continue` or `m context` alone, mentions before it left aside."""
+    """`m continue` or `m context` alone, mentions before and after it left aside."""
     match = _M.match(text)
     if match is None:
         return None

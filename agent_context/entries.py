@@ -37,11 +37,13 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """One emoji at a message; `by` names who gave it where that is known, `count` is what Discord says."""
+    """One emoji at a message; `by` names who gave it where that is known, `count` is what Discord says. `by_person`:
+    not by bots alone, as far as that is known."""
 
     emoji: str
     by: tuple[str, ...] = ()
     count: int = 1
+    by_person: bool = True
 
 
 @dataclass(frozen=True, slots=True)

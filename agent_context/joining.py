@@ -66,9 +66,10 @@ def _same_bot(one: Speaker, other: Speaker) -> bool:
 def _united(reactions: Iterable[Reaction]) -> tuple[Reaction, ...]:
     by_emoji: dict[str, Reaction] = {}
     for reaction in reactions:
-        before = by_emoji.get(reaction.emoji, Reaction(reaction.emoji, (), 0))
+        before = by_emoji.get(reaction.emoji, Reaction(reaction.emoji, (), 0, by_person=False))
         names = tuple(dict.fromkeys((*before.by, *reaction.by)))
-        by_emoji[reaction.emoji] = Reaction(reaction.emoji, names, before.count + reaction.count)
+        by_person = before.by_person or reaction.by_person
+        by_emoji[reaction.emoji] = Reaction(reaction.emoji, names, before.count + reaction.count, by_person)
     return tuple(by_emoji.values())
 
 

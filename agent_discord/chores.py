@@ -27,13 +27,15 @@ class Chores:
     def __init__(self, channel: Channel, gate: Gate, hand: ChannelHand, background: Background) -> None:
         self._channel, self._gate, self._hand, self._background = channel, gate, hand, background
 
-    def discard(self, message_id: int) -> None:
-        """Deletes a command that somebody wrote, if that is allowed; else that is logged. Nobody waits for it."""
+    def discard(self, message_id: int) -> bool:
+        """Deletes a command that somebody wrote, if that is allowed; else that is logged. Nobody waits for it. Whether
+        it is being deleted."""
         permissions = permissions_in(self._channel)
         if not permissions.manage_messages:
             log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
-            return
+            return False
         self._background.start(self._discard(message_id), f"discard {message_id}")
+        return True
 
     async def _discard(self, message_id: int) -> None:
         try:

@@ -279,6 +279,11 @@ class Gate:
         except discord.NotFound:
             return None
 
+    async def givers(self, reaction: discord.Reaction, limit: int) -> Sequence[discord.User | discord.Member]:
+        """Who gave a reaction, at most 100."""
+        await self._enter()
+        return await reaction.users(limit=limit).flatten()
+
     async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
         await self._enter()
         return await channel.webhooks()

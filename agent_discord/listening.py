@@ -55,12 +55,13 @@ class Listener:
     def react(self, event: discord.RawReactionActionEvent) -> None:
         transcript = self._transcripts.known(event.channel_id)
         if transcript is not None:
-            transcript.react(event.message_id, str(event.emoji), event.user_id, self._name(event))
+            name, bot = self._name(event), self._by_bot(event)
+            transcript.react(event.message_id, str(event.emoji), event.user_id, name, bot=bot)
 
     def unreact(self, event: discord.RawReactionActionEvent) -> None:
         transcript = self._transcripts.known(event.channel_id)
         if transcript is not None:
-            transcript.unreact(event.message_id, str(event.emoji), event.user_id)
+            transcript.unreact(event.message_id, str(event.emoji), event.user_id, bot=self._by_bot(event))
 
     def clear(self, channel_id: int, message_id: int, emoji: str | None = None) -> None:
         transcript = self._transcripts.known(channel_id)
@@ -70,6 +71,11 @@ class Listener:
     def drop(self, channel_id: int) -> None:
         """The channel is gone."""
         self._transcripts.drop(channel_id)
+
+    def _by_bot(self, event: discord.RawReactionActionEvent) -> bool:
+        """Discord tells of a reaction's giver in a server; ours are known everywhere."""
+        told = event.member is not None and event.member.bot
+        return told or self._transcripts.directory.agent_of(event.user_id) is not None
 
     def _name(self, event: discord.RawReactionActionEvent) -> str:
         guild = self._bot.get_guild(event.guild_id) if event.guild_id else None

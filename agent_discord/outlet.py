@@ -25,6 +25,7 @@ from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
 from agent_discord.gate import REQUEST_ERRORS, Gate
 from agent_discord.growing import GrowingPost
 from agent_discord.hand import ChannelHand, kind
+from agent_discord.marks import MOST_GIVERS, with_marks_of_people
 from agent_discord.mentions import clean_name
 from agent_discord.naming import Naming
 from agent_discord.parts import CannotPost as CannotPost
@@ -189,7 +190,7 @@ class DiscordOutlet:
             return None
 
         async def read(limit: int, before: int | None) -> Sequence[discord.Message]:
-            return await with_members(await self._gate.history(source, limit, before), self._member)
+            return await self._known(await self._gate.history(source, limit, before))
 
         return await self._pasts.upto(interval, messages, read)
 
@@ -200,14 +201,24 @@ class DiscordOutlet:
     async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
         if not self._permissions().read_message_history:
             return ()
-        page = await self._gate.history(self._channel, limit, before)
-        return await with_members(page, self._member)
+        return await self._known(await self._gate.history(self._channel, limit, before))
 
     async def read_pins(self) -> Sequence[discord.Message] | None:
         """None where the bot may not know."""
         if not self._permissions().read_message_history:
             return None
-        return await with_members(await self._gate.pins(self._channel), self._member)
+        return await self._known(await self._gate.pins(self._channel))
+
+    async def _known(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
+        """With what REST does not say of each message by itself."""
+        return await with_marks_of_people(await with_members(messages, self._member), self._givers)
+
+    async def _givers(self, mark: discord.Reaction) -> Sequence[discord.User | discord.Member] | None:
+        try:
+            return await self._gate.givers(mark, MOST_GIVERS)
+        except REQUEST_ERRORS as error:
+            log.info("who hid or showed message %d is not known: %s", mark.message.id, kind(error))
+            return None
 
     async def _member(self, user_id: int) -> discord.Member | None:
         guild = guild_of(self._channel)
@@ -322,7 +333,7 @@ class DiscordOutlet:
         except REQUEST_ERRORS as error:
             log.info("reaction %s to %d not taken: %s", emoji, message_id, type(error).__name__)
             return False
-        self.transcript.react(message_id, emoji, me.id, clean_name(me.display_name))
+        self.transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)
         return True
 
     @contextmanager

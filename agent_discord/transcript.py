@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent_context.entries import Entry, Reaction, Speaker
+from agent_context.visibility import is_mark
 from agent_discord.directory import Directory
 from agent_discord.pins import Pins
 
@@ -30,9 +31,12 @@ class _Tally:
 
     base: int = 0
     named: dict[int, str] = field(default_factory=dict)  # given since, or by somebody whom we heard of
+    bots: set[int] = field(default_factory=set)  # of the named
     gone: set[int] = field(default_factory=set)  # of the base, taken back since
 
-    def add(self, user_id: int, name: str) -> None:
+    def add(self, user_id: int, name: str, *, bot: bool) -> None:
+        if bot:
+            self.bots.add(user_id)
         if user_id in self.gone:
             self.gone.discard(user_id)
         else:
@@ -45,6 +49,10 @@ class _Tally:
     @property
     def count(self) -> int:
         return self.base - len(self.gone) + len(self.named)
+
+    @property
+    def by_person(self) -> bool:
+        return self.base > len(self.gone) or not self.named.keys() <= self.bots
 
 
 class Transcript:
@@ -182,13 +190,14 @@ class Transcript:
         if message_id in self._entries:
             self._forget(message_id)
 
-    def react(self, message_id: int, emoji: str, user_id: int, name: str) -> None:
+    def react(self, message_id: int, emoji: str, user_id: int, name: str, *, bot: bool = False) -> None:
         if message_id in self._entries:
-            self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name)
+            self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name, bot=bot)
 
-    def unreact(self, message_id: int, emoji: str, user_id: int) -> None:
+    def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
+        """Of the marks that were there when the message was read, only people's are counted (marks.py)."""
         tally = self._tallies.get(message_id, {}).get(emoji)
-        if tally is not None:
+        if tally is not None and (user_id in tally.named or not (bot and is_mark(emoji))):
             tally.remove(user_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
@@ -220,7 +229,7 @@ class Transcript:
         if not tallies:
             return entry
         shown = tuple(
-            Reaction(emoji, tuple(tally.named.values()), tally.count)
+            Reaction(emoji, tuple(tally.named.values()), tally.count, tally.by_person)
             for emoji, tally in tallies.items()
             if tally.count > 0
         )

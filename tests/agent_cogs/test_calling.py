@@ -189,6 +189,63 @@ async def test_m_continue_goes_on_where_the_command_cannot_be_deleted(scene):
     assert not any("m continue" in text for text in scene.shown)
 
 
+@pytest.mark.parametrize("text", ["m continue {}", "m continue {}!", "{} m continue"])
+async def test_m_continue_takes_its_mention_before_or_behind(scene, text):
+    await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)
+    await scene.hear(text.format(f"<@{grok(scene).id}>"), mentions=[grok(scene)])
+    await settle()
+    assert scene.cog.asked == []
+    assert len(scene.cogs["grok"].asked) == 1
+
+
+async def test_m_context_takes_its_mention_behind_it_too(scene):
+    await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)
+    scene.channel().permissions.update(manage_messages=True)
+    await scene.hear(f"m context <@{scene.me.id}>", mentions=[scene.me])
+    await settle()
+    assert [text.startswith(". `m context` is for") for text in scene.texts()] == [True]
+
+
+async def test_right_after_an_answer_m_continue_is_carried_out():
+    scene = await Scene("claude", env={"AGENT_COOLDOWN_SECONDS": "15"}).start()
+    await scene.ask()
+    await scene.hear("m continue")
+    await settle()
+    assert scene.texts() == ["Hello.", "Hello."]
+    await scene.aclose()
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+async def test_why_m_continue_is_not_carried_out_is_shown_where_it_can_be_seen(deleted):
+    scene = await Scene("claude", env={"AGENT_MAX_DAILY": "1"}).start()
+    scene.channel().permissions.update(manage_messages=deleted)
+    await scene.ask()
+    said = scene.channel().sent[0].id
+    command = await scene.hear("m continue")
+    await settle()
+    assert scene.channel().deleted == ([command] if deleted else [])
+    assert scene.channel().reacted == [(said if deleted else command, "⏳")]
+    await scene.aclose()
+
+
+async def test_every_way_to_speak_to_an_agent_has_the_time_that_the_owner_gives():
+    scene = await Scene("claude", "grok", env={"TURN_TIMEOUT_SECONDS": "30"}).start()
+    entered = []
+    for cog in scene.cogs.values():
+        cog._taker.enter = lambda event: entered.append(event) or True
+    await scene.ask()
+    await from_grok(scene)
+    await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)
+    await scene.hear("m continue")
+    await settle()
+    assert [(event.continues, event.by_person, event.deadline - scene.clock()) for event in entered] == [
+        (False, True, 30),
+        (False, False, 30),
+        (True, True, 30),
+    ]
+    await scene.aclose()
+
+
 async def test_m_context_of_who_may_not_is_answered_in_a_line(scene):
     await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)
     await scene.hear("m context")

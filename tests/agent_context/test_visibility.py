@@ -28,6 +28,12 @@ def test_a_mark_hides_a_message_and_the_bots_own_too(mark):
     assert is_visible(said(1, CLAUDE, reactions=(Reaction("🔥"),)))
 
 
+@pytest.mark.parametrize("mark", ["🙃", "🫥", "👁️‍🗨️"])
+def test_what_bots_react_with_neither_hides_nor_shows(mark):
+    assert is_visible(said(1, ALICE, reactions=(Reaction(mark, by_person=False),)))
+    assert not is_visible(said(1, ALICE, ".aside", hidden=True, reactions=(Reaction(mark, by_person=False),)))
+
+
 @pytest.mark.parametrize("mark", ["👁️‍🗨️", "👁\u200d🗨"])
 def test_the_show_mark_shows_again_but_no_m_command(mark):
     shown = (Reaction("🙃"), Reaction(mark))

@@ -211,7 +211,7 @@ async def test_a_reaction_is_given_and_remembered():
     place.hear(1)
     assert await place.outlet.react(1, "🔥") is True
     assert place.channel.reacted == [(1, "🔥")]
-    assert place.outlet.transcript.get(1).reactions == (Reaction("🔥", ("Claude",), 1),)
+    assert place.outlet.transcript.get(1).reactions == (Reaction("🔥", ("Claude",), 1, by_person=False),)
 
 
 async def test_a_message_of_another_channel_gets_no_reaction():

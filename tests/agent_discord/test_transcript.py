@@ -90,6 +90,18 @@ def test_a_reaction_taken_back_by_the_last_one_is_gone():
     assert transcript.get(1).reactions == ()
 
 
+def test_a_mark_is_a_persons_as_long_as_one_person_gave_it():
+    transcript = Transcript(9)
+    transcript.add(said(1, reactions=(Reaction("🙃", count=1),)))  # read by REST: people's alone
+    transcript.react(1, "🙃", 5, "grok", bot=True)
+    transcript.unreact(1, "🙃", 6, bot=True)  # given before it was read, and not counted then
+    assert transcript.get(1).reactions == (Reaction("🙃", ("grok",), 2, by_person=True),)
+    transcript.unreact(1, "🙃", 11)
+    assert transcript.get(1).reactions == (Reaction("🙃", ("grok",), 1, by_person=False),)
+    transcript.react(1, "🙃", 11, "Alice")
+    assert transcript.get(1).reactions == (Reaction("🙃", ("grok",), 2, by_person=True),)
+
+
 def test_reactions_can_be_cleared_for_one_emoji_or_all():
     transcript = Transcript(9)
     transcript.add(said(1))

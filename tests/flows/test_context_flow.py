@@ -287,6 +287,26 @@ async def test_hidden_messages_call_nobody(tmp_path):
         assert "aside" not in shown(request)
 
 
+async def test_only_peoples_reactions_hide_now_and_after_a_restart(tmp_path):
+    async with flow(tmp_path) as f:
+        marks = {"bots": ["Grok"], "both": ["Grok", "Alice"], "people": ["Alice"]}
+        said = {who: await f.discord.say("Bob", "debate", f"marked by {who}") for who in marks}
+
+        async def hidden():
+            seen = shown(await ask(f))
+            return [who for who in marks if f"marked by {who}" not in seen]
+
+        async with f.running(agents=("claude", "grok")):  # heard by the gateway
+            for who, users in marks.items():
+                for user in users:
+                    await f.discord.react(user, "debate", said[who]["id"], "🙃")
+            assert await hidden() == ["both", "people"]
+        async with f.running(agents=("claude", "grok")):  # read by REST
+            assert await hidden() == ["both", "people"]
+            await f.discord.unreact("Alice", "debate", said["both"]["id"], "🙃")
+            assert await hidden() == ["people"]
+
+
 async def test_after_a_restart_the_window_begins_where_it_did(tmp_path):
     async with flow(tmp_path, CONTEXT_WINDOW_SIZE="4") as f:
         for number in range(9):
