@@ -189,7 +189,7 @@ class Forgetting:
 
     async def _carry_out(self, user_id: int) -> Forgotten:
         """On what this process keeps, and on this machine's files."""
-        self._ledger.records.disown(user_id)
+        self._ledger.settling.disown(user_id)
         tool_calls, whole = 0, True
         if self._tools is not None:
             try:

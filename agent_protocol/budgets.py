@@ -9,10 +9,8 @@ While Redis is away a process may spend a share of what was left when it was see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-
-from redis.asyncio import Redis
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
@@ -173,18 +171,6 @@ class Budgets:
         name = whose.get(kind_of(scope), f"the day's budget of the channel {scope.partition(':')[2]}")
         return f"{NOTICE_SHARE:.0%} of {name} ({cap / MICRO:.2f} USD) is spent"
 
-    async def pay(self) -> None:
-        """Write what was spent while Redis was away."""
-        if not self.memory.owed:
-            return
-        owed, self.memory.owed = self.memory.owed, {}
-        try:
-            await self._link.call(lambda redis: _write(redis, owed))
-        except RedisAway as away:
-            if not away.maybe_done:  # what may have been written must not be charged twice
-                for key, amount in owed.items():
-                    self.memory.owed[key] = self.memory.owed.get(key, 0) + amount
-
     def _pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
         """Scopes and caps, less what is spent and not written yet; "-" for no cap."""
         found: list[Argument] = []
@@ -192,11 +178,3 @@ class Budgets:
             cap = self._caps.of(scope)
             found += [scope, "-" if cap is None else cap - self.memory.owed.get((date, scope), 0)]
         return found
-
-
-async def _write(redis: Redis, owed: Mapping[tuple[str, str], int]) -> None:
-    pipe = redis.pipeline(transaction=True)
-    for (date, scope), amount in owed.items():
-        pipe.hincrby(keys.budget(date), scope, amount)
-        pipe.expire(keys.budget(date), KEEP_SECONDS)
-    await pipe.execute()

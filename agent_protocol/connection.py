@@ -39,11 +39,8 @@ log = logging.getLogger(__name__)
 
 
 class RedisAway(Exception):
-    """Redis cannot be used now. `maybe_done`: the command was sent and may have been carried out all the same."""
-
-    def __init__(self, reason: str, *, maybe_done: bool = False) -> None:
-        super().__init__(reason)
-        self.maybe_done = maybe_done
+    """Redis cannot be used now. What was asked of it may have been carried out all the same: its reply may be lost.
+    So whatever adds up is written by scripts that may run twice."""
 
 
 class RedisAddressError(Exception):
@@ -107,6 +104,8 @@ class RedisLink:
         self._probe: asyncio.Task[None] | None = None
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._refused = False
+        self._when_back: list[Callable[[], Awaitable[None]]] = []
+        self._telling: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> RedisLink:
         return self
@@ -117,10 +116,10 @@ class RedisLink:
         await self.aclose()
 
     async def aclose(self) -> None:
-        if self._probe is not None:
-            self._probe.cancel()
+        for task in filter(None, (self._probe, self._telling)):
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._probe
+                await task
         await self.commands.aclose()
         await self.subscriber.aclose()
 
@@ -128,6 +127,10 @@ class RedisLink:
     def away(self) -> bool:
         """True while the breaker is open: commands fail at once."""
         return not self.present.is_set()
+
+    def when_back(self, callback: Callable[[], Awaitable[None]]) -> None:
+        """`callback` is awaited each time when Redis takes commands again."""
+        self._when_back.append(callback)
 
     async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
         """Do `command` with the client for commands. Raises RedisAway, within about 0.3 s at worst."""
@@ -139,7 +142,7 @@ class RedisLink:
                     outcome = await command(self.commands)
             except (RedisConnectionError, RedisTimeoutError, OSError) as error:
                 self._open_breaker(error)
-                raise RedisAway(self._reason, maybe_done=isinstance(error, TimeoutError)) from error
+                raise RedisAway(self._reason) from error
             except ResponseError as error:
                 if not _refusal(error):
                     raise
@@ -150,7 +153,9 @@ class RedisLink:
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
         """Run a Lua script atomically. Its whole text is sent each time: small, and never missing after a restart."""
         outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *keys, *map(str, args)))
-        self._refused = False  # every script of ours writes
+        if self._refused:  # every script of ours writes
+            self._refused = False
+            self._tell_back()
         return outcome
 
     def _fail_while_away(self) -> None:
@@ -177,6 +182,18 @@ class RedisLink:
             else:
                 self.present.set()
                 log.debug("commands to Redis go on")
+                self._tell_back()
+
+    def _tell_back(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell_all_back(), name="redis-back")
+
+    async def _tell_all_back(self) -> None:
+        for callback in self._when_back:
+            try:
+                await callback()
+            except Exception:  # the edge of the task: the others are told all the same
+                log.exception("what waited for Redis could not be done")
 
     def _note_refusal(self, error: ResponseError) -> None:
         # Reads and pub/sub still work on a full server, so the breaker stays closed; one line must be enough.

@@ -66,6 +66,10 @@ def daily_count(agent: str, date: str) -> str:
     return f"agent:{agent}:count:{date}"
 
 
+def counted_turns(agent: str, date: str) -> str:
+    return f"agent:{agent}:count:{date}:turns"
+
+
 def cooldown(agent: str, channel_id: int) -> str:
     return f"agent:{agent}:cooldown:{channel_id}"
 

@@ -6,8 +6,8 @@ meanwhile is added to the day's count when Redis is back.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -22,32 +22,43 @@ from agent_protocol.mutes import Mutes
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
 
-# take(k, a): KEYS after the first k: cooldown, count, muted; then, where money is asked for: spent, holds, the person's
-# mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum, lifetime of the count in
-# s, turns taken while Redis was away; then the mention ("" for none), how many a person has in a minute (0: any
-# number), and what budgets.RESERVE wants. Returns the verdict, the count and the budgets' totals.
-TAKING = f"""{budgets.RESERVE}
+# count_turn(count, turns, id, seconds): counts a turn of the day, one with an id once, however often it is told.
+COUNTING = """
+local function count_turn(count, turns, id, seconds)
+  if id ~= '' then
+    local new = redis.call('SADD', turns, id)
+    redis.call('EXPIRE', turns, seconds)
+    if new == 0 then return end
+  end
+  redis.call('INCR', count)
+  redis.call('EXPIRE', count, seconds)
+end
+"""
+
+# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is asked for: spent,
+# holds, the person's mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum,
+# lifetime of the count in s, turns taken while Redis was away (a JSON list), the turn's id; then the mention ("" for
+# none), how many a person has in a minute (0: any number), and what budgets.RESERVE wants. Returns the verdict, the
+# count and the budgets' totals.
+TAKING = f"""{budgets.RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
   if mention == '' or most == '0' then return false end
   redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
   return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
 end
 local function take(k, a)
-  local cooldown, most, owed = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 4])
+  local cooldown, most, seconds, id = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], ARGV[a + 5]
+  for _, owed in ipairs(cjson.decode(ARGV[a + 4])) do count_turn(KEYS[k + 2], KEYS[k + 3], owed, seconds) end
   local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
-  if owed > 0 then
-    count = redis.call('INCRBY', KEYS[k + 2], owed)
-    redis.call('EXPIRE', KEYS[k + 2], ARGV[a + 3])
-  end
-  local muted = redis.call('GET', KEYS[k + 3])
+  local muted = redis.call('GET', KEYS[k + 4])
   if muted then return {{'muted', count, muted}} end
   if count >= most then return {{'daily_limit', count}} end
   if cooldown > 0 and redis.call('EXISTS', KEYS[k + 1]) == 1 then return {{'cooldown', count}} end
   local verdict, totals = 'ok', {{}}
-  if #KEYS > k + 3 then
-    local mentions, mention, a_minute, now = KEYS[k + 6], ARGV[a + 5], ARGV[a + 6], ARGV[a + 7]
+  if #KEYS > k + 4 then
+    local mentions, mention, a_minute, now = KEYS[k + 7], ARGV[a + 6], ARGV[a + 7], ARGV[a + 8]
     if called_too_often(mentions, mention, a_minute, tonumber(now)) then return {{'too_often', count}} end
-    verdict, totals = reserve(KEYS[k + 4], KEYS[k + 5], a + 7)
+    verdict, totals = reserve(KEYS[k + 5], KEYS[k + 6], a + 8)
     if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
     if mention ~= '' and a_minute ~= '0' then
       redis.call('ZADD', mentions, 'NX', now, mention)
@@ -55,14 +66,17 @@ local function take(k, a)
     end
   end
   if cooldown > 0 then redis.call('SET', KEYS[k + 1], '1', 'PX', cooldown) end
-  count = redis.call('INCR', KEYS[k + 2])
-  redis.call('EXPIRE', KEYS[k + 2], ARGV[a + 3])
-  local told = {{verdict, count}}
+  count_turn(KEYS[k + 2], KEYS[k + 3], id, seconds)
+  local told = {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0')}}
   for i = 1, #totals do told[i + 2] = totals[i] end
   return told
 end
 """
 TAKE = f"{TAKING} return take(0, 0)"
+
+# KEYS: count, turns counted. ARGV: their lifetime in s, the turns (a JSON list).
+COUNT = f"""{COUNTING}
+for _, id in ipairs(cjson.decode(ARGV[2])) do count_turn(KEYS[1], KEYS[2], id, ARGV[1]) end"""
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +93,11 @@ class Ask:
     date: str
     wish: Wish | None = None
 
+    @property
+    def turn_id(self) -> str:
+        """The turn that counts, "" where it has no name."""
+        return self.wish.turn_id if self.wish is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -87,7 +106,7 @@ class Question:
     ask: Ask
     keys: list[str]
     args: list[str | int | float]
-    owed: int
+    owed: list[str]
 
 
 class MemoryLimits:
@@ -140,7 +159,7 @@ class Limits:
         self._mutes = mutes or Mutes(link, clock)
         self._money = money or Budgets(link, clock, Caps())
         self._memory = MemoryLimits(clock, self._money.memory)
-        self._owed: Counter[tuple[str, str]] = Counter()
+        self._owed: dict[tuple[str, str], list[str]] = {}
         self._away_said = False
 
     async def take(self, ask: Ask) -> Verdict:
@@ -158,9 +177,11 @@ class Limits:
     def question(self, ask: Ask) -> Question:
         """For a script of TAKING, which is to be followed by one of the three below."""
         agent, date = ask.agent, ask.date
-        owed = self._owed.pop((agent, date), 0)
-        asked = [keys.cooldown(agent, ask.channel_id), keys.daily_count(agent, date), keys.muted(agent)]
-        args: list[str | int | float] = [round(ask.cooldown * 1000), ask.daily_max, COUNT_SECONDS, owed]
+        owed = self._owed.pop((agent, date), [])
+        counts = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
+        asked = [keys.cooldown(agent, ask.channel_id), *counts, keys.muted(agent)]
+        rules: list[str | int | float] = [round(ask.cooldown * 1000), ask.daily_max, COUNT_SECONDS]
+        args = [*rules, json.dumps(owed), ask.turn_id]
         if ask.wish is not None:
             more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, date)
             asked, args = [*asked, *more_keys], [*args, *more_args]
@@ -180,13 +201,24 @@ class Limits:
 
     def taken_away(self, question: Question, away: RedisAway) -> Verdict:
         """Redis is away: the same rules in memory."""
-        if not away.maybe_done:
-            self.not_asked(question)
+        self.not_asked(question)
         return self._take_in_memory(question.ask, away)
 
     def not_asked(self, question: Question) -> None:
-        """It came to nothing."""
-        self._owed[question.ask.agent, question.ask.date] += question.owed
+        """It came to nothing, or nobody knows: a turn that is counted again counts once."""
+        if question.owed:
+            self._owed.setdefault((question.ask.agent, question.ask.date), []).extend(question.owed)
+
+    async def pay(self) -> None:
+        """Count the turns that were taken while Redis was away. Never raises RedisAway."""
+        for (agent, date), owed in list(self._owed.items()):
+            places = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
+            del self._owed[agent, date]
+            try:
+                await self._link.script(COUNT, places, [COUNT_SECONDS, json.dumps(owed)])
+            except RedisAway:
+                self._owed.setdefault((agent, date), []).extend(owed)
+                return
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
         """Whether the turn may come to this sum as a whole: asked before each of its calls but the first."""
@@ -211,7 +243,7 @@ class Limits:
             kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
         except RedisAway:
             return self._memory.count(agent, date)
-        return int(kept or 0) + self._owed[agent, date]
+        return int(kept or 0) + len(self._owed.get((agent, date), ()))
 
     def _take_in_memory(self, ask: Ask, away: RedisAway) -> Verdict:
         if not self._away_said:
@@ -221,5 +253,5 @@ class Limits:
             return "muted"
         verdict = self._memory.take(ask)
         if verdict in ("ok", "closing"):
-            self._owed[ask.agent, ask.date] += 1
+            self._owed.setdefault((ask.agent, ask.date), []).append(ask.turn_id)
         return verdict

@@ -46,7 +46,8 @@ class Caps:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What a turn asks for: `estimate` in US dollars, put aside until it is settled, at the latest `until` (unix
-    seconds). `person_id` and `message_id` are of the person who called."""
+    seconds). `person_id` and `message_id` are of the person who called. `under_way` is what its record keeps of its
+    first call, from before it is made until it is heard of; "" for nothing."""
 
     turn_id: str
     estimate: float
@@ -54,6 +55,7 @@ class Wish:
     kind: Kind
     person_id: int | None = None
     message_id: int | None = None
+    under_way: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,13 @@ class MemoryBudgets:
         self.holds.pop(bill.name, None)
         for scope in bill.scopes if bill.amount else ():
             self.owed[bill.date, scope] = self.owed.get((bill.date, scope), 0) + bill.amount
+
+    def written(self, bill: Bill) -> None:
+        """Redis knows by now of what was spent here."""
+        for scope in bill.scopes if bill.amount else ():
+            left = self.owed.pop((bill.date, scope), 0) - bill.amount
+            if left > 0:
+                self.owed[bill.date, scope] = left
 
     def _judge(self, name: str, hold: Hold, kind: Kind) -> Verdict:
         if hold.amount == 0:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
@@ -22,11 +21,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.connection import RedisLink
 
 KEEP_SECONDS = 7 * 86400
 MOST = 20_000  # of an agent
-MOST_OWED = 500  # of this process, while Redis is away
 MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
 PAGE = 500
 DISCORD_EPOCH_MS = 1_420_070_400_000
@@ -43,7 +41,6 @@ local function record(stream, text)
   redis.call('EXPIRE', stream, {KEEP_SECONDS})
 end
 """
-ADD = f"{RECORD} record(KEYS[1], ARGV[1])"
 
 log = logging.getLogger(__name__)
 
@@ -100,22 +97,6 @@ class Records:
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
-        self._owed: deque[TurnRecord] = deque(maxlen=MOST_OWED)
-
-    def owe(self, record: TurnRecord) -> None:
-        """Note what could not be written with its turn; `pay` writes it."""
-        self._owed.append(record)
-
-    async def pay(self) -> None:
-        """Write what is owed, if anything is. Never raises RedisAway."""
-        while self._owed:
-            record = self._owed.popleft()
-            try:
-                await self._link.script(ADD, [keys.turns(record.agent)], [record.to_json()])
-            except RedisAway as away:
-                if not away.maybe_done:
-                    self._owed.appendleft(record)
-                return
 
     async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
         """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""
@@ -149,12 +130,7 @@ class Records:
 
     async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
         """Removes the records of the turns that a person asked for; how many there were."""
-        self.disown(user_id)
         return sum([await self._forget(keys.turns(agent), user_id) for agent in agents])
-
-    def disown(self, user_id: int) -> None:
-        """What is not written yet of a person's turns never is."""
-        self._owed = deque((record for record in self._owed if record.asked_by != user_id), MOST_OWED)
 
     async def _forget(self, stream: str, user_id: int) -> int:
         forgotten, start = 0, "-"

@@ -26,12 +26,17 @@ MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines 
 
 # claim(): KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms,
 # what the turn begins with, its deadline, its id, the index's bound, its lifetime in ms. Returns what was kept of it,
-# false for nothing.
+# false for nothing. With a call that is under way its cost goes to who takes the turn over.
 CLAIMING = """
 local function claim()
   if redis.call('EXISTS', KEYS[1]) == 1 then
-    local kept = redis.call('HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted')
-    if kept[1] ~= 'done' then redis.call('HSET', KEYS[1], 'holder', ARGV[1]) end
+    local kept = redis.call(
+      'HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted', 'under_way')
+    if kept[1] ~= 'done' then
+      if kept[8] and kept[3] and kept[3] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'passed_on:' .. kept[3], '1') end
+      redis.call('HSET', KEYS[1], 'holder', ARGV[1])
+      redis.call('HDEL', KEYS[1], 'settled:' .. ARGV[1], 'passed_on:' .. ARGV[1])
+    end
     return kept
   end
   redis.call('HSET', KEYS[1], 'state', 'open', 'holder', ARGV[1], 'claimed_at', ARGV[2], 'event', ARGV[4])
@@ -45,17 +50,20 @@ end
 CLAIM = f"{CLAIMING} return claim()"
 
 # ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not made anew.
-# Who kept an answer first stays known: its costs go with it.
+# Who kept an answer first stays known: its costs go with it, and with them those of the call that brought it.
 CHECKPOINT = """
 local kept = redis.call('HMGET', KEYS[1], 'state', 'holder')
 if not kept[1] then return 'gone' end
 if kept[1] == 'done' or kept[2] ~= ARGV[1] then return 'lost' end
 redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
-redis.call('HSETNX', KEYS[1], ARGV[2] .. '_by', ARGV[1])
+if ARGV[2] == 'answer' then
+  redis.call('HSETNX', KEYS[1], 'answer_by', ARGV[1])
+  redis.call('HDEL', KEYS[1], 'under_way')
+end
 return 'kept'
 """
 
-Checkpoint = Literal["closing", "answer", "posted"]
+Checkpoint = Literal["closing", "under_way", "answer", "posted"]
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +73,8 @@ class Claim:
     """`new`: yours to do. `open`: this process is at work on it. `left`: another one, `holder`, began it and does not
     hold the agent any more; it is yours to go on with from what was kept. `done`: `result` is the JSON that was kept.
 
-    `event`, `answer`, `posted` and `closing` are what a turn that was left keeps, as it was handed in.
+    `event`, `answer`, `posted`, `closing` and `under_way` (what it comes to with the call that is made) are what a turn
+    that was left keeps, as it was handed in.
     """
 
     state: Literal["new", "open", "left", "done"]
@@ -75,6 +84,7 @@ class Claim:
     answer: str | None = None
     posted: str | None = None
     closing: str | None = None
+    under_way: str | None = None
 
 
 class Turns:
@@ -171,10 +181,11 @@ class Turns:
     def _read(self, kept: Sequence[Any] | None) -> Claim:
         if kept is None:
             return Claim("new", holder=self.holder)
-        state, result, holder, event, closing, answer, posted = kept
+        state, result, holder, event, closing, answer, posted, under_way = kept
         if state == "done":
             return Claim("done", result, holder or "")
-        return Claim("left", holder=holder or "", event=event, closing=closing, answer=answer, posted=posted)
+        found = {"event": event, "closing": closing, "answer": answer, "posted": posted, "under_way": under_way}
+        return Claim("left", holder=holder or "", **found)
 
     async def _write(self, key: str, result_json: str, lifetime: float) -> None:
         async def write(redis: Redis) -> None:

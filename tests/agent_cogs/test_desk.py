@@ -394,8 +394,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
 async def spoke(place: Place, message_id: int, guild_id: int) -> None:
     record = TurnRecord(id="m1", agent="grok", at=NOW, kind="mention", trigger="mention", channel_id=LOUNGE)
     where = {"asked_by": BOB, "posted": (message_id,), "guild_id": guild_id}
-    place.ledger.records.owe(record.model_copy(update=where))
-    await place.ledger.records.pay()
+    await place.ledger.settle("grok", record.id, "{}", NOW + 90, record=record.model_copy(update=where))
 
 
 @pytest.mark.parametrize("form", ["{id}", " {id} ", "https://discord.com/channels/1/10/{id}"])
@@ -404,7 +403,6 @@ async def test_why_takes_a_link_or_an_id_of_this_server(form: str):
         place.now = time.time()  # Redis stamps records with its own clock
         just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
         text = form.format(id=just_now)
-        place.ledger.records._clock = lambda: NOW
         await spoke(place, just_now, GUILD)
         for command in ("why", WHY):
             assert (await place.use(command, MEMBER, message=text)).startswith("**Grok** was called by <@101>")
@@ -414,7 +412,6 @@ async def test_what_was_said_in_another_server_is_not_told():
     async with a_place() as place:
         place.now = time.time()
         just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
-        place.ledger.records._clock = lambda: NOW
         await spoke(place, just_now, 2)
         assert await place.use("why", MEMBER, message=str(just_now)) == NO_RECORD
 

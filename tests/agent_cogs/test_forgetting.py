@@ -110,13 +110,16 @@ def ended(number: int, person: int) -> TurnRecord:
     return record.model_copy(update={"asked_by": person})
 
 
+async def record(ledger: Ledger, number: int, person: int) -> None:
+    await ledger.settle("grok", f"m{number}", "{}", NOW + 90, record=ended(number, person))
+
+
 async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLink, here: Machine):
     async with here.running(link):
         await ask(here.ledger, BOB, 1)
         await ask(here.ledger, ANN, 2)
         for number, person in enumerate((BOB, BOB, ANN)):
-            here.ledger.records.owe(ended(number, person))
-        await here.ledger.records.pay()
+            await record(here.ledger, number, person)
         assert await here.forgetting.forget(BOB) == Forgotten(records=2, open_turns=1)
         assert await here.ledger.turns.open_ids("claude") == ["m2"]
         assert await link.commands.exists(keys.turn("claude", "m1")) == 0
@@ -124,19 +127,26 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLin
         assert await here.forgetting.forget(BOB) == Forgotten()
 
 
-async def test_what_the_files_hold_of_a_person_goes_in_every_process(link: RedisLink, here: Machine, there: Machine):
+async def test_what_the_files_hold_of_a_person_goes_in_every_process(
+    link: RedisLink, here: Machine, there: Machine, monkeypatch
+):
+    async def away(_):
+        raise RedisAway("away")
+
     async with here.running(link), there.running(link):
         for machine in (here, there):
             for number, person in enumerate((BOB, ANN)):
                 machine.note(f"said by {person}", person)
                 machine.call(number, person)
-            machine.ledger.records.owe(ended(1, BOB))
+            with monkeypatch.context() as patch:
+                patch.setattr(machine.ledger.settling, "_write", away)
+                await record(machine.ledger, 1, BOB)
         assert await here.forgetting.forget(BOB) == Forgotten(tool_calls=1, notes=Notes(gone=1))
         await until(lambda: there.done)
         for machine in (here, there):
             assert (f"said by {BOB}" in machine.memory, f"said by {ANN}" in machine.memory) == (False, True)
             assert machine.calls == ["r1"]
-            await machine.ledger.records.pay()
+            await machine.ledger.pay()
         assert await here.ledger.records.last("grok", count=9) == [], "what was to be written yet is not written"
 
 

@@ -12,9 +12,8 @@ from tests.redis_server import RedisServer, until
 
 async def test_nobody_there_is_redis_away(tmp_path):
     async with RedisLink(f"unix://{tmp_path / 'none'}") as link:
-        with pytest.raises(RedisAway) as caught:
+        with pytest.raises(RedisAway):
             await link.call(lambda redis: redis.get("key"))
-        assert not caught.value.maybe_done
 
 
 @pytest.mark.parametrize("options", ["db=abc", "s3cret=s3cret", "protocol=9", "max_connections=x"])
@@ -59,10 +58,9 @@ async def test_a_server_that_hangs_costs_one_short_timeout_and_then_nothing(serv
         server.pause()
         loop = asyncio.get_running_loop()
         began = loop.time()
-        with pytest.raises(RedisAway) as caught:
+        with pytest.raises(RedisAway):
             await link.call(lambda redis: redis.incr("count"))
         assert loop.time() - began < 1
-        assert caught.value.maybe_done
         waiting = [link.call(lambda redis: redis.get("key")) for _ in range(200)]
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(outcome, RedisAway) for outcome in outcomes)
@@ -115,3 +113,45 @@ async def test_closing_while_away_leaves_no_probe_behind():
             with pytest.raises(RedisAway):
                 await link.call(lambda redis: redis.ping())
     await until(lambda: all(task.get_name() != "redis-probe" for task in asyncio.all_tasks()))
+
+
+async def test_whoever_waits_for_redis_is_called_when_it_is_back_and_one_that_fails_keeps_nobody_from_it(
+    server: RedisServer, caplog
+):
+    called = []
+
+    async def broken():
+        raise ValueError("broken")
+
+    async def wait():
+        called.append(await link.call(lambda redis: redis.ping()))
+
+    async with RedisLink(server.url) as link:
+        link.when_back(broken)
+        link.when_back(wait)
+        for times in (1, 2):
+            server.kill()
+            with pytest.raises(RedisAway):
+                await link.call(lambda redis: redis.get("key"))
+            assert len(called) == times - 1
+            server.start()
+            await until(lambda times=times: len(called) == times)
+    assert "could not be done" in caplog.text
+
+
+async def test_whoever_waits_is_called_when_a_full_server_has_room_again(server: RedisServer):
+    called = asyncio.Event()
+
+    async def wait():
+        called.set()
+
+    async with RedisLink(server.url) as link:
+        link.when_back(wait)
+        await link.script("return redis.call('SET', 'key', '1')", [])
+        await link.call(lambda redis: redis.config_set("maxmemory", 1))
+        with pytest.raises(RedisAway):
+            await link.script("return redis.call('SET', 'key', '1')", [])
+        await link.call(lambda redis: redis.config_set("maxmemory", 0))
+        assert not called.is_set()
+        await link.script("return redis.call('SET', 'key', '1')", [])
+        await asyncio.wait_for(called.wait(), 10)

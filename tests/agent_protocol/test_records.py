@@ -7,8 +7,9 @@ import pytest
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.ledger import SETTLE, Ledger
+from agent_protocol.ledger import Ledger
 from agent_protocol.records import DISCORD_EPOCH_MS, KEEP_SECONDS, MOST, Reacted, TurnRecord, sent_at
+from agent_protocol.settling import SETTLE
 from tests.redis_server import PATIENT, RedisServer
 
 AGENTS = ("claude", "grok")
@@ -153,7 +154,7 @@ async def test_records_are_older_than_seven_days_neither_in_redis_nor_for_reader
 async def test_a_stream_has_a_bound(server: RedisServer, clock, monkeypatch):
     lower = SETTLE.replace(f"'{MOST}'", "'100'")
     assert lower != SETTLE
-    monkeypatch.setattr("agent_protocol.ledger.SETTLE", lower)
+    monkeypatch.setattr("agent_protocol.settling.SETTLE", lower)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         for number in range(400):
@@ -184,18 +185,9 @@ async def test_what_ended_while_redis_was_away_is_recorded_when_it_is_back(serve
             await ledger.records.of_message(snowflake(clock()), AGENTS)
         with pytest.raises(RedisAway):
             await ledger.records.forget_person(12, AGENTS)
+        ledger.settling.disown(12)
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
         await ledger.settle("claude", "m2", "{}", 1e10, record=record("m2"))
+        await ledger.pay()
         assert {turn.id for turn in await ledger.records.last("claude", count=9)} == {"m0", "m2"}
-
-
-async def test_what_may_have_been_recorded_is_not_recorded_again(link, ledger, monkeypatch):
-    async def cut(*_):
-        raise RedisAway("cut off behind the command", maybe_done=True)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(link, "script", cut)
-        assert not await ledger.settle("claude", "i1", "{}", 1e10, record=record("i1"))
-    await end(ledger, record("i2"))
-    assert [turn.id for turn in await ledger.records.last("claude", count=9)] == ["i2"]
