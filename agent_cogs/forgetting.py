@@ -17,6 +17,7 @@ import asyncio
 import logging
 import os
 import secrets
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from agent_protocol.turns import Turns
 
 DONE_FILE = "forgotten"  # in the data folder
 RETRY_EVERY = 0.5
+LEFT_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class DoneOrders:
 
     def __init__(self, data: Path) -> None:
         self._path = data / DONE_FILE
+        self._remove_leftovers()
         self.last = self._read()
 
     def keep(self, last: int) -> None:
@@ -61,6 +64,13 @@ class DoneOrders:
             beside = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
             beside.write_text(f"{last}\n", encoding="ascii")
             os.replace(beside, self._path)
+
+    def _remove_leftovers(self) -> None:
+        """Of writes that were cut off; what is fresh may be another process's at this moment."""
+        for left in self._path.parent.glob(f".{DONE_FILE}-*"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > LEFT_SECONDS:
+                    left.unlink()
 
     def _read(self) -> int:
         """What is no number is none: then orders are carried out once more, which does no harm."""

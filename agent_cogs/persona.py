@@ -28,6 +28,7 @@ from agent_personas.files import FileCache, PersonaFiles, read_file, read_person
 from agent_personas.heartbeat import Check, parse_heartbeat
 from agent_personas.hooks import Hooks, parse_hooks
 from agent_personas.identity import IdentityCard, parse_identity
+from agent_personas.leftovers import remove_leftovers
 from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, visible_memory
 
 LOOK_SECONDS = 0.1  # a turn asks for options again and again
@@ -142,6 +143,7 @@ class Persona:
     def boot(self, spec: AgentSpec) -> BootReport:
         """Makes the files that are missing, and tells the log what is there and what was made. Blocks for as long as
         the disk takes; a folder that cannot be written to is told, and the agent is what the table says."""
+        self._tidy_up()
         report = bootstrap(self.folder, beginnings(spec))
         log.info(
             "%s: persona read from %s; made anew: %s",
@@ -151,6 +153,13 @@ class Persona:
         )
         self._tell("boot", report.problems)
         return report
+
+    def _tidy_up(self) -> None:
+        try:
+            if removed := remove_leftovers(self.folder):
+                log.info("%s: removed %d temporary file(s) that a killed process had left", self._agent, removed)
+        except PersonaError as error:
+            self._tell("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
 
     async def mend(self) -> None:
         """Makes memory.md anew where it was deleted. What fails is told, and the event goes on."""

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
@@ -21,6 +22,7 @@ from agent_personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
 
 LOCK = ".lock"
 LOCK_SECONDS = 5.0
+TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")  # the names that write_whole gives to what is not yet in its place
 _POLL_SECONDS = 0.02
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINK = (errno.ELOOP, errno.EMLINK)

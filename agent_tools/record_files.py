@@ -22,6 +22,7 @@ from pathlib import Path
 from agent_tools.record import ToolRecord, decoded
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+_BESIDE = ".new"
 _HOUR = "%Y-%m-%dT%H"
 _AGENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -73,7 +74,9 @@ class RecordFiles:
         return self._folder / record.agent / str(int(record.channel_id)) / f"{hour}.jsonl"
 
     def read(self, max_of_channel: int, max_characters: int) -> list[ToolRecord]:
-        """The newest records, oldest first, each once, as it was written last."""
+        """The newest records, oldest first, each once, as it was written last. Removes what a rewriting that was cut
+        off left beside a file: it may hold what was forgotten since."""
+        self._remove_leftovers()
         newest: dict[str, ToolRecord] = {}
         channels: Counter[Path] = Counter()
         characters = 0
@@ -96,6 +99,13 @@ class RecordFiles:
             return 0
         with self._locked(fcntl.LOCK_EX):
             return sum(_without(path, user_id) for path in self._paths())
+
+    def _remove_leftovers(self) -> None:
+        if next(self._folder.glob(f"*/*/*{_BESIDE}"), None) is None:
+            return
+        with self._locked(fcntl.LOCK_EX):
+            for path in self._folder.glob(f"*/*/*{_BESIDE}"):
+                path.unlink(missing_ok=True)
 
     def _paths(self) -> Iterator[Path]:
         return self._folder.glob("*/*/*.jsonl")
@@ -131,7 +141,7 @@ def _without(path: Path, user_id: int) -> int:
     if not kept:
         path.unlink()
         return len(lines)
-    beside = path.with_suffix(".new")
+    beside = path.with_suffix(_BESIDE)
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE)
     try:
         _write_all(descriptor, b"".join(kept))

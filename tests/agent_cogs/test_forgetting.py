@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -253,6 +254,15 @@ def test_a_mark_that_is_no_time_counts_as_none_and_never_goes_back(tmp_path: Pat
     done.keep(4)
     assert DoneOrders(tmp_path).last == 5
     assert [path.name for path in tmp_path.iterdir()] == [DONE_FILE]
+
+
+def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is_fresh(tmp_path: Path):
+    old, fresh = tmp_path / f".{DONE_FILE}-0a0b0c0d", tmp_path / f".{DONE_FILE}-01020304"
+    old.write_text("5")
+    fresh.write_text("5")
+    os.utime(old, (1.0, 1.0))
+    DoneOrders(tmp_path)
+    assert (old.exists(), fresh.exists()) == (False, True)
 
 
 def test_what_a_person_is_told_fits_into_a_message_and_says_what_stays():

@@ -156,6 +156,16 @@ def test_the_front_matter_counts_more_than_env(tmp_path):
     assert claude.usable
 
 
+def test_a_start_removes_what_a_killed_write_left(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    persona = Persona("claude", folder_with(tmp_path, identity="You are Claude."))
+    left = persona.folder / ".0123456789abcdef.tmp"
+    left.write_text("half a memory")
+    persona.boot(AGENTS["claude"])
+    assert not left.exists()
+    assert "removed 1 temporary file" in caplog.text
+
+
 def test_a_start_makes_what_is_missing_and_says_so(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     persona = Persona("claude", folder_with(tmp_path, identity="You are Claude."))

@@ -9,8 +9,10 @@ import pytest
 from agent_personas import disk
 from agent_personas.boot import bootstrap, parse_boot
 from agent_personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
+from agent_personas.leftovers import remove_leftovers
 from agent_personas.memory import append
 from agent_personas.store import VERSIONS, before, change
+from agent_personas.workspace import Workspace
 
 
 def replace(folder: Path, name: str, text: str, **clock: Callable[[], float]) -> None:
@@ -76,6 +78,37 @@ def test_a_write_that_fails_leaves_the_old_text_and_no_rest(tmp_path: Path, monk
     assert {path.name for path in tmp_path.iterdir()} == {"memory.md", ".lock", ".history"}
     replace(tmp_path, "memory.md", "new")
     assert (tmp_path / "memory.md").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_killed_write_left_is_removed_at_the_start_and_nothing_else(tmp_path: Path) -> None:
+    folder, left = tmp_path / "claude", ".0123456789abcdef.tmp"
+    folder.mkdir()
+    replace(folder, "soul.md", "old")
+    replace(folder, "soul.md", "new")
+    Workspace(folder / "workspace").write("notes/bees.md", "bees")
+    kept = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert remove_leftovers(folder) == 0
+    for place in (folder, folder / ".history", folder / "workspace", folder / "workspace" / "notes"):
+        (place / left).write_text("what Ann has had forgotten", encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / left).write_text("theirs", encoding="utf-8")
+    (folder / "workspace" / "link").symlink_to(tmp_path / "elsewhere")
+    assert remove_leftovers(folder) == 4
+    (folder / "workspace" / "link").unlink()
+    (tmp_path / "elsewhere" / left).unlink()
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file() and path.name != ".lock") == [
+        path for path in kept if path.name != ".lock"
+    ]
+
+
+def test_a_history_that_is_a_link_is_not_tidied_up(tmp_path: Path) -> None:
+    folder, theirs = tmp_path / "claude", tmp_path / ".0123456789abcdef.tmp"
+    folder.mkdir()
+    theirs.write_text("theirs", encoding="utf-8")
+    (folder / ".history").symlink_to(tmp_path)
+    with pytest.raises(OutOfBounds):
+        remove_leftovers(folder)
+    assert theirs.exists()
 
 
 def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(

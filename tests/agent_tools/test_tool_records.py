@@ -224,3 +224,13 @@ def test_what_a_later_version_adds_does_not_hide_a_record():
 
 def test_half_a_character_does_not_stop_a_record():
     assert decoded(encoded(record(output="a\ud800"))) == record(output="a?")
+
+
+async def test_what_a_rewriting_that_was_cut_off_left_is_removed_at_the_start(tmp_path):
+    async with ToolRecords(tmp_path / "tools") as records:
+        records.add(record())
+    (path,) = (tmp_path / "tools").rglob("*.jsonl")
+    path.with_suffix(".new").write_text(path.read_text())
+    async with ToolRecords(tmp_path / "tools") as records:
+        assert len(records.for_channel("claude", 7)) == 1
+    assert not path.with_suffix(".new").exists()
