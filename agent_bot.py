@@ -18,6 +18,7 @@ from agent_cogs.base import BaseAgentCog
 from agent_cogs.bench import share_rest
 from agent_cogs.commands import CommandsKeeper, place_of
 from agent_cogs.desk import Desk
+from agent_cogs.file_rights import FileRights
 from agent_cogs.house import House
 from agent_cogs.presence import keep_present
 from agent_cogs.reach import access, is_free
@@ -35,6 +36,7 @@ from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
 from agent_discord.listening import parent_of
 from agent_discord.login import log_in
+from agent_discord.owners import ApplicationOwners
 from agent_discord.refusals import count_refusals
 from agent_discord.retries import retry_requests
 from agent_discord.slash import Slash
@@ -174,7 +176,9 @@ class BotProcess:
         self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         readers = Audience(self.client.get_channel)
-        desk = Desk(house, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
+        owners = ApplicationOwners(self.client, self.cog.gate)
+        rights = FileRights(house.settings, readers.guild_of, owners.ids)
+        desk = Desk(house, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
         self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
         retry_requests(self.client, house.settings.discord_retries, house.rng)
         self._unauthorized = asyncio.Event()

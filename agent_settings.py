@@ -81,6 +81,7 @@ class Settings(Keys):
     agent_personality: str | None = setting("AGENT_PERSONALITY", "a text", None)
     stop_role_ids: Ids = setting("STOP_ROLE_IDS", IDS, ())
     stop_user_ids: Ids = setting("STOP_USER_IDS", IDS, ())
+    owner_user_ids: Ids = setting("OWNER_USER_IDS", IDS, ())
     barge_in: Annotated[BargeIn, BeforeValidator(lambda text: str(text).lower())] = setting(
         "BARGE_IN", "yield, finish or ignore", "yield"
     )

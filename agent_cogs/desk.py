@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from agent_cogs.board import look
 from agent_cogs.file_desk import FileDesk, here_alone
+from agent_cogs.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.house import House
 from agent_cogs.sessions import begin_anew
 from agent_cogs.stopping import may_stop
@@ -30,7 +31,6 @@ from agent_protocol.orders import NOBODY
 
 MUTE_MINUTES = 60
 NOT_HERE = "I only listen in the channels that I was given, and this is none of them."
-MANAGERS_ONLY = "Only who may manage this server can do that."
 AWAY = (
     "The memory that the bots share (Redis) is away right now, so this could not be done. Please try again in a minute."
 )
@@ -62,11 +62,15 @@ class Desk:
     """One bot's."""
 
     def __init__(
-        self, house: House, parent: Parent = lambda _: None, may_see: Callable[[int], MaySee] = here_alone
+        self,
+        house: House,
+        rights: FileRights,
+        parent: Parent = lambda _: None,
+        may_see: Callable[[int], MaySee] = here_alone,
     ) -> None:
-        self._house, self._parent = house, parent
+        self._house, self._rights, self._parent = house, rights, parent
         self._files = FileDesk(house.settings.personas_dir, house.names, may_see)
-        self._everyones: Mapping[str, Handler] = {
+        everyones: Mapping[str, Handler] = {
             "bots status": self._status,
             "stop": self._stop,
             "resume": self._resume,
@@ -84,19 +88,19 @@ class Desk:
             "bots ignore": self._ignore,
             "bots unignore": self._unignore,
             "agent-file show": self._show_file,
-            "agent-file edit": self._edit_file,
-            FORM: self._save_file,
         }
+        self._owners: Mapping[str, Handler] = {"agent-file edit": self._edit_file, FORM: self._save_file}
+        self._handlers = {**everyones, **self._managers, **self._owners}
 
     async def answer(self, asked: Asked) -> Response:
         """What the person is told."""
         if self._house.scope.theme(asked.channel_id, asked.parent_id, asked.guild_id) is None:
             return NOT_HERE
-        handler = self._everyones.get(asked.command)
-        if handler is None and asked.command in self._managers:
-            if not asked.who.manages_guild:
-                return MANAGERS_ONLY
-            handler = self._managers[asked.command]
+        handler = self._handlers.get(asked.command)
+        if asked.command in self._managers and not asked.who.manages_guild:
+            return MANAGERS_ONLY
+        if asked.command in self._owners and (refusal := await self._rights.refusal(asked.who, asked.guild_id)):
+            return refusal
         if handler is None:
             log.warning("/%s is not known here", asked.command)
             return UNKNOWN

@@ -7,12 +7,14 @@ Audience ────────┴─ tools  memory, and the files of its work
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
+from agent_cogs.events import NOWHERE
+from agent_cogs.file_rights import only_guild
 from agent_cogs.house import House
 from agent_cogs.persona import Persona
 from agent_discord.audience import Audience, ChannelOf
@@ -30,11 +32,13 @@ __all__ = ["MEMORY", "Recall", "recall_of"]
 
 @dataclass(frozen=True)
 class Recall:
-    """One agent's. `places` says who reads which channel, `may_write` counts what it writes into its memory."""
+    """One agent's. `places` says who reads which channel, `may_write` counts what it writes into its memory,
+    `may_share` says whether what is said in a channel may be told in all others."""
 
     persona: Persona
     places: Audience
     may_write: MayWrite
+    may_share: Callable[[int], bool]
 
     async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
         """What the files say now, for a turn in the channel. `writes`: it has the tool for its memory there."""
@@ -54,7 +58,10 @@ class Recall:
     @cached_property
     def _tools(self) -> tuple[RunnableTool, ...]:
         folder = self.persona.folder
-        return (MemoryTool(folder, self.places, self.may_write), *file_tools(Workspace(Path(self._workspace))))
+        return (
+            MemoryTool(folder, self.places, self.may_write),
+            *file_tools(Workspace(Path(self._workspace)), self.may_share),
+        )
 
     @cached_property
     def _without_files(self) -> tuple[RunnableTool, ...]:
@@ -66,11 +73,17 @@ def recall_of(agent: str, house: House, channel_of: ChannelOf) -> Recall | None:
     """None where no personas are read."""
     if house.personas is None:
         return None
-    most = house.settings.memory_writes
+    most, places = house.settings.memory_writes, Audience(channel_of)
 
     async def may_write(context: ToolContext) -> bool:
         today = f"{datetime.fromtimestamp(house.clock(), house.settings.timezone):%Y-%m-%d}"
         limit = most if context.asked_by is not None else most * NOBODYS_SHARE
         return await house.ledger.memory_writes.take(agent, today, context.asked_by, limit)
 
-    return Recall(house.personas.of(agent), Audience(channel_of), may_write)
+    def may_share(channel_id: int) -> bool:
+        """A turn without a channel has seen no closed one."""
+        if channel_id == NOWHERE:
+            return True
+        return places.is_open(channel_id) and only_guild(house.settings, places.guild_of) is not None
+
+    return Recall(house.personas.of(agent), places, may_write, may_share)

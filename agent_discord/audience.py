@@ -16,6 +16,7 @@ from collections.abc import Callable
 import discord
 
 from agent_discord.channels import Channel
+from agent_discord.places import guild_id_of
 
 READS = discord.Permissions(view_channel=True, read_message_history=True)
 
@@ -39,6 +40,17 @@ class Audience:
             return isinstance(source, Channel) and isinstance(place, Channel) and may_be_told(source, place)
 
         return judged
+
+    def is_open(self, channel_id: int) -> bool:
+        """Whether everybody of its server reads a channel."""
+        place = self._channel_of(channel_id)
+        base = _base(place) if isinstance(place, Channel) else None
+        return base is not None and not _is_closed_thread(place) and _is_open(base)
+
+    def guild_of(self, channel_id: int) -> int | None:
+        """A channel's server; None for a direct message and for a channel that is not known."""
+        place = self._channel_of(channel_id)
+        return guild_id_of(place) if isinstance(place, Channel) else None
 
     def origin(self, here: int) -> int:
         """Where something that is learned in a channel comes from: of a public thread the channel that it hangs on,

@@ -35,9 +35,12 @@ def _removed(folder: int, owner: int, depth: int) -> int:
     """How many are gone from a folder, whose writers hold the lock of `owner`. One without any is only read."""
     if next(_leftovers(folder, depth), None) is None:
         return 0
+    removed = 0
     with locked(owner), told():
-        found = [os.unlink(name, dir_fd=place) for place, name in _leftovers(folder, depth)]
-    return len(found)
+        for place, name in _leftovers(folder, depth):
+            os.unlink(name, dir_fd=place)
+            removed += 1
+    return removed
 
 
 def _leftovers(folder: int, depth: int) -> Iterator[tuple[int, str]]:

@@ -1,7 +1,8 @@
 """files_*: an agent reads, writes, edits and finds files in the one folder that is its own.
 
 What leads out of it is refused by agent_personas.workspace. What a file holds may have been written after what
-strangers said, so it is data like every result of a tool.
+strangers said, so it is data like every result of a tool. A file does not say where its text was learned, and is read
+in every channel: so nothing is written in a channel that not everybody reads.
 """
 
 from __future__ import annotations
@@ -26,28 +27,35 @@ _TEXT = {"type": "string"}
 
 FILE_TOOLS = ("files_read", "files_glob", "files_grep", "files_write", "files_edit")
 
+CLOSED = (
+    "nothing was written: your folder is read in every channel, and not everybody reads this one. The memory tool keeps"
+    " what belongs to a channel"
+)
+
 Do = Callable[[Workspace, Mapping[str, Any]], str]
 
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
-    """One of them, for one agent's folder."""
+    """One of them, for one agent's folder. `may_share`: whether what is said in a channel may be told in all others."""
 
     spec: Tool
     workspace: Workspace
     do: Do
+    may_share: Callable[[int], bool]
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        del context
+        if self.spec.name in WRITING and not self.may_share(context.channel_id):
+            return ToolOutput.failed(CLOSED)
         try:
             return ToolOutput(await to_its_end(lambda: self.do(self.workspace, arguments)))
         except PersonaError as error:
             return ToolOutput.failed(str(error))
 
 
-def file_tools(workspace: Workspace) -> tuple[RunnableTool, ...]:
+def file_tools(workspace: Workspace, may_share: Callable[[int], bool]) -> tuple[RunnableTool, ...]:
     """All of them; which an agent has is for whoever makes its toolbox to say."""
-    return tuple(FileTool(spec, workspace, do) for spec, do in _tools())
+    return tuple(FileTool(spec, workspace, do, may_share) for spec, do in _tools())
 
 
 def _tools() -> Iterator[tuple[Tool, Do]]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, Desk
+from agent_cogs.file_rights import FileRights
 from agent_cogs.forgetting import Forgetting, Forgotten
 from agent_cogs.triggers import Scope
 from agent_cogs.why import NO_RECORD
 from agent_config import load_settings
-from agent_discord.answers import Told
+from agent_discord.answers import Form, Told
 from agent_discord.command_list import FORM, SUB_COMMAND, WHY, command_list
 from agent_discord.directory import Directory
 from agent_discord.rights import Who
@@ -51,7 +53,7 @@ MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
 class Place:
     """A desk with its house; the bus runs."""
 
-    def __init__(self, link: RedisLink, **env: str) -> None:
+    def __init__(self, link: RedisLink, personas: Path | None = None, **env: str) -> None:
         self.now = NOW
         self.link, self.bus = link, Bus(link)
         channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
@@ -64,7 +66,7 @@ class Place:
         self.orders = Orders(self.bus, patience=0.01)
         done: Any = SimpleNamespace(last=0, keep=lambda _: None)
         self.house: Any = SimpleNamespace(
-            settings=settings,
+            settings=settings.with_(personas_dir=personas or settings.personas_dir),
             scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
             bus=self.bus,
@@ -78,8 +80,15 @@ class Place:
             resets=Resets(link, self.bus),
             directory=self.directory,
         )
-        self.desk = Desk(self.house)
+        self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
+        self.application_owners: set[int] = set()
+        self.asked_discord = 0
+        self.desk = Desk(self.house, FileRights(self.house.settings, self.guilds.get, self._owners))
         self._ids = count(1)
+
+    async def _owners(self) -> set[int]:
+        self.asked_discord += 1
+        return self.application_owners
 
     def clock(self) -> float:
         return self.now
@@ -103,9 +112,9 @@ class Place:
 
 
 @asynccontextmanager
-async def a_place(**env: str) -> AsyncIterator[Place]:
+async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
     async with RedisLink(FakeServer()) as link:
-        place = Place(link, **env)
+        place = Place(link, personas, **env)
         for memory in (place.stops, place.ignores, place.orders, place.house.resets):
             memory.start()
         running = asyncio.create_task(place.bus.run())
@@ -153,6 +162,62 @@ async def test_where_the_program_is_silent_no_command_does_anything(command: str
         assert await place.use(command, guild=2, **FILLED) == NOT_HERE
         assert await place.link.commands.keys("*") == []
         assert await place.use("bots status", channel=THREAD, parent=LOUNGE) != NOT_HERE
+
+
+@pytest.fixture
+def personas(tmp_path: Path) -> Path:
+    (tmp_path / "grok").mkdir()
+    (tmp_path / "grok" / "soul.md").write_text("old\n")
+    return tmp_path
+
+
+def may_edit(answer: Any) -> bool:
+    return isinstance(answer, Form)
+
+
+async def edited(place: Place, who: Who = MANAGER) -> Any:
+    return await place.use("agent-file edit", who, agent="grok", file="soul.md")
+
+
+async def test_who_manages_the_only_server_changes_the_bots_files(personas: Path):
+    async with a_place(personas) as place:
+        form = await edited(place)
+        assert may_edit(form)
+        assert "is kept" in await place.use(FORM, id=form.id, text="new")
+        assert place.asked_discord == 0
+    assert (personas / "grok" / "soul.md").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("seen", [{LOUNGE: GUILD, DEBATE: 2}, {LOUNGE: GUILD}, {}])
+async def test_files_that_other_servers_share_are_the_owners_to_change(personas: Path, seen: dict[int, int]):
+    async with a_place(personas) as place:
+        form = await edited(place)
+        place.guilds.clear()
+        place.guilds.update(seen)
+        told = await edited(place)
+        assert f"OWNER_USER_IDS={ANN}" in told
+        assert f"GUILD_IDS={GUILD}" in told
+        assert await place.use(FORM, id=form.id, text="mine") == told, "nor with a form from before"
+        assert "old" in await place.use("agent-file show", agent="grok", file="soul.md")
+        assert (personas / "grok" / "soul.md").read_text() == "old\n"
+        place.application_owners = {ANN}
+        assert may_edit(await edited(place))
+        assert await edited(place, MEMBER) == MANAGERS_ONLY
+    async with a_place(personas, OWNER_USER_IDS=str(BOB)) as place:
+        place.guilds.clear()
+        assert may_edit(await edited(place, MEMBER))
+
+
+async def test_one_server_in_guild_ids_is_the_only_one_but_for_the_output_channel(personas: Path):
+    async with a_place(personas, GUILD_IDS=str(GUILD)) as place:
+        place.guilds.clear()
+        assert may_edit(await edited(place))
+    async with a_place(personas, GUILD_IDS=str(GUILD), OUTPUT_CHANNEL_ID=str(ELSEWHERE)) as place:
+        assert "OWNER_USER_IDS" in await edited(place)
+        place.guilds[ELSEWHERE] = GUILD
+        assert may_edit(await edited(place))
+    async with a_place(personas, GUILD_IDS=f"{GUILD},2") as place:
+        assert may_edit(await edited(place)), "every channel is in one of them"
 
 
 OWNERS = [f"bots {part}" for part in ("start", "mute", "unmute", "ignore", "unignore")]
@@ -351,7 +416,7 @@ async def test_who_may_not_ends_only_what_answers_them():
 
 async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
     async with a_place() as place:
-        place.desk = Desk(place.house, {THREAD: LOUNGE}.get)
+        place.desk = Desk(place.house, FileRights(place.house.settings, place.guilds.get), {THREAD: LOUNGE}.get)
         await place.use("stop", channel=THREAD, parent=LOUNGE)
         await place.use("stop", channel=LOUNGE)
         await place.use("stop", channel=DEBATE)

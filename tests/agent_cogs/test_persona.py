@@ -12,6 +12,7 @@ from agent_cogs.recall import Recall
 from agent_config import AGENTS, load_settings
 from agent_personas.assembly import sections_of
 from agent_personas.identity import IdentityCard
+from agent_personas.memory import everywhere
 
 FIELDS = "display_name: Clyde\nmode: prefill\nprovider: openai\nmodel: gpt-6-luna\ntalkativeness: 0.4"
 CARD = f"---\n{FIELDS}\n---\nYou are Clyde."
@@ -179,7 +180,7 @@ def test_a_start_makes_what_is_missing_and_says_so(tmp_path, caplog):
 
 async def test_a_memory_that_was_deleted_is_made_anew(tmp_path):
     persona = Persona("claude", folder_with(tmp_path, soul="x"))
-    recall = Recall(persona, Places(), never)
+    recall = Recall(persona, Places(), never, everywhere)
     await recall.look(7, writes=True)
     assert (persona.folder / "memory.md").read_text() == "# Memory\n"
 
@@ -187,14 +188,14 @@ async def test_a_memory_that_was_deleted_is_made_anew(tmp_path):
 async def test_a_memory_that_cannot_be_made_anew_is_told_and_the_event_goes_on(tmp_path, caplog):
     folder = folder_with(tmp_path, soul="x")
     (folder / "memory.md").symlink_to(tmp_path / "nowhere.md")
-    recall = Recall(Persona("claude", folder), Places(), never)
+    recall = Recall(Persona("claude", folder), Places(), never, everywhere)
     for _ in range(2):
         assert "## Personality" in (await recall.look(7, writes=True)).stable
     assert sum("memory.md: could not be made anew" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_the_preamble_names_the_tool_only_where_there_is_one(tmp_path):
-    recall = Recall(Persona("claude", folder_with(tmp_path, soul="x", memory="# Memory")), Places(), never)
+    recall = Recall(Persona("claude", folder_with(tmp_path, soul="x", memory="# Memory")), Places(), never, everywhere)
     assert "with the `memory` tool" in (await recall.look(7, writes=True)).stable
     plain = (await recall.look(7, writes=False)).stable
     assert "`memory`" not in plain
@@ -203,7 +204,7 @@ async def test_the_preamble_names_the_tool_only_where_there_is_one(tmp_path):
 
 def test_the_tools_are_those_that_have_something_to_work_on(tmp_path):
     persona = Persona("claude", tmp_path / "claude")
-    recall = Recall(persona, Places(), never)
+    recall = Recall(persona, Places(), never, everywhere)
     assert recall.tools() == ()
     folder_with(tmp_path)
     assert [tool.spec.name for tool in recall.tools()] == ["memory", "files_write", "files_edit"]

@@ -61,6 +61,25 @@ async def test_a_channel_that_keeps_out_anybody_is_not_open(seen):
     assert seen("lobby", "muted")
 
 
+async def test_open_is_what_everybody_of_the_server_reads():
+    world = a_world("claude", channels=("lobby", "staff"))
+    closed_to_all_but(world, "staff", STAFF, world.app("claude").user.id)
+    bot_id = world.app("claude").user.id
+    world.channel("staff").overwrites[bot_id] = Overwrite(bot_id, 1, allow=VIEW)
+    async with DiscordStandIn(world) as server, logged_in(server, "claude") as bot:
+        lobby, staff = (bot.get_channel(world.channel(name).id) for name in ("lobby", "staff"))
+        channels = {one.id: one for one in (lobby, staff, thread_of(lobby, 71), thread_of(lobby, 72, private=True))}
+        audience = Audience(channels.get)
+        assert [audience.is_open(one) for one in (lobby.id, 71, staff.id, 72, 424242)] == [
+            True,
+            True,
+            False,
+            False,
+            False,
+        ]
+        assert [audience.guild_of(one) for one in (lobby.id, 71, 424242)] == [world.guild.id, world.guild.id, None]
+
+
 async def test_what_is_not_known_is_told_nowhere_else(seen):
     assert not seen(424242, "lobby")
     assert not seen("lobby", 424242)

@@ -3,13 +3,14 @@
 import pytest
 from tool_doubles import CONTEXT
 
+from agent_personas.memory import everywhere
 from agent_personas.workspace import Workspace
 from agent_tools.arguments import problem_with
-from agent_tools.files import file_tools
+from agent_tools.files import CLOSED, file_tools
 
 
 def tools_of(folder):
-    return {tool.spec.name: tool for tool in file_tools(Workspace(folder / "workspace"))}
+    return {tool.spec.name: tool for tool in file_tools(Workspace(folder / "workspace"), everywhere)}
 
 
 async def use(folder, name, **arguments):
@@ -46,6 +47,16 @@ async def test_nothing_outside_is_read_or_written(tmp_path, path):
         assert "secret" not in output.text
         assert str(tmp_path) not in output.text
     assert (tmp_path / "soul.md").read_text() == "secret"
+
+
+async def test_in_a_channel_that_not_everybody_reads_files_are_read_and_not_written(tmp_path):
+    assert (await use(tmp_path, "files_write", path="week.md", text="one")).text == "written"
+    tools = {tool.spec.name: tool for tool in file_tools(Workspace(tmp_path / "workspace"), lambda _: False)}
+    for name, more in (("files_write", {"text": "two"}), ("files_edit", {"old": "one", "new": "two"})):
+        output = await tools[name].execute({"path": "week.md", **more}, CONTEXT)
+        assert output.is_error
+        assert output.text == CLOSED
+    assert (await tools["files_read"].execute({"path": "week.md"}, CONTEXT)).text == "one"
 
 
 async def test_an_empty_folder_says_so(tmp_path):
