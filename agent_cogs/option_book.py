@@ -38,11 +38,13 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """What is set for an agent somewhere, by which names it goes there, and the pins that say so."""
+    """What is set for an agent somewhere, by which names it goes there, and the pins that say so. `own_depth`: somebody
+    said how many messages it sees there, for all themes."""
 
     options: Options
     names: frozenset[str]
     pins: tuple[Pin, ...]
+    own_depth: bool = False
 
 
 def no_layer(_: str) -> Layer:
@@ -104,8 +106,10 @@ class OptionBook:
         below = options_of(layers)
         names = self._goes_by(agent, below)
         found = tuple(pin for pinned in pins for pin in read_pins(pinned, below.config_roles, names))
-        options = options_of(layers, [pin.layer for pin in found]) if found else below
-        return InForce(options, self._goes_by(agent, options), found)
+        pinned = [pin.layer for pin in found]
+        options = options_of(layers, pinned) if found else below
+        own_depth = any("max_messages" in layer for layer in (*layers[1:], *pinned))
+        return InForce(options, self._goes_by(agent, options), found, own_depth)
 
     def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
         """Its key always; the inner name stands in the place of the shown one."""

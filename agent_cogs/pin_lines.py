@@ -1,13 +1,13 @@
-"""What is wrong in a pinned `.config` is told to its author: one reply, whichever bots it is meant for."""
+"""What is wrong in a pinned `.config` or a `.history` is told to its author: one reply, whichever bots it is for."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
+from agent_context.commands import Fault
 from agent_context.entries import Entry
-from agent_context.pins import Pin
 from agent_discord.background import Background
 from agent_discord.chores import Chores
 
@@ -34,28 +34,36 @@ class Place(Protocol):
     def chores(self) -> Chores | None: ...
 
 
+_SAID = {
+    "config": ("Of this `.config` I cannot use:", "The rest counts."),
+    "history": ("I cannot read this `.history`, and it counts for nothing:", ""),
+}
+
+
 class PinLines:
     """Nobody waits for what it says, and nothing depends on it."""
 
     def __init__(self, told: Memory) -> None:
         self._told = told
         self._background = Background()
-        self._seen: set[tuple[int, tuple[str, ...]]] = set()
+        self._seen: set[Fault] = set()
 
-    def tell(self, pins: Sequence[Pin], place: Place) -> None:
-        """`pins` as they count at `place`: a thread's channel may hold some of them."""
-        for pin in pins:
-            if pin.problems and (pin.message_id, pin.problems) not in self._seen:
-                self._seen.add((pin.message_id, pin.problems))
-                above = place.parent
-                here = above is None or any(entry.id == pin.message_id for entry in place.pins[-1])
-                chores = place.chores if here or above is None else above.chores
-                log.info("pin %d is wrong: %s", pin.message_id, "; ".join(pin.problems))
-                if chores is not None:
-                    self._background.start(self._tell(pin, chores), f"pin {pin.message_id}")
+    def tell(self, faults: Iterable[Fault], place: Place) -> None:
+        """`faults` as they are found at `place`: a thread's channel may hold some of the pins."""
+        for fault in faults:
+            if fault in self._seen:
+                continue
+            self._seen.add(fault)
+            above = place.parent
+            here = fault.command == "history" or any(entry.id == fault.message_id for entry in place.pins[-1])
+            chores = place.chores if here or above is None else above.chores
+            log.info("the .%s of message %d is wrong: %s", fault.command, fault.message_id, "; ".join(fault.lines))
+            if chores is not None:
+                self._background.start(self._tell(fault, chores), f"{fault.command} {fault.message_id}")
 
-    async def _tell(self, pin: Pin, chores: Chores) -> None:
-        if await self._told.first(pin.message_id, "\n".join(pin.problems)):
-            lines = [line[:MAX_LINE] for line in pin.problems[:MOST_LINES]]
-            text = "\n".join(("Of this `.config` I cannot use:", *lines, "The rest counts."))
-            await chores.reply(pin.message_id, text, f"pin:{pin.message_id}:{len(pin.problems)}")
+    async def _tell(self, fault: Fault, chores: Chores) -> None:
+        if await self._told.first(fault.message_id, "\n".join(fault.lines)):
+            begins, ends = _SAID[fault.command]
+            lines = [line[:MAX_LINE] for line in fault.lines[:MOST_LINES]]
+            text = "\n".join(filter(None, (begins, *lines, ends)))
+            await chores.reply(fault.message_id, text, f"pin:{fault.message_id}:{len(fault.lines)}")

@@ -18,7 +18,7 @@ from agent_cogs.tool_lines import forget_before, tool_lines
 from agent_context.build import Identity, TurnContext, seen
 from agent_context.depth import Depth
 from agent_context.entries import Entry
-from agent_context.history import Resolved
+from agent_context.history import Resolved, malformed
 from agent_context.merge import merge_history
 from agent_context.options import Options
 from agent_context.selection import Chosen
@@ -65,7 +65,8 @@ class Eyes:
         theme = replace(theme, search=theme.search and may_search)
         inner = agent.book.inner_names(self.outlet)
         self.outlet.know_as(inner)
-        window, chosen = await self._window(options, theme.window_share, inner)
+        share = 1.0 if agent.book.of(agent.key, self.outlet).own_depth else theme.window_share
+        window, chosen = await self._window(options, share, inner)
         trigger = trigger_of(event)
         given = event.instruction if isinstance(event, InstructionEvent) else None
         context = TurnContext(
@@ -109,10 +110,15 @@ class Eyes:
             before, options = options, self.options()
             if options is before:  # the book gives the same object for as long as nothing changes
                 break
-        in_force = self.agent.book.of(self.agent.key, self.outlet)
-        if self.agent.pin_lines is not None:
-            self.agent.pin_lines.tell(in_force.pins, self.outlet)
+        self._tell_faults(options)
         return options
+
+    def _tell_faults(self, options: Options) -> None:
+        if self.agent.pin_lines is not None:
+            in_force, roles = self.agent.book.of(self.agent.key, self.outlet), options.history_roles
+            histories = malformed(self.outlet.transcript.entries(), roles=roles, names=in_force.names)
+            pins = (fault for pin in in_force.pins for fault in pin.faults)
+            self.agent.pin_lines.tell((*pins, *histories), self.outlet)
 
     def _identity(self, inner: Mapping[str, str]) -> Identity:
         """Who the agent is where these inner names hold."""

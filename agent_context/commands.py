@@ -5,8 +5,9 @@
     first: link (optional)      options as YAML
     last: link
 
-Targets are inner names between spaces; a bot that is not named is not meant, no target means all. Who may command is
-not decided here. A text that is a command but cannot be carried out becomes `Malformed`, which says why in one line.
+Targets are inner names between spaces; a bot that is not named is not meant, no target means all. The line of dashes
+may be missing, and `.history` may stand on one line (`.history claude last: link`). Who may command is not decided
+here. A text that is a command but cannot be carried out becomes `Malformed`, which says why in one line.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _LINK = re.compile(
     r"<?https?://(?:\w+\.)?discord(?:app)?\.com/channels/(\d{1,20}|@me)/(\d{1,20})/(\d{1,20})/?>?", re.IGNORECASE
 )
+_ON_ONE_LINE = re.compile(r"(?:^|\s)\s*(?=(?:first|last)\s*:)", re.IGNORECASE)
 _FIELD = re.compile(r"\A\s*([\w-]+)\s*:\s*(\S*)\s*\Z")
 _M = re.compile(
     r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*(?:\s@[^\n]{0,200})?[\s.!]*\Z", re.IGNORECASE
@@ -75,6 +77,15 @@ class Malformed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong in a message that is a command, one line each."""
+
+    message_id: int
+    command: Literal["history", "config"]
+    lines: tuple[str, ...]
+
+
 Command = History | Config | Malformed
 MCommand = Literal["continue", "context"]
 
@@ -97,10 +108,15 @@ def parse_command(text: str) -> Command | None:
     """The command that a message is; None for any other message."""
     if "." not in text or (match := _HEAD.match("\n".join(text.splitlines()))) is None:
         return None
-    targets = frozenset(folded(word.lstrip("@")) for word in match[2].split())
+    name: Literal["history", "config"] = "history" if match[1] == "history" else "config"
     body = match[3].strip()
-    if match[1] == "history":
-        return _history(targets, body)
+    named, *fields = _ON_ONE_LINE.split(match[2]) if name == "history" else [match[2]]
+    words = named.split()
+    if any(":" in word for word in words):  # in no name: options, or a link
+        return Malformed(name, frozenset(), "what it says belongs on lines of its own, below a line with `---`")
+    targets = frozenset(folded(word.lstrip("@")) for word in words)
+    if name == "history":
+        return _history(targets, "\n".join((*fields, body)))
     return _config(targets, body)
 
 

@@ -11,10 +11,10 @@ until it says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from agent_context.commands import History, is_for, parse_command
+from agent_context.commands import Fault, History, Malformed, is_for, parse_command
 from agent_context.entries import Entry
 from agent_context.pins import may_command
 
@@ -133,6 +133,15 @@ class _Resolver:
         if last is None:
             return ()
         return self.interval(Interval(source.parent_id, None, last), 1, ()) or ()
+
+
+def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collection[str]) -> Iterator[Fault]:
+    """What is wrong in the `.history` messages for a bot that goes by `names`, of those who may write them."""
+    for entry in entries:
+        if entry.hidden and ".history" in entry.text and may_command(entry, roles):
+            command = parse_command(entry.text)
+            if isinstance(command, Malformed) and command.command == "history" and is_for(command, names):
+                yield Fault(entry.id, "history", (command.reason,))
 
 
 def _sliced(entries: Sequence[Entry], interval: Interval, messages: int) -> Sequence[Entry]:

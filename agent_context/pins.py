@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_context.commands import Config, History, is_for, parse_command
+from agent_context.commands import Config, Fault, History, is_for, parse_command
 from agent_context.entries import Entry
 from agent_context.options import PINNABLE, read_options
 
@@ -23,6 +23,10 @@ class Pin:
     author_id: int
     layer: Mapping[str, Any]
     problems: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        return (Fault(self.message_id, "config", self.problems),) if self.problems else ()
 
 
 def may_command(entry: Entry, roles: Collection[int]) -> bool:

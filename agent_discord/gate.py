@@ -279,6 +279,11 @@ class Gate:
         except discord.NotFound:
             return None
 
+    async def channel(self, guild: discord.Guild, channel_id: int) -> object:
+        """A channel or thread of the guild. Raises discord.InvalidData for one of another, or one of REQUEST_ERRORS."""
+        await self._enter()
+        return await guild.fetch_channel(channel_id)
+
     async def givers(self, reaction: discord.Reaction, limit: int) -> Sequence[discord.User | discord.Member]:
         """Who gave a reaction, at most 100."""
         await self._enter()

@@ -180,9 +180,7 @@ class DiscordOutlet:
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server; None
         where the bot cannot read them, or not everybody here may (pasts.py)."""
-        guild = guild_of(self._channel)
-        found = guild.get_channel_or_thread(interval.channel_id) if guild is not None else None
-        source = self._channel if interval.channel_id == self._channel.id else found
+        source = await self._source(interval.channel_id)
         if self._pasts is None or not isinstance(source, Channel) or not may_be_told(source, self._channel):
             return None
         rights = permissions_in(source)
@@ -193,6 +191,12 @@ class DiscordOutlet:
             return await self._known(await self._gate.history(source, limit, before))
 
         return await self._pasts.upto(interval, messages, read)
+
+    async def _source(self, channel_id: int) -> object:
+        guild = guild_of(self._channel)
+        if channel_id == self._channel.id:
+            return self._channel
+        return await self._pasts.channel(self._gate, guild, channel_id) if self._pasts and guild else None
 
     def know_as(self, inner_names: Mapping[str, str]) -> None:
         """By which names agents go here besides their own: `@name` in what the bot writes is then a mention."""

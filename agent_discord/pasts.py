@@ -18,7 +18,7 @@ from agent_context.entries import Entry
 from agent_context.history import Interval
 from agent_discord.convert import to_entry
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Reader
-from agent_discord.gate import REQUEST_ERRORS
+from agent_discord.gate import REQUEST_ERRORS, Gate
 from agent_discord.hand import kind
 from agent_discord.transcript import Transcript, Transcripts
 
@@ -35,13 +35,43 @@ class _Kept:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    channel: object  # None: the bot does not see it, or it is in no way known
+    until: float
+
+
 class Pasts:
     """Shared by all bots of a process. `clock` gives seconds."""
 
     def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
         self._transcripts, self._clock = transcripts, clock
-        self._kept: OrderedDict[tuple[int, int, int], _Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, int | None, int], _Kept] = OrderedDict()
+        self._found: OrderedDict[tuple[int, int], _Found] = OrderedDict()  # by bot and channel
         transcripts.on_change(self.forget)
+
+    async def channel(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
+        """A channel or thread of the guild as the gate's bot sees it; None where it does not. Discord tells a bot of
+        its channels and of threads in use; archived threads are asked for."""
+        known = guild.get_channel_or_thread(channel_id)
+        if known is not None:
+            return known
+        key = (guild.me.id, channel_id)
+        found = self._found.get(key)
+        if found is None or found.until <= self._now():
+            found = self._found[key] = await self._look(gate, guild, channel_id)
+            if len(self._found) > MOST_KEPT:
+                self._found.popitem(last=False)
+        return found.channel
+
+    async def _look(self, gate: Gate, guild: discord.Guild, channel_id: int) -> _Found:
+        try:
+            channel = await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
+            return _Found(channel, self._now() + KEEP_SECONDS)
+        except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
+            log.info("channel %d, which .history names, could not be asked for: %s", channel_id, kind(error))
+            refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
+            return _Found(None, self._now() + (KEEP_SECONDS if refused else TRY_AGAIN))
 
     async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
         """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read.
@@ -51,7 +81,7 @@ class Pasts:
         transcript = self._transcripts.known(interval.channel_id)
         if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
             return live
-        key = (interval.channel_id, interval.last, messages)
+        key = (interval.channel_id, interval.last, interval.first, messages)  # no more is read than back to the first
         kept = self._kept.get(key)
         if kept is None or kept.until <= self._now():
             entries = await self._read(interval, messages, reader)

@@ -25,6 +25,23 @@ def test_the_first_link_is_optional_and_a_bare_one_clears():
     assert parse_command(f".history\n```\n---\nlast: {ONE}\n```") == History(frozenset(), None, Link(7, 8, 9))
 
 
+def test_a_history_may_lack_the_dashes_and_stand_on_one_line():
+    whole = History(frozenset({"claude"}), Link(7, 8, 9), Link(7, 8, 10))
+    assert parse_command(f".history claude\nfirst: {ONE}\nlast: {TWO}") == whole
+    assert parse_command(f".history claude first: {ONE} last: {TWO}") == whole
+    assert parse_command(f".history last: {ONE}") == History(frozenset(), None, Link(7, 8, 9))
+
+
+@pytest.mark.parametrize(
+    "text", [f".history {ONE}", f".history claude {ONE} {TWO}", ".config max_messages: 8", ".config claude mode: chat"]
+)
+def test_what_stands_behind_a_command_and_names_no_bot_is_told(text):
+    found = parse_command(text)
+    assert isinstance(found, Malformed)
+    assert is_for(found, ("claude",))
+    assert "`---`" in found.reason
+
+
 @pytest.mark.parametrize(
     "body",
     [f"first: {ONE}", "last: https://evil.example/channels/1/2/3", "last:", f"last: {ONE}\nlast: {ONE}", "until: now"],

@@ -55,6 +55,13 @@ async def test_reading_ends_where_the_interval_begins():
     assert place.channel.reads == [201]
 
 
+async def test_what_was_read_back_to_one_beginning_does_not_stand_for_an_earlier_one():
+    place = Place()
+    await place.upto(200, 200, first=150)
+    assert (await place.upto(200, 200))[0] == 1
+    assert (await place.upto(200, 200, first=50))[0] <= 50
+
+
 async def test_an_edit_or_a_deletion_within_brings_another_read():
     place = Place()
     await place.upto(200, 10)

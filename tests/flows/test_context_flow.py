@@ -10,7 +10,7 @@ from redis_server import until
 
 from agent_coordinator.config import from_settings
 from agent_local.discord.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
-from agent_local.discord.world import Overwrite
+from agent_local.discord.world import PRIVATE_THREAD, PUBLIC_THREAD, Overwrite
 
 
 def link(f, channel, message):
@@ -133,6 +133,34 @@ async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):
             assert "Of this" not in shown(await ask(f))
 
 
+@pytest.mark.parametrize("text", [".history\n---\nlast: tea", ".history https://discord.com/channels/1/2/3"])
+async def test_a_wrong_history_is_told_once_to_who_may_write_one(tmp_path, text):
+    async with flow(tmp_path) as f, f.running():
+        wrong = await f.discord.say("Alice", "debate", text)
+        await f.discord.say("Bob", "debate", text)  # may not
+        await ask(f)
+        await ask(f, bot="grok")
+        await f.discord.wait_for(
+            lambda: [m for m in f.discord.messages("debate") if "I cannot read this" in m["content"]]
+        )
+        await ask(f)
+        told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot read this `.history`")]
+        assert [m["message_reference"]["message_id"] for m in told] == [wrong["id"]]
+
+
+async def test_a_depth_that_somebody_set_holds_whatever_the_theme_needs(tmp_path):
+    async with flow(tmp_path, channels={"memes": "memes"}, CONTEXT_WINDOW_SIZE="12") as f:
+        for number in range(12):
+            await f.discord.say("Bob", "memes", f"old message {number:02}")
+        async with f.running(agents=("claude",)):
+            seen = shown(await ask(f, "memes"))
+            assert sum(f"old message {number:02}" in seen for number in range(12)) < 6  # the theme's share
+            pin = await f.discord.say("Alice", "memes", ".config\n---\nmax_messages: 12\nrolling_threshold: 0")
+            await f.discord.pin("Alice", "memes", pin["id"])
+            seen = shown(await ask(f, "memes"))
+            assert sum(f"old message {number:02}" in seen for number in range(12)) >= 8
+
+
 async def test_an_inner_name_is_what_the_model_reads_and_writes(tmp_path):
     config = tmp_path / "config"
     (config / "bots").mkdir(parents=True)
@@ -174,6 +202,24 @@ async def test_history_brings_an_interval_of_another_channel_and_clears_nothing_
         assert ".history" not in seen
         await f.discord.edit("archive", first["id"], "archived anew")
         assert "archived anew" in shown(await ask(f))
+
+
+async def test_history_reaches_into_an_archived_thread_and_not_into_a_private_one(tmp_path):
+    async with flow(tmp_path) as f:
+        links = []
+        for name, kind in (("open", PUBLIC_THREAD), ("closed", PRIVATE_THREAD)):
+            thread = await f.discord.create_thread("Alice", "debate", name)
+            last = await f.discord.say("Alice", int(thread["id"]), f"in the {name} thread")
+            await f.discord.change_channel(int(thread["id"]), archived=True, type=kind)
+            links.append(f"https://discord.com/channels/1/{thread['id']}/{last['id']}")
+        async with f.running(agents=("claude",)):
+            for link_to in links:
+                await f.discord.say("Alice", "debate", f".history\n---\nlast: {link_to}")
+            seen = shown(await ask(f))
+            assert ["in the open thread" in seen, "in the closed thread" in seen] == [True, False]
+            assert "in the open thread" in shown(await ask(f))
+            asked = [r for r in f.discord.requests if r.path.endswith(f"/channels/{links[0].split('/')[-2]}")]
+            assert [r.method for r in asked] == ["GET"]
 
 
 @pytest.mark.parametrize("closed", [("archive",), ("archive", "debate")])
