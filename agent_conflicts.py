@@ -85,7 +85,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def oddities(settings: Settings) -> Iterator[str]:
-    """A line for each thing that is set to no effect."""
+    """A line for each thing that is set to no effect, or to a dangerous one."""
     for names in doubled_tokens(settings):
         keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
         yield f"{keys}: expected a token of its own for each bot, these are the same, so none of these bots is started"
@@ -98,6 +98,8 @@ def oddities(settings: Settings) -> Iterator[str]:
         yield f"COORDINATOR_PRIORITY_CHANNELS: not among the channels and therefore not used: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
         yield "AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel, so the bots will speak nowhere"
+    if settings.budget_daily_usd is None:
+        yield "BUDGET_DAILY_USD: no limit is set, so the bots together may spend any sum in a day"
     if settings.agent_runtime and settings.permission_mode == "bypassPermissions":
         yield (
             "PERMISSION_MODE=bypassPermissions: whoever may write to the coding agent can have it do anything that this"

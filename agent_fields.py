@@ -8,6 +8,7 @@ ValueError with a message), and these never repeat a value that may be a secret.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -46,6 +47,12 @@ def _theme_map(value: object) -> object:
 
 def zero_is_none(value: object) -> object:
     return None if value in (0, "0") else value
+
+
+def no_limit(value: object) -> object:
+    """None for "none" and for 0, however they are written."""
+    text = str(value).strip().lower()
+    return None if text == "none" or re.fullmatch(r"0+(\.0*)?", text) else value
 
 
 def in_seconds(milliseconds: str) -> str | None:
@@ -93,7 +100,7 @@ Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
 PerDay = Annotated[int, Field(ge=0, le=1_000)]
 Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
-Dollars = Annotated[float | None, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Dollars = Annotated[Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None, BeforeValidator(no_limit)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
@@ -125,7 +132,7 @@ COUNT = "a whole number, 0 or more (at most 1000000)"
 SOME = "a whole number, 1 or more (at most 1000000)"
 PER_DAY = "a whole number, 0 or more (at most 1000)"
 SECONDS = "a number of seconds, 0 or more (at most 86400)"
-DOLLARS = "US dollars, 0 or more (at most 1000000)"
+DOLLARS = "US dollars, 0 or more (at most 1000000; 0 or none: no limit)"
 CATCH_UP = "a number of seconds, 0 or more (at most 900)"
 DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
 LIMIT = "a number of seconds from 1 to 600"

@@ -63,7 +63,7 @@ from agent_roster import AgentSettings
 from agent_themes import DEFAULT_THEME
 
 SHORTEST_SECRET = 6  # characters of a text that config/mcp.yaml names; a shorter one would be found in any word
-DEFAULT_BUDGET = 5.0  # US dollars a day, while no budget is set
+DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
 USER_SHARE = 0.2
 
 
@@ -100,7 +100,7 @@ class Settings(Keys):
     agent_sdk_max_usd: float = setting(
         "AGENT_SDK_MAX_USD", "US dollars, more than 0 (at most 1000)", 0.5, gt=0, le=1000, allow_inf_nan=False
     )
-    budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, None)
+    budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, DEFAULT_BUDGET)
     budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", DOLLARS, None)
     budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", DOLLARS, None)
     budget_user_usd: Dollars = setting("BUDGET_USER_DAILY_USD", DOLLARS, None)
@@ -171,19 +171,12 @@ class Settings(Keys):
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
 
     @property
-    def daily_budget(self) -> float | None:
-        """US dollars a day for all agents; None for any sum, where an owner has set other budgets only."""
-        others = (self.budget_agent_usd, self.budget_channel_usd, self.budget_user_usd)
-        if self.budget_daily_usd is None and all(budget is None for budget in others):
-            return DEFAULT_BUDGET
-        return self.budget_daily_usd
-
-    @property
     def user_budget(self) -> float | None:
-        """US dollars a day that one person may bring about: a share of all, so that nobody empties the day."""
-        if self.budget_user_usd is not None or self.daily_budget is None:
+        """US dollars a day that one person may bring about, None for any sum: until it is set, a share of the day's, so
+        that nobody empties the day."""
+        if "budget_user_usd" in self.model_fields_set or self.budget_daily_usd is None:
             return self.budget_user_usd
-        return self.daily_budget * USER_SHARE
+        return self.budget_daily_usd * USER_SHARE
 
     @property
     def tools_dir(self) -> Path:

@@ -111,7 +111,7 @@ def house_for(
 
 def _caps(settings: Settings) -> Caps:
     return Caps(
-        all=settings.daily_budget,
+        all=settings.budget_daily_usd,
         agent=settings.budget_agent_usd,
         channel=settings.budget_channel_usd,
         person=settings.user_budget,

@@ -69,13 +69,15 @@ def check_costs(
     turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
     errands = [_errands(settings, agent.spec.name, turns, now, found) for agent in agents]
     dollars += sum(count * errand_cost(tariff_in(None, agent)) for count, agent in zip(errands, agents, strict=True))
-    budget = settings.daily_budget
-    held = "no budget for all bots" if budget is None else f"the budget is ${budget:.2f}"
+    budget = settings.budget_daily_usd
+    held = "no limit for all bots together" if budget is None else f"the budget is ${budget:.2f}"
     more = f" and {sum(errands):,.0f} errands of the bots' own files" if any(errands) else ""
     told = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, without mentions; {held}"
     if budget is not None and dollars > budget:
         advice = "lower COORDINATOR_SCHEDULE_MAX, or raise BUDGET_DAILY_USD"
         found.warn("costs", told, "give the errands more time, or raise BUDGET_DAILY_USD" if any(errands) else advice)
+    elif budget is None:
+        found.warn("costs", told, "set BUDGET_DAILY_USD, or what people bring about may cost any sum")
     else:
         found.ok("costs", told)
 

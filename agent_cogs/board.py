@@ -101,4 +101,4 @@ async def look(house: House, channel_id: int, parent_id: int | None = None) -> B
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
     said = (agent.front.disclosure for agent in house.settings.agents.values())
-    return Board(rows, house.settings.daily_budget, talk, stops, tuple(filter(None, said)))
+    return Board(rows, house.settings.budget_daily_usd, talk, stops, tuple(filter(None, said)))

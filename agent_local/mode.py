@@ -111,9 +111,10 @@ class _Local:
             agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
             agent_max_daily=settings.agent_max_daily if self.paid else UNLIMITED,
             mentions_per_minute=0,
-            budget_daily_usd=settings.daily_budget,
             # there is one person
-            budget_user_usd=settings.daily_budget if settings.budget_user_usd is None else settings.budget_user_usd,
+            budget_user_usd=settings.budget_user_usd
+            if "budget_user_usd" in settings.model_fields_set
+            else settings.budget_daily_usd,
         )
 
     def _model(self, agent: AgentSettings) -> Model:

@@ -151,16 +151,23 @@ def test_loading_does_not_look_at_the_process_by_itself(monkeypatch: pytest.Monk
         ({}, 5.0, 1.0),
         ({"BUDGET_DAILY_USD": "20"}, 20.0, 4.0),
         ({"BUDGET_DAILY_USD": "20", "BUDGET_USER_DAILY_USD": "20"}, 20.0, 20.0),
-        ({"BUDGET_AGENT_DAILY_USD": "3"}, None, None),
-        ({"BUDGET_USER_DAILY_USD": "0.5"}, None, 0.5),
-        ({"BUDGET_DAILY_USD": "0"}, 0.0, 0.0),
+        ({"BUDGET_DAILY_USD": ""}, 5.0, 1.0),
+        ({"BUDGET_AGENT_DAILY_USD": "3"}, 5.0, 1.0),
+        ({"BUDGET_CHANNEL_DAILY_USD": "1"}, 5.0, 1.0),
+        ({"BUDGET_USER_DAILY_USD": "0.5"}, 5.0, 0.5),
+        ({"BUDGET_USER_DAILY_USD": "none"}, 5.0, None),
+        ({"BUDGET_DAILY_USD": "0"}, None, None),
+        ({"BUDGET_DAILY_USD": "None"}, None, None),
+        ({"BUDGET_DAILY_USD": "0.00", "BUDGET_USER_DAILY_USD": "2"}, None, 2.0),
     ],
 )
-def test_the_day_has_a_budget_until_one_is_set_and_a_person_a_fifth_of_it(
+def test_each_budget_stands_for_itself_and_a_person_has_a_fifth_of_the_days(
     given: dict[str, str], daily: float | None, person: float | None
 ) -> None:
     settings = load(**given)
-    assert (settings.daily_budget, settings.user_budget) == (daily, person)
+    assert (settings.budget_daily_usd, settings.user_budget) == (daily, person)
+    said = [line for line in settings.warnings if line.startswith("BUDGET_DAILY_USD: no limit is set")]
+    assert bool(said) == (daily is None)
 
 
 # --- agents ---------------------------------------------------------------------------------------------------------

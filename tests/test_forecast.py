@@ -46,7 +46,13 @@ def test_a_day_costs_its_conversations_over_all_channels():
 def test_the_check_tells_the_forecast_beside_the_budget():
     assert found().level is Level.OK
     assert found().text == "about $0.01 a day for 4.5 conversations, without mentions; the budget is $5.00"
-    assert found(BUDGET_USER_DAILY_USD="1").text.endswith("no budget for all bots")
+    assert found(BUDGET_CHANNEL_DAILY_USD="1").text.endswith("the budget is $5.00")
+
+
+@pytest.mark.parametrize("said", ["0", "none"])
+def test_a_day_without_a_limit_is_a_warning(said):
+    told = found(BUDGET_DAILY_USD=said)
+    assert (told.level, told.text.endswith("no limit for all bots together")) == (Level.WARNING, True)
 
 
 def test_a_schedule_beyond_the_budget_is_a_warning():

@@ -279,7 +279,7 @@ async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
 
 
 async def test_a_quiet_day_has_a_status_too():
-    async with a_place(BUDGET_CHANNEL_DAILY_USD="1") as place:
+    async with a_place(BUDGET_DAILY_USD="none") as place:
         assert await place.use("bots status") == (
             "**Online**: nobody\n**Offline**: Claude and Grok\n"
             "**Today**: Claude 0 turns, $0.00; Grok 0 turns, $0.00; together $0.00\n"

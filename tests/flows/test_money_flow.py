@@ -79,7 +79,7 @@ async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_
 
 
 async def test_a_model_on_an_own_machine_is_never_out_of_money(tmp_path):
-    async with flow(tmp_path, BUDGET_DAILY_USD="0") as f:
+    async with flow(tmp_path, BUDGET_DAILY_USD="0.000001") as f:
         f.models.answer = lambda r: decision("hello")
         async with f.running(agents=("claude",), make_model=provider_model):
             await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> hello")
