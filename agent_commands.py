@@ -1,4 +1,4 @@
-"""What can be typed: the options of run_all.py and run_bot.py, and how a start that cannot work ends.
+"""What can be typed (run_all.py, run_bot.py, agent_coordinator and their options), and how a bad start ends.
 
 Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the set-up is wrong (a restart
 would not help).
@@ -12,6 +12,7 @@ import logging
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 
 from agent_cogs.persona import read_fronts
 from agent_config import (
@@ -25,6 +26,7 @@ from agent_config import (
 )
 from agent_discord.redaction import Redactor
 from agent_logging import set_up_logging
+from agent_shutdown import Stopping
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,40 @@ def main_one_bot() -> int:
         print(missing_key_message(agent), file=sys.stderr)
         return 2
     return _serve(settings, only=(agent.name,), coordinator=False)
+
+
+def main_coordinator() -> int:
+    """python -m agent_coordinator: the coordinator without bots."""
+    settings = _settings()
+    if settings is None:
+        return 2
+    _set_up_logging(settings)
+    if not settings.channels:
+        print("AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel to converse in", file=sys.stderr)
+        return 2
+
+    def run() -> int:
+        if settings.redis_url is None:
+            _make_data_dir(settings)
+        return asyncio.run(_coordinate(settings))
+
+    return _ended(settings, run)
+
+
+async def _coordinate(settings: Settings) -> int:
+    from agent_coordinator.alone import serve
+    from agent_health import Health, serving_health
+
+    stopping = Stopping()
+    stopping.on_signals()
+
+    def watched(hears: Callable[[], bool]) -> AbstractAsyncContextManager[int]:
+        def look() -> Health:
+            return Health(bots=(), bus=hears(), stopping=stopping.stop.is_set(), needs_bots=False)
+
+        return serving_health(settings.health_port, look)
+
+    return await serve(settings, stopping.stop, watched)
 
 
 def _serve(

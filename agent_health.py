@@ -1,7 +1,8 @@
 """Two questions that a service manager asks over HTTP on loopback, where HEALTH_PORT is set.
 
 /healthz  does the process still turn its wheels? An answer is the answer; restart it when there is none
-/readyz   can it do its work now? 200 when a bot is online and Redis answers, 503 otherwise and while it stops
+/readyz   can it do its work now? 200 when a bot is online (the coordinator alone has none) and Redis answers, 503
+          otherwise and while it stops
 
 A restart mends no Discord and no Redis that are away, so only the first question is one for a restart.
 
@@ -36,15 +37,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The bots that are online now, whether the bus hears, whether the process is about to end."""
+    """The bots that are online now, whether the bus hears, whether the process is about to end. `needs_bots`: none
+    online is not ready; the coordinator alone has none."""
 
     bots: tuple[str, ...]
     bus: bool
     stopping: bool = False
+    needs_bots: bool = True
 
     @property
     def ready(self) -> bool:
-        return bool(self.bots) and self.bus and not self.stopping
+        return (bool(self.bots) or not self.needs_bots) and self.bus and not self.stopping
 
 
 @asynccontextmanager

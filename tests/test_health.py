@@ -31,6 +31,8 @@ async def answers(port):
     [
         (Health(("claude",), bus=True), (200, "ready")),
         (Health((), bus=True), (503, "not ready")),
+        (Health((), bus=True, needs_bots=False), (200, "ready")),
+        (Health((), bus=False, needs_bots=False), (503, "not ready")),
         (Health(("claude",), bus=False), (503, "not ready")),
         (Health(("claude",), bus=True, stopping=True), (503, "stopping")),
     ],

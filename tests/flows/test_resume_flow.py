@@ -1,16 +1,20 @@
 """Coordinators that come and go in mid-conversation: the bots notice nothing."""
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from flow import decision, flow
 from redis_server import RedisServer
 
+import agent_health
 from agent_bot import cancel
 from agent_coordinator.events import ConversationEnded
 
@@ -119,6 +123,54 @@ async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within
             assert "the conversation goes on in round 1" in log
             assert len(f.models.requests) == 4
             assert sorted(f.said("debate")) == [f"turn {number}" for number in (1, 2, 3, 4)]
+
+
+async def test_a_coordinator_alone_has_the_log_and_the_health_of_every_other_start(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {"LOG_FORMAT": "json", "LOG_LEVEL": "DEBUG", "HEALTH_PORT": str(port)}
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            with coordinator_process(tmp_path, f, redis, **settings) as process:
+                assert await asyncio.to_thread(answer_of, port) == 200
+                log = await asyncio.to_thread(ended, process)
+    assert all(json.loads(line)["message"] for line in log.splitlines())
+
+
+def test_no_secret_is_in_the_log_of_a_coordinator_alone(tmp_path):
+    secret = "a-key-of-some-length"
+    code = """
+import logging, sys
+from agent_commands import main_coordinator
+from agent_coordinator import alone
+
+async def serve(settings, stop, watched):
+    logging.getLogger("x").warning("it is %s", settings.tavily_api_key.get_secret_value())
+    raise RuntimeError(settings.tavily_api_key.get_secret_value())
+
+alone.serve = serve
+sys.exit(main_coordinator())
+"""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TAVILY_API_KEY": secret}
+    ran = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**environment, "AGENT_CHANNEL_IDS": "100000000000000001"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 1
+    assert "it is [redacted]" in ran.stderr
+    assert "RuntimeError" in ran.stderr
+    assert secret not in ran.stderr + ran.stdout
+
+
+def answer_of(port):
+    """What /readyz says when it is ready, within 20 seconds."""
+    until = time.monotonic() + 20
+    while (status := agent_health.ask(port, "ready")) != 200 and time.monotonic() < until:
+        time.sleep(0.05)
+    return status
 
 
 async def test_a_coordinator_alone_hears_of_a_stop_and_keeps_to_it_after_its_restart(tmp_path):
