@@ -169,18 +169,21 @@ class BaseAgentCog(ListeningCog):
         self.where.guild_came()
 
     def stop_listening(self) -> None:
-        """Takes nothing more in and drops what waits; what runs goes on."""
+        """Takes nothing more in; what runs goes on."""
         self._closing = True
         self.house.bus.unsubscribe(keys.instructions(self.name))
-        self._taker.inbox.close()
+        self.errands.stop()
+        self._taker.close()
 
     async def drain(self) -> None:
-        """Returns when the turns that ran have ended, and the shutdown hook."""
+        """Returns when the turns that ran have ended, and the shutdown hook; what waited is kept."""
+        await self._taker.keep_waiting()
         await asyncio.gather(self._taker.inbox.drain(), self.errands.shutdown())
 
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
         self.stop_listening()
+        await self._taker.keep_waiting()
         await self._taker.inbox.aclose()
         await self._busy.aclose()
         if self._show is not None:
@@ -207,6 +210,14 @@ class BaseAgentCog(ListeningCog):
     def places(self) -> list[Known]:
         """The same channels, with their names and themes."""
         return self.where.places()
+
+    def arriving(self) -> bool:
+        """Whether a server of the bot's is still on its way, with its channels."""
+        return self.where.arriving
+
+    async def wait_for(self, channel_id: int) -> None:
+        """Waits for a channel whose server may be on its way."""
+        await self.where.wait_for(channel_id)
 
     # -- what Discord says --------------------------------------------------------------------------------------------
 

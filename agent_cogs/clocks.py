@@ -4,8 +4,9 @@
 
 The task sleeps until the next one is due, a minute at most, and reads the files anew each time: an edit is taken up
 within a minute. When something ran last is kept in Redis, so a restart neither repeats nor loses a tick. What was first
-seen a moment ago has not been missed. Where this process does not hold the agent, nothing ticks; who takes the agent
-over reads what the other one did.
+seen a moment ago has not been missed. A tick is taken only when its event has a place to go to, and its turn is kept in
+the same step until it begins: what is due while the inbox is full, or a server is still on its way, stays due. Where
+this process does not hold the agent, nothing ticks; who takes the agent over reads what the other one did.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import Protocol
 
 from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.placing import Place, Placing
-from agent_personas.cron import Job, due, next_time
+from agent_cogs.saved import save_event
+from agent_personas.cron import PUNCTUAL_SECONDS, Job, due, next_time
 from agent_personas.heartbeat import Check, beats, next_beat
 from agent_protocol.connection import RedisAway
 
 LOOK_SECONDS = 60.0  # between two looks at the files
 SHORTEST_SLEEP = 0.5  # seconds
+HELD_SECONDS = 1.0  # before what is due and cannot be taken yet is looked at again
 AWAY_SECONDS = 5.0  # before Redis is asked again when things ran last
 
 log = logging.getLogger(__name__)
@@ -42,7 +45,7 @@ class TickBook(Protocol):
 
     async def load(self, agent: str) -> dict[str, float]: ...
     def last(self, agent: str, field: str) -> float | None: ...
-    async def run(self, agent: str, field: str, at: float) -> bool: ...
+    async def run(self, agent: str, field: str, at: float, turn_id: str = "", event: str = "") -> bool: ...
     async def prune(self, agent: str, known: Collection[str]) -> None: ...
 
 
@@ -74,27 +77,45 @@ class Tick:
             moment = next_time(self.order, now, zone)
         return moment if moment is not None and moment > now else now + LOOK_SECONDS
 
-    def event(self, at: float, place: Place, deadline: float) -> TurnEvent:
-        """The same run has the same id in every process."""
+    def comes_from_ahead(self, last: float, now: float) -> bool:
+        """A job's last time is of a clock that was wrong: what it has still to come would count as done. A check's
+        next time is an interval away at most, whatever the clock was."""
+        return isinstance(self.order, Job) and last - now > PUNCTUAL_SECONDS
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+        return f"{self.field.partition(':')[0]} {self.order.name!r}"
+
+    def event(self, at: float, place: Place, now: float, seconds: float) -> TurnEvent:
+        """The same run has the same id in every process. Its turn has so many seconds."""
         turn_id = f"{self.field}:{round(at)}"
-        order, where, theme = self.order, place.channel_id, place.theme
+        order, where, theme, deadline = self.order, place.channel_id, place.theme, now + seconds
         if isinstance(order, Check):
             return HeartbeatEvent(
                 id=turn_id,
                 channel_id=where,
                 theme=theme,
                 deadline=deadline,
+                seconds=seconds,
                 check=order.name,
                 instruction=order.instruction,
             )
         return CronEvent(
-            id=turn_id, channel_id=where, theme=theme, deadline=deadline, job=order.name, instruction=order.instruction
+            id=turn_id,
+            channel_id=where,
+            theme=theme,
+            deadline=deadline,
+            seconds=seconds,
+            job=order.name,
+            instruction=order.instruction,
         )
 
 
 class Clocks:
-    """One agent's. `enter` puts an event into the inbox, False where it does not fit; `is_open` tells of an event's id
-    whether its turn waits or runs; a turn has `seconds`; `clock` in unix seconds, `sleep` for so many seconds."""
+    """One agent's. `has_room` says whether an event would fit into the inbox, `enter` puts it there; `is_open` tells of
+    an event's id whether its turn waits or runs; a turn has `seconds`; `clock` in unix seconds, `sleep` for so many
+    seconds."""
 
     def __init__(
         self,
@@ -104,6 +125,7 @@ class Clocks:
         placing: Placing,
         *,
         enter: Callable[[TurnEvent], bool],
+        has_room: Callable[[TurnEvent], bool],
         is_open: Callable[[str], bool],
         may_act: Callable[[], bool],
         seconds: float,
@@ -112,10 +134,11 @@ class Clocks:
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._agent, self._orders, self._ticks, self._placing = agent, orders, ticks, placing
-        self._enter, self._is_open, self._may_act = enter, is_open, may_act
+        self._enter, self._has_room, self._is_open, self._may_act = enter, has_room, is_open, may_act
         self._seconds, self._timezone, self._clock, self._sleep = seconds, timezone, clock, sleep
         self._loaded = False  # what ran last is known, since this process holds the agent
         self._latest: dict[str, str] = {}  # field → the id of its latest event
+        self._held: dict[str, float] = {}  # field → the time of a run that is due and cannot be taken yet
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -132,6 +155,7 @@ class Clocks:
         """Runs what is due; the seconds until the next look."""
         if not self._may_act():
             self._loaded = False
+            self._held.clear()
             return AWAY_SECONDS
         orders: tuple[Check | Job, ...] = (*self._orders.checks(), *self._orders.jobs())
         ticks = [Tick.of(order) for order in orders]
@@ -155,27 +179,42 @@ class Clocks:
         if last is None:
             await self._ticks.run(self._agent, tick.field, now)  # first seen
             last = now
-        at = tick.due(last, now, self._timezone)
+        at = tick.due(last, now, self._timezone) or self._held.get(tick.field)
+        if at is None and tick.comes_from_ahead(last, now):
+            await self._ticks.run(self._agent, tick.field, now)
+            last = now
         if at is not None:
-            if await self._ticks.run(self._agent, tick.field, at):
-                self._raise(tick, at, now)
+            if self._placing.pending(tick.order.channel):
+                return self._hold(tick, at, "its server is not there yet")
+            event = self._event(tick, at, now)
+            if event is not None and not self._has_room(event):
+                return self._hold(tick, at, "there is no room in the inbox")
+            await self._take(tick, at, event)
             last = self._ticks.last(self._agent, tick.field) or at
         return tick.next(last, now, self._timezone)
 
-    def _raise(self, tick: Tick, at: float, now: float) -> None:
-        """The event goes into the inbox, unless the one before it is not over or nobody would hear it."""
-        name = f"{tick.field.partition(':')[0]} {tick.order.name!r}"
+    def _hold(self, tick: Tick, at: float, reason: str) -> float:
+        """It stays due, also where it is not made up for later; when to look at it again."""
+        if tick.field not in self._held:
+            log.info("%s: %s waits: %s", self._agent, tick.name, reason)
+        self._held[tick.field] = at
+        return self._clock() + HELD_SECONDS
+
+    def _event(self, tick: Tick, at: float, now: float) -> TurnEvent | None:
+        """The run's event; None where the one before it is not over or nobody would hear it."""
         if self._is_open(self._latest.get(tick.field, "")):
-            log.info("%s: %s is passed over, its last turn is not over", self._agent, name)
-            return
-        place = self._placing.of(tick.order.channel, name)
-        if place is None:
-            return
-        event = tick.event(at, place, now + self._seconds)
-        if self._enter(event):
+            log.info("%s: %s is passed over, its last turn is not over", self._agent, tick.name)
+            return None
+        place = self._placing.of(tick.order.channel, tick.name)
+        return tick.event(at, place, now, self._seconds) if place is not None else None
+
+    async def _take(self, tick: Tick, at: float, event: TurnEvent | None) -> None:
+        """The tick is over, and its event, where it has one, is in the inbox or waits in Redis for room there."""
+        self._held.pop(tick.field, None)
+        kept = (event.id, save_event(event, 0)) if event is not None else ("", "")
+        if await self._ticks.run(self._agent, tick.field, at, *kept) and event is not None:
             self._latest[tick.field] = event.id
-        else:
-            log.warning("%s: %s is passed over, there is no room in the inbox", self._agent, name)
+            self._enter(event)
 
 
 def _short(text: str) -> str:

@@ -24,7 +24,8 @@ NOWHERE = 0  # the channel of an errand whose output nobody reads
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
-    """An event in a channel's lane. `deadline` in unix seconds: nothing is posted after it.
+    """An event in a lane. `deadline` in unix seconds: nothing is posted after it. With `seconds` it has that long from
+    when its turn begins, however long it waited.
 
     The inbox gives it `seq`, a number that only grows, and `at`, when it was put there, in unix seconds.
     """
@@ -35,8 +36,18 @@ class TurnEvent:
     channel_id: int
     theme: str
     deadline: float
+    seconds: float = 0.0
     seq: int = 0
     at: float = 0.0
+
+    @property
+    def lane(self) -> int | str:
+        """Its place in the inbox: that of its channel; what speaks nowhere has one of its own."""
+        return self.id if self.channel_id == NOWHERE else self.channel_id
+
+    def begun(self, now: float) -> Self:
+        """The same as its turn begins."""
+        return replace(self, deadline=now + self.seconds, seconds=0.0) if self.seconds else self
 
     @property
     def source(self) -> str:
@@ -173,8 +184,8 @@ class MentionEvent(TurnEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrandEvent(TurnEvent):
-    """What an agent does without having been asked in a channel: not forced, no cooldown. Where `channel_id` is
-    NOWHERE, nobody reads what it says."""
+    """What an agent does without having been asked in a channel: not forced, no cooldown, and its time begins with its
+    turn, since nobody waits for it. Where `channel_id` is NOWHERE, nobody reads what it says."""
 
     @property
     def errand(self) -> Errand:

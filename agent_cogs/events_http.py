@@ -20,7 +20,7 @@ import hmac
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -76,7 +76,7 @@ class Replays(Protocol):
     async def forget(self, digest: str) -> None: ...
 
 
-Receive = Callable[[News], Outcome]
+Receive = Callable[[News], Awaitable[Outcome]]
 
 
 def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
@@ -163,7 +163,7 @@ class EventDoor:
         digest = hashlib.sha256(signature.encode()).hexdigest()[:32]
         if not await self._replays.first(digest, 2 * GOOD_FOR):
             return _ANSWERS["known"]
-        outcome = receive(News(f"event-{digest}", said.channel_id, said.name, said.text))
+        outcome = await receive(News(f"event-{digest}", said.channel_id, said.name, said.text))
         if outcome not in ("taken", "known"):
             await self._replays.forget(digest)  # it may be sent again as it is
         log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)

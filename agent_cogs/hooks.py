@@ -49,8 +49,14 @@ class LifeHooks:
         await self._around("agent_stop", event, AROUND_SECONDS)
 
     def startup(self, name: str, seconds: float) -> HookEvent | None:
-        """The event of this start, which `name` names; None where there is no such hook."""
-        return self._alone("startup", name, seconds)
+        """The event of this start, which `name` names; None where there is no such hook. Its turn has `seconds`."""
+        event = self._alone("startup", name, seconds)
+        return replace(event, seconds=seconds) if event is not None else None
+
+    def pending(self, name: HookName) -> bool:
+        """Whether the hook's channel cannot be told yet."""
+        hook = self._hooks().named(name)
+        return hook is not None and self._placing.pending(hook.channel)
 
     async def shutdown(self, name: str, seconds: float) -> None:
         """Within that time, and once, whoever asks."""

@@ -14,7 +14,7 @@ import heapq
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -38,7 +38,8 @@ E = TypeVar("E", bound=Queued)
 
 class Inbox(Generic[E]):
     """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; 0: what
-    cannot begin at once is refused. `clock` gives unix seconds.
+    cannot begin at once is refused. `clock` gives unix seconds. `lane` names an event's lane: its channel's id, unless
+    it is told otherwise.
 
     `pause` says for how many seconds yet the first event of a lane shall wait, asked again after each; a lane that
     pauses lets the others pass.
@@ -51,15 +52,16 @@ class Inbox(Generic[E]):
         max_running: int,
         max_depth: int,
         pause: Callable[[E], float] = lambda _: 0.0,
+        lane: Callable[[E], Hashable] = lambda event: event.channel_id,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._handle, self._pause, self._clock = handle, pause, clock
+        self._handle, self._pause, self._lane_of, self._clock = handle, pause, lane, clock
         self._max_running, self._max_depth = max_running, max_depth
-        self._lanes: dict[int, deque[E]] = {}  # also those of which an event runs and none waits
-        self._running: dict[int, asyncio.Task[None]] = {}
-        self._next: dict[int, E] = {}  # of a lane that has its place: the event, until its turn's first step
-        self._paused: dict[int, asyncio.TimerHandle] = {}
-        self._heads: list[tuple[int, int]] = []  # number and channel of lanes' first events; some are out of date
+        self._lanes: dict[Hashable, deque[E]] = {}  # also those of which an event runs and none waits
+        self._running: dict[Hashable, asyncio.Task[None]] = {}
+        self._next: dict[Hashable, E] = {}  # of a lane that has its place: the event, until its turn's first step
+        self._paused: dict[Hashable, asyncio.TimerHandle] = {}
+        self._heads: list[tuple[int, Hashable]] = []  # number and name of lanes' first events; some are out of date
         self._waiting = 0
         self._seq, self._at = 0, 0.0
         self._closed = self._called = False
@@ -78,34 +80,39 @@ class Inbox(Generic[E]):
     @property
     def channels(self) -> tuple[int, ...]:
         """Where something waits or runs."""
-        return tuple(self._lanes)
+        return tuple(lane for lane in self._lanes if isinstance(lane, int))
+
+    def has_room(self, event: E) -> bool:
+        """Whether the event would be taken in now."""
+        lane = self._lane_of(event)
+        lanes = len(self._lanes) + (lane not in self._lanes)
+        return not self._closed and self._backlog(self._waiting + 1, lanes) <= self._max_depth
 
     def replace(self, event: E, other: E) -> None:
         """Puts another event into the place of one that waits. Raises ValueError when it does not wait any more."""
-        other = other.stamped(event.seq, event.at)
-        if self._next.get(event.channel_id) == event:
-            self._next[event.channel_id] = other
+        other, name = other.stamped(event.seq, event.at), self._lane_of(event)
+        if self._next.get(name) == event:
+            self._next[name] = other
             return
-        lane = self._lanes.get(event.channel_id, deque())
+        lane = self._lanes.get(name, deque())
         lane[lane.index(event)] = other
 
     def put(self, event: E) -> E | None:
         """Takes the event in, with its number and time; None when the inbox is full or closed."""
-        channel_id = event.channel_id
-        lanes = len(self._lanes) + (channel_id not in self._lanes)
-        if self._closed or self._backlog(self._waiting + 1, lanes) > self._max_depth:
+        if not self.has_room(event):
             return None
+        lane = self._lane_of(event)
         self._seq, self._at = self._seq + 1, max(self._at, self._clock())
         stamped = event.stamped(self._seq, self._at)
-        self._lanes.setdefault(channel_id, deque()).append(stamped)
+        self._lanes.setdefault(lane, deque()).append(stamped)
         self._waiting += 1
         self._empty.clear()
-        self._offer(channel_id)
+        self._offer(lane)
         return stamped
 
-    def cancel(self, channel_id: int, *, keep: Callable[[E], bool] = lambda _: False) -> list[E]:
-        """Takes back what waits in a channel's lane, but for what is to be kept; the lane's turn goes on."""
-        lane = self._lanes.get(channel_id)
+    def cancel(self, name: Hashable, *, keep: Callable[[E], bool] = lambda _: False) -> list[E]:
+        """Takes back what waits in a lane, but for what is to be kept; the lane's turn goes on."""
+        lane = self._lanes.get(name)
         if lane is None:
             return []
         waiting = list(lane)
@@ -113,10 +120,10 @@ class Inbox(Generic[E]):
         lane.extend(event for event in waiting if keep(event))
         gone = [event for event in waiting if not keep(event)]
         self._waiting -= len(gone)
-        if channel_id in self._next and not keep(self._next[channel_id]):
-            gone.insert(0, self._next.pop(channel_id))
-        self._tidy(channel_id)
-        self._offer(channel_id)
+        if name in self._next and not keep(self._next[name]):
+            gone.insert(0, self._next.pop(name))
+        self._tidy(name)
+        self._offer(name)
         return gone
 
     async def drain(self) -> None:
@@ -124,11 +131,11 @@ class Inbox(Generic[E]):
         self._closed = True
         await self._empty.wait()
 
-    def close(self) -> None:
-        """Takes nothing more in and drops what waits; running turns go on."""
+    def close(self) -> list[E]:
+        """Takes nothing more in and gives back what waits, in the order in which it came; running turns go on."""
         self._closed = True
-        for channel_id in self.channels:
-            self.cancel(channel_id)
+        waiting = [event for lane in tuple(self._lanes) for event in self.cancel(lane)]
+        return sorted(waiting, key=lambda event: event.seq)
 
     async def aclose(self) -> None:
         """Takes nothing more in; cancels what runs, drops what waits."""
@@ -145,12 +152,12 @@ class Inbox(Generic[E]):
         running = len(self._running)
         return waiting - min(lanes - running, self._max_running - running, waiting)
 
-    def _offer(self, channel_id: int) -> None:
+    def _offer(self, name: Hashable) -> None:
         """The lane's first event may begin as soon as there is a place for it."""
-        lane = self._lanes.get(channel_id)
-        if not lane or channel_id in self._running or channel_id in self._paused:
+        lane = self._lanes.get(name)
+        if not lane or name in self._running or name in self._paused:
             return
-        heapq.heappush(self._heads, (lane[0].seq, channel_id))
+        heapq.heappush(self._heads, (lane[0].seq, name))
         if not self._called:  # a moment later, so that what comes with it can still be gathered into it
             self._called = True
             asyncio.get_running_loop().call_soon(self._begin)
@@ -158,48 +165,48 @@ class Inbox(Generic[E]):
     def _begin(self) -> None:
         self._called = False
         while self._heads and len(self._running) < self._max_running:
-            seq, channel_id = heapq.heappop(self._heads)
-            lane = self._lanes.get(channel_id)
-            if not lane or lane[0].seq != seq or channel_id in self._running or channel_id in self._paused:
+            seq, name = heapq.heappop(self._heads)
+            lane = self._lanes.get(name)
+            if not lane or lane[0].seq != seq or name in self._running or name in self._paused:
                 continue  # out of date
             if (seconds := self._pause(lane[0])) > 0:
-                timer = asyncio.get_running_loop().call_later(seconds, self._resume, channel_id)
-                self._paused[channel_id] = timer
+                timer = asyncio.get_running_loop().call_later(seconds, self._resume, name)
+                self._paused[name] = timer
                 continue
             self._waiting -= 1
-            self._next[channel_id] = lane.popleft()
-            task = asyncio.create_task(self._work(channel_id), name=f"lane {channel_id}")
-            self._running[channel_id] = task
-            task.add_done_callback(partial(self._ended, channel_id))
+            self._next[name] = lane.popleft()
+            task = asyncio.create_task(self._work(name), name=f"lane {name}")
+            self._running[name] = task
+            task.add_done_callback(partial(self._ended, name))
 
-    def _resume(self, channel_id: int) -> None:
-        del self._paused[channel_id]
-        self._offer(channel_id)
+    def _resume(self, name: Hashable) -> None:
+        del self._paused[name]
+        self._offer(name)
 
-    async def _work(self, channel_id: int) -> None:
-        event = self._next.pop(channel_id, None)
+    async def _work(self, name: Hashable) -> None:
+        event = self._next.pop(name, None)
         if event is None:  # taken back at the last moment
             return
         try:
             await self._handle(event)
         except Exception:
             # The outermost edge: one event's failure must not end its lane.
-            log.exception("an event in channel %d failed", channel_id)
+            log.exception("an event in lane %s failed", name)
 
-    def _ended(self, channel_id: int, _: object) -> None:
-        del self._running[channel_id]
-        self._next.pop(channel_id, None)  # of a task that was cancelled before its first step
-        self._tidy(channel_id)
-        self._offer(channel_id)
+    def _ended(self, name: Hashable, _: object) -> None:
+        del self._running[name]
+        self._next.pop(name, None)  # of a task that was cancelled before its first step
+        self._tidy(name)
+        self._offer(name)
         self._begin()
 
-    def _tidy(self, channel_id: int) -> None:
+    def _tidy(self, name: Hashable) -> None:
         """A lane in which nothing waits or runs is gone."""
-        if self._lanes[channel_id]:
+        if self._lanes[name]:
             return
-        if (timer := self._paused.pop(channel_id, None)) is not None:
+        if (timer := self._paused.pop(name, None)) is not None:
             timer.cancel()
-        if channel_id not in self._running:
-            del self._lanes[channel_id]
+        if name not in self._running:
+            del self._lanes[name]
         if not self._lanes:
             self._empty.set()

@@ -30,11 +30,25 @@ class Known:
 
 
 class Placing:
-    """One agent's. `known` are the channels in scope that it sees now; `output` is OUTPUT_CHANNEL_ID."""
+    """One agent's. `known` are the channels in scope that it sees now; `output` is OUTPUT_CHANNEL_ID; `arriving` says
+    whether a server of its bot is still on its way, so that unknown is not strange."""
 
-    def __init__(self, agent: str, known: Callable[[], Sequence[Known]], output: int | None) -> None:
-        self._agent, self._known, self._output = agent, known, output
+    def __init__(
+        self,
+        agent: str,
+        known: Callable[[], Sequence[Known]],
+        output: int | None,
+        arriving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._agent, self._known, self._output, self._arriving = agent, known, output, arriving
         self._told: set[tuple[str, str]] = set()
+
+    def pending(self, channel: int | str | None) -> bool:
+        """Whether the place cannot be told yet: the channel may be one of a server that has not come."""
+        wanted = self._output if channel is None else channel
+        if wanted is None or not self._arriving():
+            return False
+        return not any(wanted in (known.channel_id, known.name) for known in self._known())
 
     def of(self, channel: int | str | None, who: str) -> Place | None:
         """The place that a file names by id or name, None where the agent may not speak there: that is told once.
@@ -47,6 +61,9 @@ class Placing:
             if channel in (known.channel_id, known.name):
                 self._told.discard((who, str(channel)))
                 return Place(known.channel_id, known.theme)
+        if self._arriving():
+            log.warning("%s: %s is skipped: the server of the channel %s has not come yet", self._agent, who, channel)
+            return None
         if (who, str(channel)) not in self._told:
             self._told.add((who, str(channel)))
             log.warning("%s: %s is passed over: the channel %s is none of the bot's", self._agent, who, channel)

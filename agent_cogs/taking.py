@@ -23,6 +23,7 @@ from agent_cogs.nowhere import Aside, Nowhere
 from agent_cogs.progress import Progress
 from agent_cogs.running import Brake, RunningTurns
 from agent_cogs.turn import given_up, take_turn
+from agent_cogs.waiting import keep_waiting
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Instruction, Result, UnreadableInstruction, WireMessage
@@ -60,10 +61,12 @@ class TurnTaker:
             max_running=shared.max_concurrent_turns,
             max_depth=shared.max_queue_depth,
             pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
+            lane=lambda event: event.lane,
             clock=house.clock,
         )
         self.running = RunningTurns(self.inbox)
         self.hooks: Around | None = None  # takes turns in line itself, so it comes after
+        self._left: list[TurnEvent] = []  # what waited when the inbox was closed
 
     # -- into the lane ------------------------------------------------------------------------------------------------
 
@@ -75,6 +78,15 @@ class TurnTaker:
             self.book.forget(event.id)
             return False
         return True
+
+    def close(self) -> None:
+        """Takes nothing more in; `keep_waiting` sees to what waits."""
+        self._left += self.inbox.close()
+
+    async def keep_waiting(self) -> None:
+        """What waited when the inbox was closed is kept for whoever acts for the agent next."""
+        left, self._left = self._left, []
+        await keep_waiting(self._name, self._house, left)
 
     async def instructed(self, read: Instruction | UnreadableInstruction) -> None:
         """Every instruction gets exactly one result; one that comes again gets the same."""
@@ -115,6 +127,7 @@ class TurnTaker:
         if not self._may_act():  # the agent went to another process while the event waited
             self.book.forget(event.id)
             return
+        event = event.begun(self._house.clock())
         with self.running.brake(event) as brake:
             if self._silent(event.channel_id):
                 brake.pull("stopped")

@@ -119,19 +119,27 @@ class Whereabouts:
 
     async def outlet_in_scope(self, channel_id: int) -> DiscordOutlet | None:
         """None where the agent may not speak, or its bot sees no channel; a guild on its way is waited for."""
+        await self.wait_for(channel_id)
         channel = self._seen(channel_id)
-        if channel is None and any(guild.unavailable for guild in self._bot.guilds):
-            await self._wait_for_guild(channel_id)
-            channel = self._seen(channel_id)
         if not isinstance(channel, Channel):
             return None
         output = self._house.settings.output_channel_id
         return self.outlet(channel) if channel_id == output or self._theme_of(channel) is not None else None
 
-    async def _wait_for_guild(self, channel_id: int) -> None:
-        self._guild_came.clear()
+    @property
+    def arriving(self) -> bool:
+        """A guild of the bot's is still on its way: its channels are unknown, and not strange."""
+        return any(guild.unavailable for guild in self._bot.guilds)
+
+    async def wait_for(self, channel_id: int) -> None:
+        """Waits until the channel is known, or no guild is on its way any more, or too long."""
+        if self._seen(channel_id) is not None or not self.arriving:
+            return
         try:
-            await asyncio.wait_for(self._guild_came.wait(), GUILD_WAIT)
+            async with asyncio.timeout(GUILD_WAIT):
+                while self._seen(channel_id) is None and self.arriving:
+                    self._guild_came.clear()
+                    await self._guild_came.wait()
         except TimeoutError:
             log.warning("%s: channel %d is not known, and its guild has not come", self._settings.name, channel_id)
 

@@ -42,8 +42,7 @@ _NAMED = {
 }
 _MAX_EXPRESSION = 100  # characters
 _FIRST_LOOK = 7_200.0  # seconds
-_DAY = 86_400.0
-_YEAR = 366 * _DAY
+_YEAR = 366 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +107,10 @@ def due(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
 
     `last` is the moment that was run last, or when the job was first seen. Of several moments in between only the
     newest counts; one that was missed by more than PUNCTUAL_SECONDS counts only for a job that catches up. The moment
-    is the same for every process that asks, so it can name the run. A `last` that lies more than a day ahead is of a
-    clock that was wrong: what is due just now runs.
+    is the same for every process that asks, so it can name the run. A `last` that lies more than PUNCTUAL_SECONDS
+    ahead is of a clock that was wrong: what is due just now runs.
     """
-    if last - now > _DAY:
+    if last - now > PUNCTUAL_SECONDS:
         last = now - PUNCTUAL_SECONDS
     moment = _newest(job, last, now, zone)
     if moment is None or (now - moment > PUNCTUAL_SECONDS and not job.catch_up):

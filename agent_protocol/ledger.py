@@ -70,7 +70,7 @@ class Ledger:
         self.windows = Windows(link)
         self.sessions = Sessions(link)
         self.instructed = Instructed(link)
-        self.ticks = Ticks(link)
+        self.ticks = Ticks(link, self.turns)
         self.replays = Replays(link, clock)
         self.memory_writes = MemoryWrites(link)
         self.settling = Settling(link, clock, self.turns, self.budgets, self.instructed)

@@ -3,27 +3,32 @@ repeat nor lose one.
 
 One hash per agent, `field → time of the last run`. Who runs a tick swaps the time that it knows for the new one in one
 step; who knows another one than stands there is late, and learns it. So it does not matter whose clock is right, nor
-how often a process looks. Values are times in unix seconds; what they mean is the caller's.
+how often a process looks. The same step keeps the tick's turn until it begins: none is booked and lost. Values are
+times in unix seconds; what they mean is the caller's.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.turns import KEEPING, LATEST_DEADLINE, Turns
 
 KEEP_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
 MOST_FIELDS = 300  # of an agent; those that nobody knows any more go first
 
-# Sets the field's new time where nobody knows another one than the caller: 1, or 0 and the time that stands there.
-SWAP = """
+# Sets the field's new time where nobody knows another one than the caller, and keeps the tick's turn where it has one.
+# Returns 1, or 0 and the time that stands there.
+SWAP = f"""{KEEPING}
 local stands = redis.call('HGET', KEYS[1], ARGV[1])
-if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {0, stands} end
+if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
 redis.call('EXPIRE', KEYS[1], ARGV[5])
-return {1, ARGV[4]}
+if #KEYS > 1 then keep(1, 5) end
+return {{1, ARGV[4]}}
 """
 
 log = logging.getLogger(__name__)
@@ -32,8 +37,8 @@ log = logging.getLogger(__name__)
 class Ticks:
     """Of all agents. `load` raises RedisAway; `run` goes on in memory while Redis is away, as the last holder does."""
 
-    def __init__(self, link: RedisLink) -> None:
-        self._link = link
+    def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:
+        self._link, self._turns = link, turns or Turns(link, time.time)
         self._stands: dict[tuple[str, str], str] = {}  # as it stands in Redis, as far as we know
         self._ours: dict[tuple[str, str], str] = {}  # what we set last, which Redis may not have heard of
 
@@ -53,12 +58,15 @@ class Ticks:
         text = self._ours.get((agent, field)) or self._stands.get((agent, field))
         return _time(text) if text else None
 
-    async def run(self, agent: str, field: str, at: float) -> bool:
-        """Takes the tick, its time becomes the last one. False: another process has taken it or one since."""
+    async def run(self, agent: str, field: str, at: float, turn_id: str = "", event: str = "") -> bool:
+        """Takes the tick, its time becomes the last one; its turn, which begins with `event`, is kept for a day until
+        it begins. False: another process has taken it or one since."""
         place, new = (agent, field), repr(float(at))
         known, own = self._stands.get(place, ""), self._ours.get(place, "")
+        kept = self._turns.keeping(agent, turn_id, event, LATEST_DEADLINE) if event else ([], [])
+        asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, KEEP_SECONDS, *kept[1]]
         try:
-            done, stands = await self._link.script(SWAP, [keys.ticks(agent)], [field, known, own, new, KEEP_SECONDS])
+            done, stands = await self._link.script(SWAP, asked, args)
         except RedisAway as away:
             log.debug("a tick is taken in memory: %s", away)
             self._ours[place] = new

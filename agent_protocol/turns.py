@@ -3,7 +3,8 @@
 The first to claim an id does the turn. While it lasts the record keeps how far it came (what it began with, the model's
 answer, what was posted), so that whoever acts for the agent after a crash goes on from there; at its end only the
 result is left, which answers every repetition. It lives until the deadline and 15 minutes. An index of the turns that
-are open tells the next holder which to go on with. This process also remembers its own turns: when Redis is away or
+are open tells the next holder which to go on with; what only waits for its turn can be kept there too, and is new to
+whoever claims it. This process also remembers its own turns: when Redis is away or
 came back empty, what it did must not be done again.
 """
 
@@ -24,12 +25,28 @@ LATEST_DEADLINE = 86400.0  # from now; a deadline comes over the wire and may be
 REMEMBERED = 10_000
 MOST_OPEN = 1000  # of an agent in its index; those with the earliest deadlines go first
 
+# keep(k, a): KEYS after the first k: the turn's record, the index of open turns. ARGV after the first a: what the turn
+# begins with, how long it is kept in ms, when that ends, its id, the index's bound, its lifetime in ms. A turn that was
+# begun, or is kept already, stays as it is.
+KEEPING = """
+local function keep(k, a)
+  if redis.call('EXISTS', KEYS[k + 1]) == 1 then return end
+  redis.call('HSET', KEYS[k + 1], 'state', 'open', 'waiting', '1', 'event', ARGV[a + 1])
+  redis.call('PEXPIRE', KEYS[k + 1], ARGV[a + 2])
+  redis.call('ZADD', KEYS[k + 2], ARGV[a + 3], ARGV[a + 4])
+  redis.call('ZREMRANGEBYRANK', KEYS[k + 2], 0, -1 - ARGV[a + 5])
+  redis.call('PEXPIRE', KEYS[k + 2], ARGV[a + 6])
+end
+"""
+KEEP = f"{KEEPING} keep(0, 0)"
+
 # claim(): KEYS: the turn's record, the index of open turns. ARGV: who claims, the time, the record's lifetime in ms,
 # what the turn begins with, its deadline, its id, the index's bound, its lifetime in ms. Returns what was kept of it,
-# false for nothing. With a call that is under way its cost goes to who takes the turn over.
+# false for nothing: one that only waited is new. With a call that is under way its cost goes to who takes the turn
+# over.
 CLAIMING = """
 local function claim()
-  if redis.call('EXISTS', KEYS[1]) == 1 then
+  if redis.call('HDEL', KEYS[1], 'waiting') == 0 and redis.call('EXISTS', KEYS[1]) == 1 then
     local kept = redis.call(
       'HMGET', KEYS[1], 'state', 'result', 'holder', 'event', 'closing', 'answer', 'posted', 'under_way')
     if kept[1] ~= 'done' then
@@ -87,6 +104,11 @@ class Claim:
     under_way: str | None = None
 
 
+def _bounds() -> tuple[int, int]:
+    """Of the index: how many turns, and how many milliseconds."""
+    return MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
+
+
 class Turns:
     """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
 
@@ -109,11 +131,20 @@ class Turns:
             told = None
         return await self.told(agent, turn_id, deadline, told)
 
+    async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> None:
+        """Keep what a turn begins with that waits for its time, for so many seconds: whoever holds the agent then takes
+        it up. Raises RedisAway."""
+        await self._link.script(KEEP, *self.keeping(agent, turn_id, event, seconds))
+
+    def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[str | float]]:
+        """Keys and arguments for a script of KEEPING."""
+        args: list[str | float] = [event, round(seconds * 1000), self._clock() + seconds, turn_id, *_bounds()]
+        return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
+
     def question(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[str | float]]:
         """Keys and arguments for a script of CLAIMING."""
-        bounds = [MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)]
         lifetime = round(self.lifetime(deadline) * 1000)
-        args: list[str | float] = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *bounds]
+        args: list[str | float] = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def told(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:

@@ -399,6 +399,7 @@ class MemoryTurns(_Away):
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], Claim] = {}
         self.at_work: set[tuple[str, str]] = set()
+        self.waiting: set[tuple[str, str]] = set()  # kept, and not begun
         self.checkpoints: list[tuple[str, str]] = []  # turn and checkpoint, in order
         self.taken_over = False
 
@@ -406,6 +407,9 @@ class MemoryTurns(_Away):
         if self.away:
             return Claim("new")
         key = (agent, turn_id)
+        if key in self.waiting:
+            self.waiting.discard(key)
+            del self.kept[key]
         kept = self.kept.get(key)
         if kept is not None and kept.state == "left":
             if key in self.at_work:
@@ -416,6 +420,16 @@ class MemoryTurns(_Away):
             self.kept[key] = Claim("left", event=event)
             self.at_work.add(key)
         return kept or Claim("new")
+
+    async def keep(self, agent: str, turn_id: str, event: str, _: float) -> None:
+        self._here()
+        if (agent, turn_id) not in self.kept:
+            self.kept[agent, turn_id] = Claim("left", event=event)
+            self.waiting.add((agent, turn_id))
+
+    async def drop(self, agent: str, turn_id: str) -> None:
+        self._here()
+        self.kept.pop((agent, turn_id), None)
 
     async def checkpoint(self, agent: str, turn_id: str, name: str, text: str) -> bool:
         self.checkpoints.append((turn_id, name))
@@ -562,6 +576,7 @@ class MemoryTicks(_Away):
     def __init__(self) -> None:
         self.times: dict[tuple[str, str], float] = {}
         self.elsewhere: set[str] = set()  # fields whose next tick another process takes
+        self.kept: dict[str, str] = {}  # turn → what it begins with
 
     async def load(self, agent: str) -> dict[str, float]:
         self._here()
@@ -570,11 +585,12 @@ class MemoryTicks(_Away):
     def last(self, agent: str, field: str) -> float | None:
         return self.times.get((agent, field))
 
-    async def run(self, agent: str, field: str, at: float) -> bool:
+    async def run(self, agent: str, field: str, at: float, turn_id: str = "", event: str = "") -> bool:
         self.times[agent, field] = at
         if field in self.elsewhere:
             self.elsewhere.discard(field)
             return False
+        self.kept |= {turn_id: event} if event else {}
         return True
 
     async def prune(self, agent: str, known: Iterable[str]) -> None:

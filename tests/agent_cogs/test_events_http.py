@@ -53,7 +53,7 @@ class Door:
         door = EventDoor(SECRET, {"claude": self.take}.get, Seen(), self.clock)
         self.client = TestClient(TestServer(door.app()))
 
-    def take(self, news: News) -> Outcome:
+    async def take(self, news: News) -> Outcome:
         if self.outcome == "taken":
             self.taken.append(news)
         return self.outcome

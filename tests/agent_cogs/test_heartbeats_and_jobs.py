@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from fakeredis import FakeServer
 
 from agent_cogs.clocks import LOOK_SECONDS, Clocks, Tick
 from agent_cogs.events import NOWHERE, CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.placing import Known, Placing
+from agent_cogs.saved import read_begun
 from agent_personas.cron import Job
 from agent_personas.heartbeat import Check
 from agent_personas.schedule import ActiveHours
+from agent_protocol.connection import RedisLink
+from agent_protocol.ticks import Ticks
 from tests.doubles import Clock, MemoryTicks
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LAB = Known(5, "lab", "science")
+
+
+@pytest.fixture
+async def link() -> AsyncIterator[RedisLink]:
+    async with RedisLink(FakeServer()) as opened:
+        yield opened
 
 
 class Day:
@@ -27,6 +38,7 @@ class Day:
         self.orders_checks, self.orders_jobs = checks, jobs
         self.ticks, self.entered = MemoryTicks(), list[tuple[float, TurnEvent]]()
         self.open, self.acts, self.room, self.slept = set[str](), True, True, list[float]()
+        self.seen, self.arriving = (LAB,), False
         self.restart()
 
     def restart(self) -> None:
@@ -34,8 +46,9 @@ class Day:
             "claude",
             self,
             self.ticks,
-            Placing("claude", lambda: [LAB], None),
+            Placing("claude", lambda: self.seen, None, lambda: self.arriving),
             enter=self.enter,
+            has_room=lambda _: self.room,
             is_open=lambda turn_id: turn_id in self.open,
             may_act=lambda: self.acts,
             seconds=90.0,
@@ -152,11 +165,74 @@ async def test_while_redis_is_away_at_the_start_it_waits_to_know_what_ran() -> N
     assert await day.passes(0.03) == ["12:31"]
 
 
-async def test_a_full_inbox_is_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("catch_up", [True, False])
+async def test_what_is_due_while_the_inbox_is_full_stays_due(catch_up: bool, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    day = Day(check(), jobs=(job("30 12 * * *", catch_up=catch_up),))
+    day.room = False
+    assert await day.passes(0.75) == []
+    assert set(day.ticks.times.values()) == {day.clock.now - 0.75 * 3600}, "nothing counts as run"
+    day.room = True
+    assert await day.passes(0.1) == ["12:45", "12:45"]
+    assert await day.passes(0.1) == [], "and once"
+    assert caplog.text.count("heartbeat 'Build' waits: there is no room in the inbox") == 1
+
+
+@pytest.mark.parametrize("catch_up", [True, False])
+async def test_what_is_due_while_its_server_is_on_its_way_stays_due(catch_up: bool) -> None:
+    day = Day(check(channel="lab"), jobs=(job("30 12 * * *", channel="lab", catch_up=catch_up),))
+    day.seen, day.arriving = (), True
+    assert await day.passes(0.75) == []
+    day.seen, day.arriving = (LAB,), False
+    assert await day.passes(0.1) == ["12:45", "12:45"]
+    assert {event.channel_id for _, event in day.entered} == {LAB.channel_id}
+
+
+async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(link: RedisLink) -> None:
+    day, other = Day(check(), jobs=(job("30 12 * * *", catch_up=True),)), Ticks(link)
+    day.ticks = Ticks(link)  # type: ignore[assignment]
+    day.restart()
+    assert await day.passes(0.25) == []
+    day.acts = False
+    await day.passes(0.5)
+    await other.load("claude")
+    for tick in map(Tick.of, (*day.orders_checks, *day.orders_jobs)):
+        assert await other.run("claude", tick.field, day.clock.now - 900)
+    day.acts = True
+    assert await day.passes(0.1) == []
+    assert await day.passes(0.25) == ["13:00"], "the check, an interval after the other one's"
+
+
+async def test_what_stayed_due_is_for_whoever_takes_the_agent_over() -> None:
     day = Day(check())
     day.room = False
     await day.passes(0.6)
-    assert "claude: heartbeat 'Build' is passed over, there is no room in the inbox" in caplog.text
+    day.acts = False
+    await day.passes(0.1)
+    day.ticks.times["claude", Tick.of(check()).field] = day.clock.now  # there it ran
+    day.acts = day.room = True
+    assert await day.passes(0.4) == []
+
+
+@pytest.mark.parametrize("hours", [0.1, 5, 23])
+async def test_a_job_that_ran_by_a_clock_that_was_ahead_runs_at_its_time(hours: float) -> None:
+    day = Day(jobs=(job("0 13 * * *"),))
+    await day.passes(0)
+    day.ticks.times["claude", Tick.of(job("0 13 * * *")).field] = day.clock.now + hours * 3600
+    assert await day.passes(2) == ["13:00"]
+
+
+async def test_a_job_that_ran_by_a_clock_a_minute_ahead_does_not_run_twice() -> None:
+    day = Day(jobs=(job("0 13 * * *"),), at="2026-11-20 12:59")
+    await day.passes(0)
+    day.ticks.times["claude", Tick.of(job("0 13 * * *")).field] = day.clock.now + 60
+    assert await day.passes(1) == []
+
+
+async def test_the_turn_of_a_tick_is_kept_with_it() -> None:
+    day = Day(check(), jobs=(job("30 12 * * *"),))
+    await day.passes(0.6)
+    assert {read_begun(kept).event for kept in day.ticks.kept.values()} == {event for _, event in day.entered}
 
 
 async def test_a_job_runs_at_its_local_time_also_where_summer_time_begins() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from fakeredis import FakeServer
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisLink
 from agent_protocol.replays import Replays
 from agent_protocol.ticks import MOST_FIELDS, Ticks
+from agent_protocol.turns import Turns
 
 
 async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisLink) -> None:
@@ -38,6 +41,41 @@ async def test_a_time_of_a_clock_that_was_wrong_does_not_stand_in_the_way(link: 
 async def test_what_cannot_be_read_is_as_if_it_had_never_run(link: RedisLink) -> None:
     await link.call(lambda redis: redis.hset(keys.ticks("claude"), mapping={"a": "soon", "b": "nan", "c": "5"}))
     assert await Ticks(link).load("claude") == {"c": 5.0}
+
+
+async def test_a_tick_keeps_its_turn_which_is_new_to_whoever_claims_it(link: RedisLink) -> None:
+    now = time.time()
+    turns, later = Turns(link, time.time, "one"), Turns(link, time.time, "two")
+    assert await Ticks(link, turns).run("claude", "cron:a", 100.0, "cron:a:100", "the event")
+    assert not await Ticks(link, later).run("claude", "cron:a", 100.0, "cron:a:100", "another")
+    assert await later.open_ids("claude") == ["cron:a:100"]
+    assert await later.left("claude", "cron:a:100") == "the event"
+    assert (await later.claim("claude", "cron:a:100", now + 90, "as it began")).state == "new"
+    assert await turns.left("claude", "cron:a:100") == "as it began"
+    assert (await turns.claim("claude", "cron:a:100", now + 90)).state == "left", "it was begun"
+    assert await link.call(lambda redis: redis.pttl(keys.turn("claude", "cron:a:100"))) < 2_000_000
+
+
+async def test_a_tick_that_another_process_took_keeps_no_turn(link: RedisLink) -> None:
+    await Ticks(link).run("claude", "cron:a", 100.0)
+    assert not await Ticks(link).run("claude", "cron:a", 160.0, "cron:a:160", "the event")
+    assert await Turns(link, time.time).open_ids("claude") == []
+
+
+async def test_what_was_begun_is_not_kept_as_if_it_waited(link: RedisLink) -> None:
+    turns, later = Turns(link, time.time, "one"), Turns(link, time.time, "two")
+    await turns.claim("claude", "m1", time.time() + 90, "as it began")
+    await turns.keep("claude", "m1", "as it waited", 600)
+    assert await later.left("claude", "m1") == "as it began"
+    assert (await later.claim("claude", "m1", time.time() + 90)).state == "left"
+
+
+async def test_what_waits_has_an_end(link: RedisLink) -> None:
+    turns = Turns(link, time.time)
+    await turns.keep("claude", "m1", "as it waited", 600)
+    for key in (keys.turn("claude", "m1"), keys.open_turns("claude")):
+        assert await link.call(lambda redis, key=key: redis.pttl(key)) > 0
+    assert await link.call(lambda redis: redis.pttl(keys.turn("claude", "m1"))) <= 600_000
 
 
 async def test_the_times_have_an_end(link: RedisLink) -> None:
