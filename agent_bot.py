@@ -34,8 +34,10 @@ from agent_config import (
 from agent_discord.audience import Audience
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
+from agent_discord.gateway_connection import GatewayConnection
 from agent_discord.listening import parent_of
 from agent_discord.login import log_in
+from agent_discord.odd_events import tolerate_odd_events
 from agent_discord.owners import ApplicationOwners
 from agent_discord.refusals import count_refusals
 from agent_discord.retries import retry_requests
@@ -173,6 +175,8 @@ class BotProcess:
             member_cache_flags=discord.MemberCacheFlags.none(),
             allowed_mentions=discord.AllowedMentions.none(),
         )
+        tolerate_odd_events(self.client, agent.spec.name)
+        self._connection = GatewayConnection(self.client, agent.spec.name, house.rng)
         self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         readers = Audience(self.client.get_channel)
@@ -189,9 +193,8 @@ class BotProcess:
 
     @property
     def online(self) -> bool:
-        """Connected at this moment: py-cord's is_ready() stays true while it tries to connect again."""
-        gateway = self.client.ws
-        return self.client.is_ready() and gateway is not None and gateway.open and self.lease.held
+        """Connected at this moment: py-cord's is_ready() stays true while it is not."""
+        return self.client.is_ready() and self._connection.open and self.lease.held
 
     async def run(self) -> None:
         """Logs in and stays online until cancelled; a refused token or intent ends this bot alone, in one line."""
@@ -234,7 +237,7 @@ class BotProcess:
 
     async def _log_in_and_connect(self, token: str) -> None:
         await log_in(self.client, token, self.agent.spec.name, self._house.rng, self.delayed)
-        await self.client.connect()
+        await self._connection.run()
 
     async def _stay_online(self, token: str) -> None:
         """Until it is cancelled; LoginFailure also when a later request is answered that the token is none any more."""

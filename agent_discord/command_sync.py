@@ -15,6 +15,8 @@ import discord
 
 from agent_discord.command_list import DIRECT_COMMANDS, Json, is_ours, same
 from agent_discord.gate import REQUEST_ERRORS, Gate
+from agent_discord.hand import in_full
+from agent_discord.readable import answer_read
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +50,7 @@ class CommandSync:
                 DIRECT_COMMANDS,
             )
         except REQUEST_ERRORS as error:
-            log.warning("the commands in direct messages could not be registered: %s", type(error).__name__)
+            log.warning("the commands in direct messages could not be registered: %s", in_full(error))
             return False
         if changed:
             log.info("the commands in direct messages are registered")
@@ -78,7 +80,7 @@ class CommandSync:
                 log.warning(text, guild_id, SCOPE, link)
             return not wanted
         except REQUEST_ERRORS as error:
-            log.warning("the commands of server %d could not be seen to: %s", guild_id, type(error).__name__)
+            log.warning("the commands of server %d could not be seen to: %s", guild_id, in_full(error))
             return False
         log.info("server %d: %s", guild_id, "the commands are registered" if wanted else "its commands are removed")
         return True
@@ -92,9 +94,10 @@ class CommandSync:
     ) -> bool:
         """Puts `wanted` in the place of those of a list that are `known` as ours; whether that changed anything."""
         kept = await self._gate.request(read)
-        ours = [command for command in kept if is_ours(command, known)]
-        if _settled(ours, wanted):
-            return False
+        with answer_read():
+            ours = [command for command in kept if is_ours(command, known)]
+            if _settled(ours, wanted):
+                return False
         others = [command for command in kept if command not in ours]
         await self._gate.request(lambda: write([*others, *wanted]))
         return True

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
+
 import discord
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
@@ -13,6 +16,8 @@ from agent_discord.rights import who_wrote
 from agent_discord.unfinished import unfinished
 
 NO_AGENTS = Directory()
+
+log = logging.getLogger(__name__)
 
 
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
@@ -85,6 +90,19 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         author_roles=who.roles,
         may_manage=who.manages_messages,
     )
+
+
+def to_entries(messages: Iterable[discord.Message], directory: Directory) -> list[Entry]:
+    """Those that somebody said. One that is odd is left out, and does not lose the others."""
+    found = []
+    for message in messages:
+        try:
+            entry = to_entry(message, directory)
+        except Exception as error:  # whatever it is that one message has and no other has had
+            log.warning("message %d cannot be read and is skipped (%s)", message.id, type(error).__name__)
+        else:
+            found += [entry] if entry is not None else []
+    return found
 
 
 def _question_entry(message: discord.Message, question: AskedFor, directory: Directory) -> Entry:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import discord
 
-from agent_discord.convert import to_entry
+from agent_discord.convert import to_entries
 from agent_discord.gate import REQUEST_ERRORS
 from agent_discord.own_posts import OwnPosts
 from agent_discord.transcript import Transcript, Transcripts
@@ -138,10 +138,8 @@ class Fetcher:
         for _ in range(-(-transcript.depth // PAGE)):
             page = await asyncio.wait_for(reader(PAGE, before), PAGE_TIMEOUT)
             joined = any(message.id in transcript and message.id <= transcript.gap_after for message in page)
-            for message in page:
-                entry = to_entry(message, self._transcripts.directory)
-                if entry is not None:
-                    transcript.add(entry)
+            for entry in to_entries(page, self._transcripts.directory):
+                transcript.add(entry)
             if len(page) < PAGE:
                 transcript.begins = True
                 return
@@ -156,8 +154,8 @@ class Fetcher:
             pinned = await asyncio.wait_for(reader(), PAGE_TIMEOUT)
             if pinned is None:
                 return
-            entries = [to_entry(message, self._transcripts.directory) for message in pinned]
-            transcript.keep_pins([replace(entry, pinned=True) for entry in entries if entry is not None])
+            entries = to_entries(pinned, self._transcripts.directory)
+            transcript.keep_pins([replace(entry, pinned=True) for entry in entries])
             if transcript.pins.changes == changes:
                 break
         transcript.pins.known = True

@@ -13,6 +13,7 @@ import hashlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
@@ -21,6 +22,7 @@ import aiohttp
 import discord
 
 from agent_discord.pins import MAX_PINS
+from agent_discord.readable import UnreadableAnswer, answer_read
 from agent_discord.redaction import Redactor
 from agent_discord.refusals import RefusedRequests
 
@@ -31,7 +33,7 @@ class GateClosed(Exception):
 
 # What a request can fail with; aiohttp's own errors (a server that hangs up) are no OSError.
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
-REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed)
+REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed, UnreadableAnswer)
 
 WINDOW_REQUESTS = 45
 WINDOW_SECONDS = 1.0
@@ -169,7 +171,8 @@ class Gate:
         extras: dict[str, Any],
     ) -> discord.Message:
         await self._enter(answers=bool(extras["allowed_mentions"].users))
-        return await channel.send(text, **extras, **self._files(attach))
+        with answer_read():
+            return await channel.send(text, **extras, **self._files(attach))
 
     async def edit(
         self,
@@ -189,7 +192,10 @@ class Gate:
         for last in (False, True):
             await self._enter(answers=answers)
             try:
-                return await message.edit(content=text, allowed_mentions=pings(None), **extras, **self._files(attach))
+                with answer_read():
+                    return await message.edit(
+                        content=text, allowed_mentions=pings(None), **extras, **self._files(attach)
+                    )
             except CONNECTION_ERRORS as error:
                 if last:
                     raise
@@ -227,7 +233,8 @@ class Gate:
     async def defer(self, interaction: discord.Interaction) -> None:
         """Announces an answer to a command that only its user will see."""
         await self._enter(answers=True)
-        await interaction.response.defer(ephemeral=True)
+        with suppress(UnreadableAnswer), answer_read():
+            await interaction.response.defer(ephemeral=True)
 
     async def answer(
         self, interaction: discord.Interaction, text: str, *, public: bool = False, attach: Attach | None = None
@@ -235,11 +242,12 @@ class Gate:
         """Answers a command, announced or not: only its user sees it, unless it is `public`; it pings nobody."""
         await self._enter(answers=True)
         text, files = shortened(self.clean(text)), self._files(attach)
-        if interaction.response.is_done():
-            await interaction.edit_original_response(content=text, allowed_mentions=pings(None), **files)
-        else:
-            hidden = not public
-            await interaction.response.send_message(text, ephemeral=hidden, allowed_mentions=pings(None), **files)
+        with answer_read():
+            if interaction.response.is_done():
+                await interaction.edit_original_response(content=text, allowed_mentions=pings(None), **files)
+            else:
+                hidden = not public
+                await interaction.response.send_message(text, ephemeral=hidden, allowed_mentions=pings(None), **files)
 
     async def show_form(self, interaction: discord.Interaction, form: discord.ui.Modal) -> None:
         """Answers a command with a form; what stands in it was cleaned by who made it."""
@@ -257,7 +265,8 @@ class Gate:
         """One page, newest first."""
         await self._enter()
         until = discord.Object(before) if before is not None else None
-        return await channel.history(limit=limit, before=until).flatten()
+        with answer_read():
+            return await channel.history(limit=limit, before=until).flatten()
 
     async def pins(self, channel: discord.abc.Messageable) -> Sequence[discord.Message]:
         """All that is pinned there, in no order. A page at a time: each one is a request."""
@@ -265,7 +274,8 @@ class Gate:
         before: datetime | None = None
         while True:
             await self._enter()
-            page = await channel.pins(limit=PIN_PAGE, before=before).flatten()
+            with answer_read():
+                page = await channel.pins(limit=PIN_PAGE, before=before).flatten()
             found += page
             if len(page) < PIN_PAGE or len(found) >= MAX_PINS:
                 return [pin.message for pin in found]
@@ -274,10 +284,11 @@ class Gate:
     async def member(self, guild: discord.Guild, user_id: int) -> discord.Member | None:
         """None for one who has left."""
         await self._enter()
-        try:
-            return await guild.fetch_member(user_id)
-        except discord.NotFound:
-            return None
+        with answer_read():
+            try:
+                return await guild.fetch_member(user_id)
+            except discord.NotFound:
+                return None
 
     async def channel(self, guild: discord.Guild, channel_id: int) -> object:
         """A channel or thread of the guild. Raises discord.InvalidData for one of another, or one of REQUEST_ERRORS."""
@@ -291,11 +302,13 @@ class Gate:
 
     async def webhooks(self, channel: WebhookChannel) -> Sequence[discord.Webhook]:
         await self._enter()
-        return await channel.webhooks()
+        with answer_read():
+            return await channel.webhooks()
 
     async def make_webhook(self, channel: WebhookChannel, name: str) -> discord.Webhook:
         await self._enter()
-        return await channel.create_webhook(name=name)
+        with answer_read():
+            return await channel.create_webhook(name=name)
 
     async def send_by_webhook(
         self,
@@ -311,16 +324,18 @@ class Gate:
         if thread is not None:
             extras["thread"] = thread
         await self._enter()
-        return await webhook.send(
-            self.clean(text), username=self.clean(name), wait=True, allowed_mentions=pings(None), **extras
-        )
+        with answer_read():
+            return await webhook.send(
+                self.clean(text), username=self.clean(name), wait=True, allowed_mentions=pings(None), **extras
+            )
 
     async def edit_by_webhook(
         self, webhook: discord.Webhook, message_id: int, text: str, *, thread: discord.abc.Snowflake | None
     ) -> None:
         extras: dict[str, Any] = {"thread": thread} if thread is not None else {}
         await self._enter()
-        await webhook.edit_message(message_id, content=self.clean(text), allowed_mentions=pings(None), **extras)
+        with answer_read():
+            await webhook.edit_message(message_id, content=self.clean(text), allowed_mentions=pings(None), **extras)
 
     async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
         """Shows typing, unless it was shown eight seconds ago or less, or the window is half full."""

@@ -8,10 +8,12 @@ from collections.abc import Callable
 import discord
 
 from agent_discord.channels import Channel
-from agent_discord.convert import to_entry
+from agent_discord.convert import to_entries
 from agent_discord.gate import REQUEST_ERRORS, Gate
 from agent_discord.parts import CannotPost, Extras, MessageGone
 from agent_discord.transcript import Transcript, Transcripts
+
+MOST_SAID = 300  # characters of an error's text
 
 log = logging.getLogger(__name__)
 
@@ -71,8 +73,7 @@ class ChannelHand:
             raise MessageGone from error
         except REQUEST_ERRORS as error:
             raise self._cannot(error, text) from error
-        entry = to_entry(changed, self._transcripts.directory)
-        if entry is not None:
+        for entry in to_entries((changed,), self._transcripts.directory):
             self._transcript.revise(entry)
         return changed
 
@@ -94,8 +95,7 @@ class ChannelHand:
 
     def _record(self, message: discord.Message) -> None:
         """Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event."""
-        entry = to_entry(message, self._transcripts.directory)
-        if entry is not None:
+        for entry in to_entries((message,), self._transcripts.directory):
             self._transcript.add(entry)
 
     def _cannot(self, error: Exception, text: str | None = None) -> CannotPost:
@@ -114,3 +114,9 @@ def kind(error: BaseException) -> str:
     if isinstance(error, discord.HTTPException):
         return f"HTTP {error.status}, code {error.code}"
     return type(error).__name__
+
+
+def in_full(error: BaseException) -> str:
+    """The same with what Discord says of it, in one line: for requests that hold nothing of anybody's."""
+    said = " ".join(error.text.split())[:MOST_SAID] if isinstance(error, discord.HTTPException) else ""
+    return f"{kind(error)}: {said}" if said else kind(error)

@@ -1,7 +1,6 @@
 """A bot's first step: its login, tried again while Discord is not there.
 
-py-cord connects again by itself, with jittered pauses, once a bot was logged in; the login itself it tries once. What
-Discord refuses (a wrong token) is not tried again.
+py-cord tries it once. What Discord refuses (a wrong token) is not tried again here.
 """
 
 from __future__ import annotations
@@ -9,22 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterator
 
 import aiohttp
 import discord
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds
+from agent_discord.backoff import backoff
+
+_UNREADABLE = (LookupError, TypeError, ValueError)
+_FAILURES = (aiohttp.ClientError, OSError, *_UNREADABLE)
 
 log = logging.getLogger(__name__)
-
-
-def pauses(rng: random.Random) -> Iterator[float]:
-    """Seconds before each further try: doubling, and half of each by chance, so that bots do not come all at once."""
-    longest = FIRST_PAUSE
-    while True:
-        yield rng.uniform(longest / 2, longest)
-        longest = min(2 * longest, LONGEST_PAUSE)
 
 
 async def log_in(client: discord.Client, token: str, name: str, rng: random.Random, delayed: asyncio.Event) -> None:
@@ -32,11 +25,11 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
 
     Raises discord.LoginFailure for a token that is refused, discord.HTTPException for what else Discord refuses.
     """
-    for pause in pauses(rng):
+    for pause in backoff(rng):
         try:
             await client.login(token)
             return
-        except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
+        except (discord.HTTPException, *_FAILURES) as error:
             if isinstance(error, discord.HTTPException) and not passes(error):
                 raise
             log.warning("%s cannot log in yet: %s, next try in %.0f s", name, _in_words(error), pause)
@@ -49,6 +42,8 @@ def _in_words(error: Exception) -> str:
     """Never the error's own text, which may hold what was sent."""
     if isinstance(error, discord.HTTPException):
         return f"Discord answers {error.status}"
+    if isinstance(error, _UNREADABLE):
+        return f"the answer cannot be read, is there a proxy in between? ({type(error).__name__})"
     return f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
 
 

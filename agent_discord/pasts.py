@@ -16,7 +16,7 @@ import discord
 
 from agent_context.entries import Entry
 from agent_context.history import Interval
-from agent_discord.convert import to_entry
+from agent_discord.convert import to_entries
 from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Reader
 from agent_discord.gate import REQUEST_ERRORS, Gate
 from agent_discord.hand import kind
@@ -114,8 +114,7 @@ class Pasts:
         except (*REQUEST_ERRORS, TimeoutError) as error:
             log.info("channel %d: messages for .history could not be read: %s", interval.channel_id, kind(error))
             return None
-        entries = (to_entry(message, self._transcripts.directory) for message in reversed(found))
-        return tuple(entry for entry in entries if entry is not None)
+        return tuple(to_entries(reversed(found), self._transcripts.directory))
 
 
 def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:

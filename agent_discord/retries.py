@@ -11,15 +11,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
 import aiohttp
 import discord
 
-from agent_discord.login import pauses
+from agent_discord.backoff import backoff
+
+FIRST_PAUSE = 0.5  # seconds at least
 
 log = logging.getLogger(__name__)
+
+
+def pauses(rng: random.Random) -> Iterator[float]:
+    """Seconds before each further try."""
+    return backoff(rng, FIRST_PAUSE)
 
 
 def retry_requests(client: discord.Client, retries: int, rng: random.Random) -> None:

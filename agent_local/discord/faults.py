@@ -62,7 +62,9 @@ class Faults:
     """rest_delay (seconds) is how much longer every REST answer takes: one half before the work, one half after it.
 
     rules are tried in order; on_request may answer what none of them fits. duplicate_events sends each event twice.
-    replayed is how many events that a client has heard already each resume tells it again.
+    replayed is how many events that a client has heard already each resume tells it again. close_gateway is the code
+    with which each new gateway connection is closed at once. altered makes of what a session begins with (READY,
+    GUILD_CREATE, by name) what is sent instead.
     """
 
     rest_delay: float = 0.0
@@ -70,6 +72,11 @@ class Faults:
     rules: list[Fault] = field(default_factory=list)
     duplicate_events: bool = False
     replayed: int = 0
+    close_gateway: int | None = None
+    altered: dict[str, Callable[[dict[str, Any]], Any]] = field(default_factory=dict)
+
+    def alter(self, event: str, data: dict[str, Any]) -> Any:
+        return self.altered[event](data) if event in self.altered else data
 
     def add(self, fault: Fault) -> Fault:
         self.rules.append(fault)
@@ -85,4 +92,6 @@ class Faults:
 
     def clear(self) -> None:
         self.rest_delay, self.on_request, self.duplicate_events, self.replayed = 0.0, None, False, 0
+        self.close_gateway = None
+        self.altered.clear()
         self.rules.clear()

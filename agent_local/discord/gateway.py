@@ -45,6 +45,7 @@ class Gateway:
         self._faults = faults
         self._connections: set[Connection] = set()
         self.url = ""
+        self.accepted = 0  # connections so far
         self.sessions: dict[str, Session] = {}
         self.presences: dict[str, dict[str, Any]] = {}  # by a bot's key, as it sent it
         backend.listeners.append(self._hear)
@@ -68,6 +69,10 @@ class Gateway:
         """Handles one websocket from beginning to end."""
         ws = web.WebSocketResponse(max_msg_size=1 << 20)
         await ws.prepare(request)
+        self.accepted += 1
+        if self._faults.close_gateway is not None:
+            await ws.close(code=self._faults.close_gateway)
+            return ws
         connection = Connection(ws, request, compressed=request.query.get("compress") == "zlib-stream")
         self._connections.add(connection)
         writer = asyncio.create_task(connection.write(), name="discord stand-in: gateway writer")
@@ -150,10 +155,11 @@ class Gateway:
             "shard": [0, 1],
             "_trace": ["stand-in"],
         }
-        session.tell("READY", json.dumps(ready))
+        session.tell("READY", json.dumps(self._faults.alter("READY", ready)))
         if session.intents & GUILDS:
             for guild in guilds:
-                session.tell("GUILD_CREATE", json.dumps(self._guild_create(session, guild)))
+                created = self._faults.alter("GUILD_CREATE", self._guild_create(session, guild))
+                session.tell("GUILD_CREATE", json.dumps(created))
 
     def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
         """Without the presences intent the members are the bot alone, as Discord has it."""
@@ -208,6 +214,11 @@ class Gateway:
             "nonce": data.get("nonce"),
         }
         session.tell("GUILD_MEMBERS_CHUNK", json.dumps(chunk))
+
+    def tell(self, app: BotApplication, name: str, data: Any) -> None:
+        """Sends a bot an event as it stands, whatever its intents."""
+        for session in self.of(app):
+            session.tell(name, json.dumps(data))
 
     async def drop(self, app: BotApplication, code: int | None = None) -> None:
         """Ends a bot's connection: with a close code, or without a word. Its session can be resumed."""

@@ -153,6 +153,10 @@ class DiscordStandIn(People):
         """A bot's user as Discord shows it."""
         return payloads.user(self.world.app(bot).user)
 
+    async def send_event(self, bot: str, name: str, data: Any) -> None:
+        """Sends a bot's gateway sessions any event, also one that Discord never would."""
+        self.gateway.tell(self.world.app(bot), name, data)
+
     async def drop_gateway(self, bot: str, code: int | None = None) -> None:
         """Cuts a bot's gateway connection, or closes it with a code. The bot may resume."""
         await self.gateway.drop(self.world.app(bot), code)

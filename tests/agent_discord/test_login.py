@@ -11,10 +11,10 @@ from typing import Any
 import aiohttp
 import discord
 import pytest
-from discord.backoff import ExponentialBackoff
 
 from agent_discord import login
-from agent_discord.login import FIRST_PAUSE, LONGEST_PAUSE, log_in, pauses
+from agent_discord.backoff import LONGEST, SHORTEST, backoff
+from agent_discord.login import log_in
 from tests.doubles import http_error
 
 
@@ -35,7 +35,7 @@ class Client:
 
 
 async def tried(monkeypatch: pytest.MonkeyPatch, *wrong: Exception) -> tuple[Client, asyncio.Event]:
-    monkeypatch.setattr(login, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(login, "backoff", lambda _: itertools.repeat(0.0))
     client: Any = Client(*wrong)
     delayed = asyncio.Event()
     await log_in(client, "t0ken", "claude", random.Random(1), delayed)
@@ -48,13 +48,17 @@ async def test_a_login_that_goes_well_is_made_once(monkeypatch):
 
 
 async def test_a_discord_that_is_not_there_is_tried_again_and_said_in_one_line_each(monkeypatch, caplog):
-    bad_days = (aiohttp.ServerDisconnectedError(), OSError("t0ken"), http_error(503), http_error(429))
+    bad_days = (
+        *(aiohttp.ServerDisconnectedError(), OSError("t0ken"), http_error(503), http_error(429)),
+        TypeError("a proxy's page instead of a user"),
+    )
     client, delayed = await tried(monkeypatch, *bad_days)
-    assert (client.tried, client.closed, delayed.is_set()) == (5, 4, True)
-    assert len(caplog.records) == 4
+    assert (client.tried, client.closed, delayed.is_set()) == (6, 5, True)
+    assert len(caplog.records) == 5
     assert all("claude cannot log in yet" in line for line in caplog.messages)
     assert "Discord cannot be reached" in caplog.messages[0]
     assert "Discord answers 503" in caplog.messages[2]
+    assert "the answer cannot be read" in caplog.messages[4]
     assert "t0ken" not in caplog.text
 
 
@@ -64,17 +68,10 @@ async def test_what_discord_refuses_is_not_tried_again(monkeypatch, refusal):
         await tried(monkeypatch, refusal)
 
 
-def test_pauses_double_up_to_a_minute_and_are_never_the_same_for_two_bots():
-    one, other = (list(itertools.islice(pauses(random.Random(seed)), 12)) for seed in (1, 2))
-    longest = [min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(12)]
-    for both in zip(one, other, longest, strict=True):
-        assert all(both[2] / 2 <= pause <= both[2] for pause in both[:2])
+def test_pauses_double_within_their_bounds_and_are_never_the_same_for_two_bots():
+    one, other = (list(itertools.islice(backoff(random.Random(seed)), 12)) for seed in (1, 2))
+    least = [min(SHORTEST * 2**n, LONGEST / 2) for n in range(12)]
+    for both in zip(one, other, least, strict=True):
+        assert all(both[2] <= pause <= min(2 * both[2], LONGEST) for pause in both[:2])
         assert both[0] != both[1]
-
-
-def test_pycords_own_pauses_between_reconnections_are_by_chance_too():
-    """It offers no choice of them; with fixed ones all bots would come back in the same moment."""
-    first, second = ExponentialBackoff(), ExponentialBackoff()
-    pairs = [(first.delay(), second.delay()) for _ in range(8)]
-    assert all(one != other for one, other in pairs)
-    assert all(max(pair) <= 2 ** (n + 1) for n, pair in enumerate(pairs))
+    assert (SHORTEST, LONGEST) == (1.0, 30.0)
