@@ -72,7 +72,7 @@ class AnthropicModel(ProviderModel):
         import anthropic
 
         self._sdk_errors = (anthropic.AnthropicError, *stainless.transport_errors())
-        transport = anthropic.DefaultAsyncHttpxClient(**stainless.http_options())
+        transport = anthropic.DefaultAioHttpClient(**stainless.http_options())
         self._client = self._connected(access, transport)
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> Client:

@@ -1,12 +1,14 @@
 """Answers have an end: a server that sends on and on is left, before it fills the memory.
 
-The SDKs read a whole answer at once and bound the time alone. What is counted is what comes over the line; the longest
-good answers are pictures of some ten megabytes in base64.
+The SDKs read a whole answer at once and bound the time alone. What is counted is what an answer unpacks to: a hundred
+kilobytes of compressed blanks are a hundred megabytes. The longest good answers are pictures of some ten megabytes in
+base64.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import zlib
+from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     import httpx2
 
 MOST_BYTES = 64 * 1024 * 1024
+ENCODINGS = "gzip, deflate"
+_AT_A_TIME = 256 * 1024  # bytes that are unpacked before they are counted
+_EITHER_HEAD = 47  # zlib's window bits for gzip and deflate alike
 
 
 class TooLong(ValueError):
@@ -34,8 +39,10 @@ class Meter:
 
 
 async def bound_response(response: httpx2.Response) -> None:
-    """An event hook of httpx2: called when the head is there and the body is not."""
-    response.stream = _bounded_stream()(response.stream)
+    """An event hook of httpx2: called when the head is there and the body is not. It takes the unpacking over, and
+    leaves packed what nobody asked for."""
+    packed = response.headers.pop("content-encoding", "identity") in ENCODINGS.split(", ")
+    response.stream = _bounded_stream()(response.stream, packed)
 
 
 @cache
@@ -44,17 +51,29 @@ def _bounded_stream() -> Any:
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):
-        def __init__(self, source: httpx2.AsyncByteStream) -> None:
-            self._source, self._meter = source, Meter()
+        def __init__(self, source: httpx2.AsyncByteStream, packed: bool) -> None:
+            self._source, self._meter, self._packed = source, Meter(), packed
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
+            unpack = zlib.decompressobj(_EITHER_HEAD) if self._packed else None
             async for piece in self._source:
-                yield self._meter.count(piece)
+                for plain in _unpacked(piece, unpack) if unpack else (piece,):
+                    yield self._meter.count(plain)
 
         async def aclose(self) -> None:
             await self._source.aclose()
 
     return Bounded
+
+
+def _unpacked(piece: bytes, unpack: Any) -> Iterator[bytes]:
+    """Raises ValueError for what is not packed as it says."""
+    try:
+        while plain := unpack.decompress(piece, _AT_A_TIME):
+            yield plain
+            piece = unpack.unconsumed_tail
+    except zlib.error as error:
+        raise ValueError("not packed as it says") from error
 
 
 async def bound_middleware(request: Any, handler: Any) -> Any:

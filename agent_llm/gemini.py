@@ -1,22 +1,24 @@
-"""Google by google-genai's generate_content: https://ai.google.dev/api/generate-content
+"""Google by google-genai's client: https://ai.google.dev/api/generate-content
 
 Requests and answers are plain JSON: the request goes as the SDK's `extra_body`, the answer comes as its raw response.
-Its own way through its models costs 0.2 ms for each part of a history, and it stumbles over odd answers.
+Its own way through its models costs 0.2 ms for each part of a history, and it stumbles over odd answers, so its client
+is used where it sends: for address, authentication, connections and errors.
 
-The SDK uses aiohttp where it is installed, so its connection errors are aiohttp's (or httpx2's where it is not).
+The SDK uses aiohttp where it is installed, so its connection errors are aiohttp's.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies
 
 from agent_llm import gemini_stream, stainless
-from agent_llm.base import Access, ProviderModel
-from agent_llm.bounded import TooLong, bound_middleware, bound_response
-from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, QuotaUsedUp, TimedOut
+from agent_llm.base import KEEP_ALIVE_SECONDS, Access, ProviderModel
+from agent_llm.bounded import bound_middleware
+from agent_llm.errors import BadAnswer, ModelError, QuotaUsedUp
 from agent_llm.failures import error_of_status
 from agent_llm.gemini_wire import drawing_of, reply_of, request_of, usage_of
 from agent_llm.hearing import Hearing
@@ -25,17 +27,17 @@ from agent_llm.retry import Retrier
 from agent_llm.types import Drawing, Message, Prompt, Reply
 
 if TYPE_CHECKING:
+    import aiohttp
     from google.genai import errors, types
 
 _RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,6}(?:\.\d{1,9})?)s"')
 
 
 def load() -> None:
-    """Import the SDK and have its models built, which it puts off to their first use; takes a third of a second."""
-    from google.genai import types
+    """Import the SDK and have its options built, which it puts off to their first use; takes a third of a second."""
+    from google import genai  # noqa: F401
 
-    _config({}, 1.0)
-    types.GenerateContentResponse()
+    _options({}, 1.0)
     stainless.load()
 
 
@@ -50,20 +52,35 @@ class GeminiModel(ProviderModel):
         from google.genai import types
 
         self._sdk_errors = _sdk_errors()
-        tls = {"ssl": stainless.ssl_context(), "verify": stainless.ssl_context()}
-        bounds = {"middlewares": (bound_middleware,), "event_hooks": {"response": [bound_response]}}
+        tls = stainless.ssl_context()
         # One attempt: without retry options the SDK tries once more by itself after a lost connection.
         options = types.HttpOptions(
             base_url=access.base_url,
             retry_options=types.HttpRetryOptions(attempts=1),
-            client_args={"verify": tls["verify"]},
-            async_client_args={**tls, **bounds},
+            client_args={"verify": tls},
+            async_client_args={"ssl": tls, "verify": tls, "middlewares": (bound_middleware,)},
         )
         self._client = genai.Client(vertexai=False, api_key=access.api_key, http_options=options)
+        self._session: aiohttp.ClientSession | None = None
 
     async def aclose(self) -> None:
         await self._client.aio.aclose()
         self._client.close()
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def _api(self) -> Any:
+        """The SDK's sender, with a session of ours: its own asks two threads for proxies and passwords at each request,
+        also where none are set."""
+        import aiohttp
+
+        api = self._client.aio.models._api_client
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=bool(getproxies()))
+            api._http_options.aiohttp_client = self._session
+        return api
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         return request_of(prompt, history, self.profile, asked_by=self.name)
@@ -77,21 +94,26 @@ class GeminiModel(ProviderModel):
 
         response = await self._begin(request, seconds)
         try:
-            answer = await gemini_stream.gathered(_chunks(response), told, hearing)
+            answer = await gemini_stream.gathered(response.content.iter_any(), told, hearing)
         finally:
-            await _close(response)
+            response.close()  # aiohttp has given the connection back where all has been read
         return reply_of(answer, self.name)
 
     async def _begin(self, request: Mapping[str, Any], seconds: float) -> Any:
-        """The aiohttp or httpx2 response to a request for a stream, still to be read. Raises the SDK's errors.
+        """aiohttp's response to a request for a stream, still to be read. Raises the SDK's errors.
 
-        The SDK's own stream stumbles over comments and has no bound, so only its transport is used: the same two steps
-        that its `generate_content_stream` takes.
+        The SDK's own stream stumbles over comments and has no bound, so only its transport is used.
         """
-        api, options = self._client.aio.models._api_client, _config(request, seconds).http_options
-        path = f"models/{self.access.model}:streamGenerateContent?alt=sse"
-        asked = api._build_request("post", path, {}, options)
-        return (await api._async_request(asked, options, stream=True)).response_stream
+        return await self._send(self.access.model, "streamGenerateContent?alt=sse", request, seconds, stream=True)
+
+    async def _send(
+        self, model: str, method: str, request: Mapping[str, Any], seconds: float, *, stream: bool = False
+    ) -> Any:
+        """The last two steps of the SDK's `generate_content`, with its authentication and its errors: those before walk
+        through every field of the request by its type."""
+        api = self._api
+        asked = api._build_request("post", f"{_path(model)}:{method}", {}, _options(request, seconds))
+        return (await api._async_request_once(asked, stream, implicit_retry=False)).response_stream
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         request = {
@@ -101,33 +123,28 @@ class GeminiModel(ProviderModel):
         return drawing_of(await self._generate(self.access.image_model, request, seconds))
 
     async def _generate(self, model: str, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
-        # The contents are those of the extra body; the SDK only wants some.
-        answer = await self._client.aio.models.generate_content(
-            model=model, contents="-", config=_config(request, seconds)
-        )
-        body = answer.sdk_http_response.body if answer.sdk_http_response else None
-        return json_object(body or "")
+        bodies = await self._send(model, "generateContent", request, seconds)
+        return json_object(bodies[0])
 
     async def _look(self, seconds: float) -> None:
         from google.genai import types
 
         options = types.HttpOptions(timeout=max(1, round(seconds * 1000)))
+        assert self._api is not None  # it goes by our session, too
         await self._client.aio.models.get(model=self.access.model, config=types.GetModelConfig(http_options=options))
 
     def _explain(self, error: Exception) -> ModelError:
         return _explained(error)
 
 
-def _config(request: Mapping[str, Any], seconds: float) -> types.GenerateContentConfig:
+def _path(model: str) -> str:
+    return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+
+
+def _options(request: Mapping[str, Any], seconds: float) -> types.HttpOptions:
     from google.genai import types
 
-    return types.GenerateContentConfig(
-        http_options=types.HttpOptions(timeout=max(1, round(seconds * 1000)), extra_body=_uncopied(request)),
-        should_return_http_response=True,
-        # The SDK would look for functions of ours to call, and go on by itself where an answer is long.
-        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-        automatic_continuation=False,
-    )
+    return types.HttpOptions(timeout=max(1, round(seconds * 1000)), extra_body=_uncopied(request))
 
 
 class _Uncopied(dict[str, Any]):
@@ -141,40 +158,11 @@ def _uncopied(request: Mapping[str, Any]) -> dict[str, Any]:
     return {key: list(map(_Uncopied, value)) if isinstance(value, list) else value for key, value in request.items()}
 
 
-def _chunks(response: Any) -> AsyncIterator[bytes]:
-    chunks: AsyncIterator[bytes] = response.content.iter_any() if _is_of_aiohttp(response) else response.aiter_bytes()
-    return chunks
-
-
-async def _close(response: Any) -> None:
-    """aiohttp has given the connection back where all has been read."""
-    if _is_of_aiohttp(response):
-        response.close()
-    else:
-        await response.aclose()
-
-
-def _is_of_aiohttp(response: Any) -> bool:
-    return type(response).__module__.startswith("aiohttp")
-
-
 def _sdk_errors() -> tuple[type[Exception], ...]:
-    """aiohttp's too where the SDK uses it."""
     from google.genai import errors
 
-    found: tuple[type[Exception], ...] = (
-        errors.APIError,
-        gemini_stream.ErrorWithin,
-        *stainless.transport_errors(),
-        AttributeError,
-        KeyError,
-        TypeError,
-    )
-    try:
-        import aiohttp
-    except ImportError:
-        return found
-    return (*found, aiohttp.ClientError)
+    odd_answers = (AttributeError, KeyError, TypeError)
+    return (errors.APIError, gemini_stream.ErrorWithin, *stainless.transport_errors(), *odd_answers)
 
 
 def _explained(error: Exception) -> ModelError:
@@ -184,15 +172,9 @@ def _explained(error: Exception) -> ModelError:
         return _of_status(errors.APIError(0, {"error": error.told}))
     if isinstance(error, errors.APIError):
         return _of_status(error)
-    if isinstance(error, TimeoutError):
-        return TimedOut()
-    if isinstance(error, TooLong):
-        return BadAnswer("too long")
-    if isinstance(error, (ValueError, RecursionError)):
+    if isinstance(error, (AttributeError, KeyError, TypeError)):
         return BadAnswer("not what the API promises")
-    if type(error).__module__.startswith("httpx2"):
-        return stainless.explain(error, "")
-    return ConnectionFailed(type(error).__name__)
+    return stainless.explain(error, "")
 
 
 def _of_status(error: errors.APIError) -> ModelError:

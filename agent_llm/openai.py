@@ -58,7 +58,7 @@ class OpenAIModel(ProviderModel):
             api_key=access.api_key,
             base_url=access.base_url or self.home,
             max_retries=0,
-            http_client=openai.DefaultAsyncHttpxClient(**stainless.http_options()),
+            http_client=openai.DefaultAioHttpClient(**stainless.http_options()),
             default_headers=self._headers(),
         )
 

@@ -20,7 +20,7 @@ from agent_llm.types import Usage
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
-    from genai_prices.types import ModelInfo, Provider
+    from genai_prices.types import ModelInfo, ModelPrice, Provider
     from genai_prices.types import Usage as PricedUsage
 
 log = logging.getLogger(__name__)
@@ -141,9 +141,64 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
     if not (usage.input_tokens or usage.output_tokens):
         return 0.0
     seller, info = _row(provider, model)
-    surcharged = Usage(input_tokens=round(usage.hour_write_tokens * _HOUR_WRITE_SURCHARGE))
-    counts = (usage, surcharged) if surcharged.input_tokens else (usage,)
-    return sum(_cost(seller, info, _priced_usage(count), now) for count in counts)
+    # Odd answers may count more cached tokens than tokens; the price table refuses that.
+    cached = min(usage.cached_tokens, usage.input_tokens)
+    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
+    cost = _token_prices(seller, info, usage.input_tokens, now).of(
+        usage.input_tokens - cached - written, cached, written, usage.output_tokens
+    )
+    surcharged = round(usage.hour_write_tokens * _HOUR_WRITE_SURCHARGE)
+    return cost + surcharged * _token_prices(seller, info, surcharged, now).plain
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenPrices:
+    """USD for a call, and for one token: read, read from a cache, written to one, written by the model."""
+
+    call: float
+    plain: float
+    cached: float
+    written: float
+    output: float
+
+    def of(self, plain: int, cached: int, written: int, output: int) -> float:
+        return self.call + plain * self.plain + cached * self.cached + written * self.written + output * self.output
+
+
+_token_prices_kept: dict[tuple[int, int], tuple[ModelPrice, _TokenPrices]] = {}
+
+
+def _token_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
+    """What a token costs at this time in a call with so many tokens in: asking the table takes a tenth of a call.
+
+    Kept by the row of the table that holds at this time, with the row itself, so that its identity is nobody else's;
+    and by which of the row's prices for long prompts applies.
+    """
+    row = info.get_prices(now)
+    tier = sum(input_tokens > start for start in _tiers(row))
+    kept = _token_prices_kept.get((id(row), tier))
+    if kept is None:
+        kept = _token_prices_kept[id(row), tier] = (row, _asked_prices(seller, info, input_tokens, now))
+    return kept[1]
+
+
+def _tiers(row: ModelPrice) -> set[int]:
+    """Beyond how many tokens in other prices hold."""
+    return {tier.start for price in vars(row).values() for tier in getattr(price, "tiers", ())}
+
+
+def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
+    """As the table says of whole calls: what each kind of token makes them dearer."""
+    tokens = max(1, input_tokens)
+
+    def cost(usage: Usage) -> float:
+        return _cost(seller, info, _priced_usage(usage), now)
+
+    call, plain = cost(Usage()), cost(Usage(input_tokens=tokens))
+    cached = cost(Usage(input_tokens=tokens, cached_tokens=tokens)) - call
+    written = cost(Usage(input_tokens=tokens, cache_write_tokens=tokens)) - call
+    output = cost(Usage(input_tokens=tokens, output_tokens=1000)) - plain
+    return _TokenPrices(call, (plain - call) / tokens, cached / tokens, written / tokens, output / 1000)
 
 
 @functools.cache
@@ -163,13 +218,10 @@ def _cost(seller: Provider, info: ModelInfo, usage: PricedUsage, now: datetime) 
 def _priced_usage(usage: Usage) -> PricedUsage:
     from genai_prices.types import Usage as PricedUsage
 
-    # Odd answers may count more cached tokens than tokens; the price table refuses that.
-    cached = min(usage.cached_tokens, usage.input_tokens)
-    written = min(usage.cache_write_tokens, usage.input_tokens - cached)
     return PricedUsage(
         input_tokens=usage.input_tokens,
-        cache_read_tokens=cached or None,
-        cache_write_tokens=written or None,
+        cache_read_tokens=usage.cached_tokens or None,
+        cache_write_tokens=usage.cache_write_tokens or None,
         output_tokens=usage.output_tokens,
     )
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_llm.base import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
-from agent_llm.bounded import TooLong, bound_response
+from agent_llm.bounded import ENCODINGS, TooLong, bound_response
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
 from agent_llm.failures import error_of_status
 from agent_llm.reading import part, text
@@ -38,7 +38,8 @@ def limits() -> httpx2.Limits:
 def http_options(*on_request: Callable[[httpx2.Request], Awaitable[None]]) -> dict[str, Any]:
     """What each of the SDKs' HTTP clients is made with; `on_request` see each request before it is sent."""
     hooks = {"request": [*on_request], "response": [bound_response]}
-    return {"verify": ssl_context(), "limits": limits(), "event_hooks": hooks}
+    headers = {"accept-encoding": ENCODINGS}
+    return {"verify": ssl_context(), "limits": limits(), "event_hooks": hooks, "headers": headers}
 
 
 def timeout(seconds: float) -> httpx2.Timeout:
@@ -97,32 +98,50 @@ def load() -> None:
 
 
 def transport_errors() -> tuple[type[Exception], ...]:
-    """What may come besides the SDK's own errors: the HTTP client's, the socket's, and JSON that is none."""
+    """What may come besides the SDK's own errors: the HTTP clients', the socket's, and JSON that is none."""
+    import aiohttp
     import httpx2
 
-    return (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError, ValueError, RecursionError)
+    http = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, aiohttp.ClientError)
+    return (*http, OSError, ValueError, RecursionError)
 
 
 def explain(error: Exception, request_id_header: str) -> ModelError:
     """Our error for one that an SDK or its HTTP client raised."""
-    import httpx2
-
     status = getattr(error, "status_code", None)
     if isinstance(status, int) and status >= 300:
         return _of_status(error, status, request_id_header)
     if isinstance(status, int):
         return BadAnswer("not what the API promises", status=status)
-    for seen in (error, error.__cause__):
-        if isinstance(seen, TooLong):
-            return BadAnswer("too long")
-        if isinstance(seen, (httpx2.ConnectTimeout, httpx2.PoolTimeout)):
-            return ConnectionFailed("no answer to the connection")
-        if isinstance(seen, (httpx2.TimeoutException, TimeoutError)):
-            return TimedOut()
-    if isinstance(error, (ValueError, RecursionError)):
+    return _of_connection(error, _causes(error))
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """The error, what it came of, and so on: an SDK's and httpx2's names for what aiohttp found out tell less."""
+    causes = [error]
+    while isinstance(cause := causes[-1].__cause__, Exception):
+        causes.append(cause)
+    return causes
+
+
+def _of_connection(error: Exception, causes: Sequence[BaseException]) -> ModelError:
+    import aiohttp
+    import httpx2
+
+    def among(*kinds: type[BaseException]) -> bool:
+        return any(isinstance(cause, kinds) for cause in causes)
+
+    if among(TooLong):
+        return BadAnswer("too long")
+    if among(aiohttp.ConnectionTimeoutError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
+        return ConnectionFailed("no answer to the connection")
+    if among(httpx2.TimeoutException, TimeoutError):
+        return TimedOut()
+    if among(aiohttp.ClientResponseError):
+        return BadAnswer("not HTTP")
+    if isinstance(error, (ValueError, RecursionError)) and not isinstance(error, aiohttp.ClientError):
         return BadAnswer("not JSON")
-    cause = error.__cause__ or error
-    return ConnectionFailed(type(cause).__name__)
+    return ConnectionFailed(type(causes[-1]).__name__)
 
 
 def _of_status(error: Any, status: int, request_id_header: str) -> ModelError:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import math
 import time
@@ -203,6 +204,8 @@ class ModelServer:
         if wire.stream is not None and request.raw.get("stream") and answer.status < 300:
             body, kind = streams.encoded(wire.stream(shown)), "text/event-stream"
         body = body if answer.body is None else answer.body
+        if answer.compressed:
+            body, headers["content-encoding"] = gzip.compress(body), "gzip"
         if answer.cut or answer.stalls:
             return await self._begun(http, body, headers, answer)
         if answer.endless:

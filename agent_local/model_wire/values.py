@@ -50,7 +50,7 @@ class Answer:
     `error_code` and `error_message`. `delay` in seconds, infinite to hang until the server closes. `cut` closes the
     connection in mid-answer, after so many bytes where it is a number; `stalls` keeps it open after the last byte,
     `endless` never comes to an end of it. `body` replaces the whole answer, that of a stream too, `edit` changes its
-    object before it is sent. `sources` are (title, url).
+    object before it is sent. `sources` are (title, url). `compressed`: it goes as gzip.
     """
 
     text: str = "ok"
@@ -76,3 +76,4 @@ class Answer:
     body: bytes | None = None
     edit: Callable[[dict[str, Any]], object] | None = None
     media_type: str = "application/json"
+    compressed: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import random
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,6 +13,9 @@ from urllib.parse import unquote
 
 import pytest
 from aiohttp import web
+from botocore.auth import SigV4Auth  # type: ignore[import-untyped]
+from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
+from botocore.credentials import Credentials  # type: ignore[import-untyped]
 from model_doubles import KEY, Waits
 
 from agent_llm.base import ProviderModel
@@ -37,9 +41,11 @@ class Door:
         self.paths: list[str] = []
         self.headers: list[Mapping[str, str]] = []
         self.bodies: list[dict[str, Any]] = []
+        self.signed: list[bool] = []
 
     async def handle(self, http: web.Request) -> web.Response:
         body = await http.json()
+        self.signed.append(is_signed(http, await http.read()))
         self.paths.append(unquote(http.path))
         self.headers.append(dict(http.headers))
         self.bodies.append(body)
@@ -47,6 +53,22 @@ class Door:
             return web.json_response({"message": self.answer.error_message}, status=self.answer.status)
         read = wire.read_messages("bedrock", {"model": "m", **body})
         return web.json_response(wire.write_message(read, self.answer, 1), headers={"x-amzn-requestid": "aws-1"})
+
+
+def is_signed(http: web.Request, body: bytes) -> bool:
+    """Whether the signature is that of the request as it arrived: address, headers and body."""
+    found = re.search(
+        r"Credential=[^/]+/\d+/(.+?)/(.+?)/aws4_request, SignedHeaders=(.+?),", http.headers["Authorization"]
+    )
+    if found is None:
+        return False
+    region, service, names = found.groups()
+    headers = {name: http.headers[name] for name in names.split(";")}
+    arrived = AWSRequest(http.method, f"http://{http.host}{http.raw_path}", headers, body)
+    arrived.context["timestamp"] = http.headers["X-Amz-Date"]
+    signer = SigV4Auth(Credentials("AKIDCANARY", KEY), service, region)
+    signature = signer.signature(signer.string_to_sign(arrived, signer.canonical_request(arrived)), arrived)
+    return bool(http.headers["Authorization"].endswith(f"Signature={signature}"))
 
 
 @asynccontextmanager
@@ -87,6 +109,16 @@ async def test_an_older_model_is_invoked_in_the_version_that_it_knows_by_a_signe
     assert (reply.text, reply.model) == ("hello", f"bedrock/{SONNET}")
     assert (reply.usage.input_tokens, reply.usage.cached_tokens) == (100, 50)
     assert reply.usage.cost_usd > 0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [SONNET, HAIKU, "arn:aws:bedrock:eu-central-1:123456789012:inference-profile/us.anthropic.claude-sonnet-4-5-v1:0"],
+)
+async def test_what_is_signed_is_what_arrives(model: str) -> None:
+    async with talking(model) as (built, door):
+        await built.complete(Prompt(text="tail, and a word with ümläuts", system="stable"))
+    assert door.signed == [True]
 
 
 async def test_an_older_models_answer_is_heard_when_it_is_whole() -> None:

@@ -7,8 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import Usage as TableUsage
 
-from agent_llm.pricing import Rates, at_home, price
+from agent_llm import pricing
+from agent_llm.pricing import Rates, _token_prices, at_home, price
 from agent_llm.profiles import DEFAULTS
 from agent_llm.registry import build_model
 from agent_llm.types import Usage
@@ -35,6 +38,36 @@ def test_dated_prices_follow_the_date() -> None:
     usage = Usage(input_tokens=1000, output_tokens=1000)
     later = price("google", "gemini-3.8-flash", usage, now=datetime(2027, 2, 1, tzinfo=UTC))
     assert later.cost_usd > price("google", "gemini-3.8-flash", usage, now=NOW).cost_usd
+
+
+COUNTS = [(1, 0, 0, 1), (900, 0, 100, 30), (200_001, 150_000, 20_000, 4000), (300_000, 300_000, 0, 0), (0, 0, 0, 50)]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google", "x-ai", "perplexity"])
+@pytest.mark.parametrize("at", [NOW, datetime(2027, 2, 1, tzinfo=UTC)], ids=["today", "later"])
+def test_prices_that_are_kept_are_those_of_the_table(provider: str, at: datetime) -> None:
+    seller = next(seller for seller in get_snapshot().providers if seller.id == provider)
+    for info in seller.models:
+        for tokens, cached, written, output in COUNTS:
+            asked = TableUsage(
+                input_tokens=tokens, cache_read_tokens=cached, cache_write_tokens=written, output_tokens=output
+            )
+            said = info.calc_price(asked, seller, genai_request_timestamp=at).total_price
+            prices = _token_prices(seller, info, tokens, at)
+            told = prices.of(tokens - cached - written, cached, written, output)
+            assert told == pytest.approx(float(said), rel=1e-9), (info.id, asked)
+
+
+def test_the_table_is_asked_once_for_each_model_and_prompts_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[datetime] = []
+    ask = pricing._asked_prices
+    monkeypatch.setattr(pricing, "_token_prices_kept", {})
+    monkeypatch.setattr(pricing, "_asked_prices", lambda *args: asked.append(args[-1]) or ask(*args))
+    for tokens in range(1, 50):
+        price("google", "gemini-3.8-flash", Usage(input_tokens=tokens, output_tokens=tokens), now=NOW)
+    assert len(asked) == 1
+    price("google", "gemini-3.8-flash", Usage(input_tokens=1), now=datetime(2027, 2, 1, tzinfo=UTC))
+    assert len(asked) == 2, "its prices change with the year"
 
 
 def test_every_default_model_has_a_price_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
