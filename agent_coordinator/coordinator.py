@@ -23,6 +23,7 @@ from agent_coordinator.rotation import pick_channel
 from agent_coordinator.scheduler import Scheduler
 from agent_coordinator.state import ConversationState
 from agent_coordinator.tasks import TaskSet
+from agent_coordinator.term import Term
 from agent_protocol import keys
 from agent_protocol.leases import DEAD_HOLDER_SECONDS
 from agent_protocol.messages import MentionNotice, read_command
@@ -49,8 +50,9 @@ class Coordinator:
         stops: Stops | None = None,
     ) -> None:
         rng = rng or random.Random()
-        self.engine = Engine(config, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops)
-        self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep)
+        self._term = Term(lease, sleep)
+        self.engine = Engine(config, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, term=self._term)
+        self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, term=self._term)
         self.reactive = Reactive(config, self.engine, ledger.agenda, clock=clock, rng=rng)
         self._config = config
         self._bus = bus
@@ -74,8 +76,8 @@ class Coordinator:
 
     @property
     def acting(self) -> bool:
-        """False while standing by."""
-        return self._acting
+        """False while standing by, and while it is not certain whether another one leads."""
+        return self._acting and self._term.led
 
     async def run(self) -> None:
         """Listens and acts until cancelled; to be called once. Ends its conversations before it returns."""
@@ -91,7 +93,7 @@ class Coordinator:
             await self._lead_and_stand_by(self._lease)
 
     async def fire(self, channel_id: int | None = None, theme: str | None = None) -> ConversationReport | None:
-        """One conversation now, whatever the hour; returns when it is over.
+        """One conversation now, whatever the hour, once this process leads; returns when it is over.
 
         Without a channel the rotation picks one (of that theme, where a theme is asked for and a channel has it). None
         when there was nothing to do: channel not known or busy, or none free.
@@ -100,6 +102,7 @@ class Coordinator:
             log.warning("no conversation: there are no agents")
             return None
         theme = theme_named(theme).name if theme else None
+        await self._term.until_led()
         if channel_id is None:
             return await self._fire_somewhere(theme)
         if channel_id not in self._config.channels:
@@ -145,6 +148,7 @@ class Coordinator:
     # What makes it act
 
     async def _act(self) -> None:
+        self._term.begin()
         # Only one acts, so whoever holds a channel now is dead; its hold would block the channel for minutes.
         await until_back(self._ledger.agenda.release_all_channels, self._sleep)
         self._acting = True
@@ -179,11 +183,11 @@ class Coordinator:
 
     def _on_command(self, raw: str) -> None:
         command = read_command(raw)
-        if command is not None and self._acting:
+        if command is not None and self.acting:
             self._tasks.start(self._commands.obey(command), "a command")
 
     def _on_notice(self, notice: MentionNotice) -> None:
-        if self._acting and not self._stopped(notice.channel_id):
+        if self.acting and not self._stopped(notice.channel_id):
             self._tasks.start(self.reactive.join(notice), "a reactive round")
 
     # Leading and standing by

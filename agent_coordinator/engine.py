@@ -34,6 +34,7 @@ from agent_coordinator.policy import opening_order, should_continue, speaking_or
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.rotation import pick_starter
 from agent_coordinator.state import ConversationState, Missed
+from agent_coordinator.term import Term
 from agent_coordinator.unfinished import Unfinished
 from agent_protocol.messages import Result
 
@@ -49,7 +50,8 @@ class _Running:
 
 
 class Engine:
-    """`observers` are called, in order, with each Event as it happens; they must not block."""
+    """`observers` are called, in order, with each Event as it happens; they must not block. `term` says whether this
+    process leads; without one it is the only one."""
 
     def __init__(
         self,
@@ -61,10 +63,12 @@ class Engine:
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
         stops: Stops | None = None,
+        term: Term | None = None,
     ) -> None:
         self.observers: list[Observer] = []
-        self.holds = ChannelHolds(ledger.agenda, _hold_seconds(config), sleep)
-        self.unfinished = Unfinished(ledger.conversations, clock=clock, sleep=sleep)
+        self._term = term or Term(None, sleep)
+        self.holds = ChannelHolds(ledger.agenda, _hold_seconds(config), sleep, self._term)
+        self.unfinished = Unfinished(ledger.conversations, term=self._term, clock=clock, sleep=sleep)
         self._stops = stops
         self._running: dict[int, _Running] = {}  # by channel
         self._config = config
@@ -124,13 +128,22 @@ class Engine:
             return self._recorded(state, agent, "absent")
         if not state.asking and (pause := self._pause_before(state)):
             await self._sleep(pause)
-        if not await self.holds.renew(state.channel_id, state.conversation_id):
-            return state.ended("channel_taken")
         state = state.begin_turn(str(uuid.uuid4()))
-        await self.unfinished.keep(state)
+        if not await self._kept(state):
+            return state.ended("channel_taken")
         state = self._recorded(state, agent, await self._asker.ask(state, agent))
         await self.unfinished.keep(state)
         return state
+
+    async def _kept(self, state: ConversationState) -> bool:
+        """Whether the turn may be asked for: the channel is ours, and who leads next knows of the turn. Where Redis
+        was emptied in between, the hold is made once more."""
+        while await self.holds.renew(state.channel_id, state.conversation_id):
+            if await self.unfinished.keep(state):
+                await self._term.until_led()
+                return True
+        await self._term.until_led()  # whoever lost the lease ends nothing: it is the successor's
+        return False
 
     def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
         if not isinstance(outcome, str) and outcome.reason in ("benched", "muted"):
@@ -172,6 +185,7 @@ class Engine:
 
     async def _step(self, state: ConversationState) -> ConversationState:
         """A turn, or what comes between two rounds."""
+        await self._term.until_led()
         if wraps_up(state.end_streak):
             return state.ended("agreed")
         if state.pending:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from agent_coordinator.ports import Agenda, Sleep, until_back
+from agent_coordinator.term import Term
 from agent_protocol.connection import RedisAway
 
 log = logging.getLogger(__name__)
@@ -21,11 +22,13 @@ class ChannelBusy(Exception):
 
 
 class ChannelHolds:
-    """`ttl` in seconds: how long a hold outlives a process that died; it must cover the time between two turns."""
+    """`ttl` in seconds: how long a hold outlives a process that died; it must cover the time between two turns. Each
+    hold is of the `term` in which it was taken."""
 
-    def __init__(self, agenda: Agenda, ttl: float, sleep: Sleep) -> None:
+    def __init__(self, agenda: Agenda, ttl: float, sleep: Sleep, term: Term) -> None:
         self._agenda = agenda
         self._ttl = ttl
+        self._term = term
         self._sleep = sleep
         self._mine: set[int] = set()
 
@@ -40,22 +43,25 @@ class ChannelHolds:
         if channel_id in self._mine:
             raise ChannelBusy(channel_id)
         self._mine.add(channel_id)
+        epoch = self._term.epoch
         try:
             if not await self.renew(channel_id, holder):
                 raise ChannelBusy(channel_id)
             try:
                 yield
             finally:
-                await self._release(channel_id, holder)
+                await self._release(channel_id, holder, epoch)
         finally:
             self._mine.discard(channel_id)
 
     async def renew(self, channel_id: int, holder: str) -> bool:
-        """False when the hold ran out meanwhile and somebody else has it. Waits while Redis is away."""
-        return await until_back(lambda: self._agenda.hold_channel(channel_id, holder, self._ttl), self._sleep)
+        """False when somebody else has it: the hold ran out meanwhile, or another process leads. Waits while Redis is
+        away."""
+        where = (channel_id, holder, self._ttl, self._term.epoch)
+        return await until_back(lambda: self._agenda.hold_channel(*where), self._sleep)
 
-    async def _release(self, channel_id: int, holder: str) -> None:
+    async def _release(self, channel_id: int, holder: str, epoch: int) -> None:
         try:
-            await self._agenda.release_channel(channel_id, holder)
+            await self._agenda.release_channel(channel_id, holder, epoch)
         except RedisAway:
             log.info("channel %d could not be released while Redis is away: its hold runs out by itself", channel_id)

@@ -19,6 +19,7 @@ from datetime import date, timedelta
 from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
 from agent_coordinator.days import active_window, local_date, plan_instants
 from agent_coordinator.ports import Clock, Ledger, Sleep, until_back
+from agent_coordinator.term import Term
 from agent_protocol.agenda import Slot
 
 log = logging.getLogger(__name__)
@@ -44,12 +45,14 @@ class Scheduler:
         clock: Clock = time.time,
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
+        term: Term | None = None,
     ) -> None:
         self._config = config
         self._agenda = ledger.agenda
         self._clock = clock
         self._rng = rng or random.Random()
         self._sleep = sleep
+        self._term = term or Term(None, sleep)
         self._known: dict[str, list[Slot]] = {}  # for a Redis that was emptied
 
     async def run(self, fire: Callable[[], Awaitable[None]]) -> None:
@@ -59,7 +62,9 @@ class Scheduler:
             wait = LONGEST_SLEEP if due is None else due.at - self._clock()
             if due is None or wait > 0:
                 await self._sleep(min(wait, LONGEST_SLEEP))
-            elif await until_back(lambda due=due: self._claim(due), self._sleep):  # type: ignore[misc]
+                continue
+            await self._term.until_led()  # a slot that is claimed by one who may not fire would be lost
+            if await until_back(lambda due=due: self._claim(due), self._sleep):  # type: ignore[misc]
                 await fire()
 
     async def next_due(self) -> Due | None:

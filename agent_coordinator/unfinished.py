@@ -6,6 +6,7 @@ import logging
 
 from agent_coordinator.ports import Clock, Conversations, Sleep, until_back
 from agent_coordinator.state import ConversationState
+from agent_coordinator.term import Term
 
 log = logging.getLogger(__name__)
 
@@ -13,19 +14,24 @@ log = logging.getLogger(__name__)
 class Unfinished:
     """Waits while Redis is away: a step that is not kept would be taken twice after a restart."""
 
-    def __init__(self, conversations: Conversations, *, clock: Clock, sleep: Sleep) -> None:
+    def __init__(self, conversations: Conversations, *, term: Term, clock: Clock, sleep: Sleep) -> None:
         self._conversations = conversations
+        self._term = term
         self._clock = clock
         self._sleep = sleep
 
-    async def keep(self, state: ConversationState) -> None:
+    async def keep(self, state: ConversationState) -> bool:
+        """False when the channel is not held any more, or another process leads: it is not kept then."""
         text = state.touched(self._clock()).to_json()
-        where = (state.channel_id, state.conversation_id)
-        if not await until_back(lambda: self._conversations.keep(*where, text), self._sleep):
-            log.debug("channel %d is not held any more, its conversation's state is not kept", state.channel_id)
+        kept = (state.channel_id, state.conversation_id, text, self._term.epoch)
+        if await until_back(lambda: self._conversations.keep(*kept), self._sleep):
+            return True
+        log.debug("channel %d is not held any more, its conversation's state is not kept", state.channel_id)
+        return False
 
     async def drop(self, state: ConversationState) -> None:
-        where = (state.channel_id, state.conversation_id)
+        """Forgets the conversation, unless another process leads and goes on with it."""
+        where = (state.channel_id, state.conversation_id, self._term.epoch)
         await until_back(lambda: self._conversations.drop(*where), self._sleep)
 
     async def all(self) -> list[ConversationState]:

@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisLink
+from agent_protocol.leases import FENCE
 
 DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
@@ -65,9 +66,12 @@ while true do
 end
 """
 )
+# KEYS: the hold, the coordinator's epoch; ARGV: who holds, ms, the epoch in which it leads
 HOLD = (
     ONLY_TEXT
+    + FENCE
     + """
+if overtaken(KEYS[2], ARGV[3]) then return 0 end
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -135,14 +139,15 @@ class Agenda:
         key, milliseconds = keys.reactive_cooldown(channel_id), max(1, round(cooldown * 1000))
         return bool(await self._link.call(lambda redis: redis.set(key, "1", px=milliseconds, nx=True)))
 
-    async def hold_channel(self, channel_id: int, holder: str, ttl: float) -> bool:
-        """Hold a channel for one conversation, for `ttl` seconds; again by the same holder to renew."""
-        milliseconds = max(1, round(ttl * 1000))
-        return bool(await self._link.script(HOLD, [keys.conversation(channel_id)], [holder, milliseconds]))
+    async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
+        """Hold a channel for one conversation, for `ttl` seconds; again by the same holder to renew. `epoch` is that of
+        the coordinator's lease (0: it has none): False when somebody has led since."""
+        places = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
+        return bool(await self._link.script(HOLD, places, [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]))
 
-    async def release_channel(self, channel_id: int, holder: str) -> None:
-        """Let go of a channel; nothing happens when another one holds it."""
-        await self._link.script(RELEASE, [keys.conversation(channel_id)], [holder])
+    async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
+        """Let go of a channel; nothing happens when another one holds it, or the same in another epoch."""
+        await self._link.script(RELEASE, [keys.conversation(channel_id)], [hold_of(holder, epoch)])
 
     async def release_all_channels(self) -> None:
         """End every hold, whoever has it: for a coordinator that begins to lead, so that all others are dead."""
@@ -151,6 +156,11 @@ class Agenda:
             cursor = await self._link.call(partial(_delete_page, cursor))
             if not cursor:
                 return
+
+
+def hold_of(holder: str, epoch: int) -> str:
+    """What stands under a channel's hold: a conversation that is gone on with is another holder in each epoch."""
+    return f"{holder} {epoch}" if epoch else holder
 
 
 async def _delete_page(cursor: int, redis: Redis) -> int:

@@ -38,6 +38,11 @@ def owner(agent: str) -> str:
     return f"agent:{agent}:owner"
 
 
+def epoch(lease: str) -> str:
+    """How often the lease under that key was taken."""
+    return f"{lease}:epoch"
+
+
 def turn(agent: str, turn_id: str) -> str:
     return f"agent:{agent}:turn:{turn_id}"
 

@@ -3,6 +3,9 @@
 A lease is a key that its holder renews each second and that runs out by itself. Its holder goes on while Redis is away,
 since then nobody can take it over. A stand-by takes only what it has seen free for longer than a renewal takes, so that
 after a restart or a FLUSHALL the last holder comes first.
+
+Each taking has an epoch, a number that grows: a fencing token. A holder that was paused for longer than its lease still
+believes for a moment that it holds it; what it writes with its epoch is refused once a newer one is known (FENCE).
 """
 
 from __future__ import annotations
@@ -15,17 +18,33 @@ import socket
 import time
 from collections.abc import Callable
 
+from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 
 LEASE_SECONDS = 5.0  # a lease lives so long after its last renewal
 DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # one that nobody renews has run out by then
 
-# Takes what is free or one's own; answers with who holds it then.
+EPOCH_SECONDS = 86400  # the last epoch is known for so long after the last renewal
+
+# Takes what is free or one's own; answers with who holds it then ("" where others held it since), and the epoch.
+# KEYS: the lease, its epoch. ARGV: who asks, ms, the epoch in which it holds the lease already (0: it does not), the
+# newest epoch that it knows of (a Redis that came back empty knows none), seconds.
 TAKE = """
-local holder = redis.call('GET', KEYS[1])
-if holder and holder ~= ARGV[1] then return holder end
+local holder, epoch = redis.call('GET', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or '0')
+local mine, known = tonumber(ARGV[3]), tonumber(ARGV[4])
+if holder and holder ~= ARGV[1] then return {holder, epoch} end
+if mine > 0 and epoch > mine then return {'', epoch} end
+epoch = math.max(epoch, known)
+if mine == 0 then epoch = epoch + 1 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return ARGV[1]
+redis.call('SET', KEYS[2], string.format('%d', epoch), 'EX', ARGV[5])
+return {ARGV[1], epoch}
+"""
+# overtaken(): whether a lease was taken since this epoch; 0 is for who holds none, as the only one.
+FENCE = """
+local function overtaken(key, epoch)
+  return tonumber(epoch) > 0 and tonumber(redis.call('GET', key) or '0') > tonumber(epoch)
+end
 """
 RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
@@ -41,7 +60,8 @@ def steady_clock() -> float:
 class Lease:
     """One key of Redis held by at most one `holder`, a text unique to a process. Times in seconds.
 
-    `taken` is set while this holder has it, `lost` once another one took it.
+    `taken` is set while this holder has it, `lost` once another one took it; `epoch` is that of the last taking, 0
+    before the first.
     """
 
     def __init__(
@@ -57,21 +77,21 @@ class Lease:
         self.holder = holder
         self.taken = asyncio.Event()
         self.lost = asyncio.Event()
+        self.epoch = 0
         self._link = link
         self._key = key
         self._ttl = ttl
         self._renew_every = renew_every
         self._clock = clock
-        self._renewed_at = 0.0
+        self._sure_at = 0.0  # it was certainly ours then
         self._free_since: float | None = None
-        self._away = False
         self._released = False
         self._lock = asyncio.Lock()  # a renewal on its way must not undo a release
 
     @property
     def held(self) -> bool:
-        """True when this process may act: renewed within the ttl, or Redis is away and it was the last holder."""
-        return self.taken.is_set() and (self._away or self._clock() - self._renewed_at < self._ttl)
+        """True when this process may act: renewed within the ttl, or Redis went away within it and has been since."""
+        return self.taken.is_set() and self._clock() - self._sure_at < self._ttl
 
     async def acquire(self, wait: float = 0.0) -> bool:
         """Take it when it is free, trying for `wait` seconds: longer than the ttl outlives a dead holder.
@@ -98,10 +118,8 @@ class Lease:
         while not self._released:
             try:
                 await (self._take() if self.taken.is_set() else self._stand_by())
-                self._away = False
             except RedisAway:
-                self._away = True
-                self._free_since = None
+                self._note_away()
             watching = self._free_since is not None
             await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
 
@@ -127,11 +145,14 @@ class Lease:
             if self._released:
                 return False
             asked_at = self._clock()  # from before the command: the key may outlive our count, never the reverse
-            holder = await self._link.script(TAKE, [self._key], [self.holder, round(self._ttl * 1000)])
+            mine = self.epoch if self.taken.is_set() else 0
+            args: list[str | int | float] = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
+            holder, epoch = await self._link.script(TAKE, [self._key, keys.epoch(self._key)], args)
             if holder == self.holder:
+                self.epoch = int(epoch)
                 self._note_taken(asked_at)
             elif self.taken.is_set():
-                self._note_lost(str(holder))
+                self._note_lost(str(holder) or "another process, and given back")
             return self.taken.is_set()
 
     async def _stand_by(self) -> None:
@@ -143,13 +164,19 @@ class Lease:
             await self._take()
 
     def _note_taken(self, at: float) -> None:
-        self._renewed_at = at
+        self._sure_at = at
         self._free_since = None
-        self._away = False
         self.lost.clear()
         if not self.taken.is_set():
             log.debug("%s is held by this process", self._key)
             self.taken.set()
+
+    def _note_away(self) -> None:
+        """While nobody can take it over it stays with its last holder: with one that was there all the time. A process
+        that was paused, on a machine that slept, cannot know who took it meanwhile."""
+        self._free_since = None
+        if self.held:
+            self._sure_at = self._clock()
 
     def _note_lost(self, holder: str) -> None:
         log.warning("%s was taken over by %s", self._key, holder)

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
 from agent_protocol import keys
-from agent_protocol.agenda import Slot
+from agent_protocol.agenda import Slot, hold_of
 from agent_protocol.bus import AgentAbsent
 from agent_protocol.connection import RedisAway
 from agent_protocol.messages import Command, Instruction, MentionNotice, Result, Usage, WireMessage
@@ -79,6 +79,7 @@ class MemoryAgenda:
         self.channel_queues: dict[str, list[int]] = {}
         self.starters: dict[int, list[str]] = defaultdict(list)
         self.holders: dict[int, str] = {}
+        self.epoch = 0  # of whoever leads now
         self.reactive_until: set[int] = set()
         self.reactive_asked = 0
 
@@ -121,14 +122,19 @@ class MemoryAgenda:
         self.reactive_until.add(channel_id)
         return True
 
-    async def hold_channel(self, channel_id: int, holder: str, ttl: float) -> bool:
+    async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
         self._here()
-        return self.holders.setdefault(channel_id, holder) == holder
+        if self.overtaken(epoch):
+            return False
+        return self.holders.setdefault(channel_id, hold_of(holder, epoch)) == hold_of(holder, epoch)
 
-    async def release_channel(self, channel_id: int, holder: str) -> None:
+    async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
         self._here()
-        if self.holders.get(channel_id) == holder:
+        if self.holders.get(channel_id) == hold_of(holder, epoch):
             del self.holders[channel_id]
+
+    def overtaken(self, epoch: int) -> bool:
+        return 0 < epoch < self.epoch
 
     async def release_all_channels(self) -> None:
         self._here()
@@ -142,14 +148,15 @@ class MemoryConversations:
         self.agenda = agenda
         self.states: dict[int, tuple[str, str]] = {}
 
-    async def keep(self, channel_id: int, conversation_id: str, state: str) -> bool:
-        ours = self.agenda.holders.get(channel_id) == conversation_id
+    async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int = 0) -> bool:
+        ours = self.agenda.holders.get(channel_id) == hold_of(conversation_id, epoch)
+        ours = ours and not self.agenda.overtaken(epoch)
         if ours:
             self.states[channel_id] = (conversation_id, state)
         return ours
 
-    async def drop(self, channel_id: int, conversation_id: str) -> None:
-        if self.states.get(channel_id, ("",))[0] == conversation_id:
+    async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:
+        if not self.agenda.overtaken(epoch) and self.states.get(channel_id, ("",))[0] == conversation_id:
             del self.states[channel_id]
 
     async def kept(self) -> list[str]:
@@ -286,15 +293,23 @@ def room(*talking: str, skipping: Collection[str] = (), ids: Ids | None = None, 
 
 
 class MemoryLease:
-    """Handed over by the test: `give` and `take_away`."""
+    """Handed over by the test: `give` and `take_away`; `lapsed`: it ran out, and nobody here knows yet whether another
+    one took it."""
 
     def __init__(self, *, free: bool = True) -> None:
         self.free = free
         self.taken = asyncio.Event()
         self.lost = asyncio.Event()
         self.tried = 0
+        self.epoch, self.lapsed = 0, False
+
+    @property
+    def held(self) -> bool:
+        return self.taken.is_set() and not self.lapsed
 
     def give(self) -> None:
+        self.lapsed = False
+        self.epoch += not self.taken.is_set()
         self.lost.clear()
         self.taken.set()
 

@@ -18,6 +18,7 @@ from tests.coordinator_doubles import (
     OTHER_CHANNEL,
     Luck,
     MemoryBus,
+    MemoryLease,
     MemoryLedger,
     Time,
     config,
@@ -53,8 +54,8 @@ class Stage:
         engine.observers.append(self.events.append)
         return engine
 
-    def lead(self) -> Coordinator:
-        coordinator = Coordinator(self.config, self.bus, self.ledger, **self._common())
+    def lead(self, lease: MemoryLease | None = None) -> Coordinator:
+        coordinator = Coordinator(self.config, self.bus, self.ledger, lease=lease, **self._common())
         coordinator.engine.observers.append(self.events.append)
         self.coordinators.append(asyncio.create_task(coordinator.run()))
         return coordinator
@@ -203,6 +204,139 @@ async def test_the_state_is_kept_before_and_after_each_turn(stage: Stage):
     stage.bus.voices = {agent: voice(agent) for agent in AGENTS}
     await stage.engine().converse(CHANNEL, "debate", starter="claude")
     assert seen == [(True, count) for count in range(8)]
+
+
+async def test_a_conversation_that_began_long_ago_and_is_alive_is_gone_on_with(stage: Stage):
+    engine = stage.engine()
+    began, touched = stage.time.now - RESUME_SECONDS - 60, stage.time.now - 1
+    state = ConversationState("c1", CHANNEL, "debate", started_at=began).begin_round(AGENTS).touched(touched)
+    report = await engine.resume(state)
+    assert report is not None
+    assert (report.ended_because, report.messages) == ("round_limit", 8)
+
+
+async def test_a_turn_that_was_under_way_is_asked_for_although_its_agent_rests_by_now(stage: Stage):
+    agent = await cut_off(stage, 1)
+    under_way = stage.bus.asked[-1][1].instruction_id
+    stage.ledger.rests.ends[agent] = stage.time.now + 600
+    asked = len(stage.bus.asked)
+    stage.lead()
+    await until(lambda: len(stage.bus.asked) > asked)
+    assert (stage.bus.asked[asked][0], stage.bus.asked[asked][1].instruction_id) == (agent, under_way)
+
+
+# -- one leader -------------------------------------------------------------------------------------------------------
+
+
+async def paused_leader(stage: Stage) -> tuple[MemoryLease, Hanging]:
+    """A leader is paused for longer than its lease while it waits for the third turn's result, and another one leads.
+    Whose turn it is answers when it is let go."""
+    lease = MemoryLease()
+    old = stage.lead(lease)
+    stage.ledger.agenda.epoch = 1
+    await until(lambda: old.acting)
+    waiting: list[Hanging] = []
+    voices = dict(stage.bus.voices)
+
+    def answer(agent):
+        def voice(instruction):
+            if len(stage.bus.asked) <= 2:
+                return voices[agent](instruction)
+            waiting.append(Hanging(agent))
+            return waiting[-1](instruction)
+
+        return voice
+
+    stage.bus.voices = {agent: answer(agent) for agent in AGENTS}
+    talking = asyncio.create_task(old.engine.converse(CHANNEL, "debate", starter="claude"))
+    stage.coordinators.append(talking)
+    await until(lambda: waiting)
+    stage.bus.voices = voices
+    lease.lapsed = True
+    stage.ledger.agenda.epoch = 2
+    return lease, waiting[0]
+
+
+async def test_a_leader_that_wakes_up_while_another_one_leads_gives_no_turn_and_ends_nothing(stage: Stage):
+    _, thinking = await paused_leader(stage)
+    asked, kept = len(stage.bus.asked), stage.kept
+    thinking.go_on.set()  # it hears the result, and its lease has run out
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(stage.bus.asked) == asked
+    assert stage.kept == kept, "the successor's state is not written over"
+    stage.coordinators[-1].cancel()  # as the coordinator does when it hears of the loss
+    await asyncio.gather(stage.coordinators[-1], return_exceptions=True)
+    assert (stage.kept, stage.reports) == (kept, [])
+
+
+async def test_a_leader_whose_lease_only_ran_out_goes_on_when_it_is_renewed(stage: Stage):
+    lease, thinking = await paused_leader(stage)
+    stage.ledger.agenda.epoch = 1  # nobody took it
+    thinking.go_on.set()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert stage.reports == []
+    lease.lapsed = False
+    await until(lambda: stage.reports)
+    assert (stage.reports[0].ended_because, stage.reports[0].messages) == ("round_limit", 8)
+
+
+async def test_two_leaders_of_whom_one_was_paused_give_each_turn_once():
+    stage = Stage(room(*AGENTS))
+    lease, thinking = await paused_leader(stage)
+    heir = MemoryLease()
+    heir.epoch = 1
+    stage.lead(heir)
+    thinking.go_on.set()
+    await until(lambda: stage.reports)
+    lease.take_away()
+    ids = [instruction.instruction_id for _, instruction in stage.bus.asked]
+    assert (len(set(ids)), len(ids)) == (8, 9), "only the turn under way was asked for twice, by its id"
+    assert (len(stage.reports), stage.reports[0].messages) == (1, 8)
+    await stage.aclose()
+
+
+async def test_what_a_leader_was_about_to_ask_is_not_asked_when_it_wakes_up_too_late(stage: Stage):
+    """It was paused between its look at the lease and the next step: Redis refuses by the epoch."""
+    lease = MemoryLease()
+    old = stage.lead(lease)
+    stage.ledger.agenda.epoch = 1
+    await until(lambda: old.acting)
+
+    def overtaken(instruction):
+        stage.ledger.agenda.epoch = 2
+        return talker("claude")(instruction)
+
+    stage.bus.voices["claude"] = overtaken
+    talking = asyncio.create_task(old.engine.converse(CHANNEL, "debate", starter="claude"))
+    stage.coordinators.append(talking)
+    await until(lambda: stage.reports)
+    assert stage.bus.speakers() == ["claude"]
+    assert stage.reports[0].ended_because == "channel_taken"
+    assert stage.ledger.conversations.states, "what was kept is the successor's"
+
+
+async def test_a_leader_that_does_not_know_whether_it_leads_takes_no_commands_and_no_notices():
+    stage = Stage(room(*AGENTS), reactive_probability=1.0)
+    lease = MemoryLease()
+    coordinator = stage.lead(lease)
+    await until(lambda: coordinator.acting)
+    lease.lapsed = True
+    stage.bus.command(Command(command="start", channel_id=CHANNEL))
+    stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=2, trigger_message_id=1))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert (stage.bus.asked, stage.ledger.agenda.reactive_asked, coordinator.acting) == ([], 0, False)
+    await stage.aclose()
+
+
+async def test_where_one_other_agent_is_there_chance_brings_in_no_more_than_that_one():
+    stage = Stage(room("claude", "grok"), reactive_probability=1.0, agents=("claude", "grok"))
+    stage.luck = TwoJoin()
+    coordinator = stage.lead()
+    assert coordinator.reactive.joiners("claude") == ("grok",)
+    await stage.aclose()
 
 
 # -- a person's stop --------------------------------------------------------------------------------------------------

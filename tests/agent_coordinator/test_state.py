@@ -117,6 +117,19 @@ def test_a_new_round_forgets_who_did_what_and_keeps_what_was_said() -> None:
     assert history(state) == [("claude", "x", 7)]
 
 
+def test_who_was_not_heard_in_one_round_does_not_take_part_in_the_next() -> None:
+    state = begun("claude", "grok").missed("claude", "timed_out").missed("grok", "absent")
+    state = state.begin_round(("grok",))
+    assert (state.unheard, state.missing, state.present) == ((), (), 1)
+
+
+def test_each_amount_that_a_turn_used_is_counted_under_its_own_name() -> None:
+    used = {"calls": 2, "searches": 3, "input_tokens": 50, "cached_tokens": 7, "output_tokens": 11}
+    usage = Usage(**used, reasoning_tokens=13, cost_usd=0.5)
+    state = begun().took_turn("claude", result("claude", text="one", message_id=7, usage=usage))
+    assert state.total == Tally(messages=1, **used, reasoning_tokens=13, cost_usd=0.5)
+
+
 def test_json_brings_the_same_state_back() -> None:
     usage = Usage(calls=2, input_tokens=10, cost_usd=0.25)
     state = begun().took_turn("claude", result("claude", text="für 🔥", message_id=2**62, topic="tea", usage=usage))

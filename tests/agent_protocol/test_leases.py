@@ -4,10 +4,12 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from fakeredis import FakeServer
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.leases import Lease, steady_clock
+from tests.doubles import settle
 from tests.redis_server import RedisServer, until
 
 KEY = keys.owner("claude")
@@ -86,14 +88,129 @@ async def test_while_redis_is_away_the_last_holder_goes_on_and_the_stand_by_keep
         await first.acquire()
         async with kept(first, second):
             server.kill()
-            await until(lambda: first._away and second._away)
-            clock.now += 60
+            for _ in range(15):  # a minute, as a process lives through it
+                clock.now += 4
+                await until(lambda: first._sure_at == clock.now)
             assert (first.held, second.held) == (True, False)
             server.start()
             await asyncio.wait_for(asyncio.gather(one.present.wait(), two.present.wait()), 10)
-            await until(lambda: not first._away and not second._away)
+            async with asyncio.timeout(10):
+                while await two.call(lambda redis: redis.get(KEY)) != "first":
+                    pass
             assert (first.held, second.held) == (True, False)
-            assert await first.current_holder() == "first"
+
+
+class Cut(RedisLink):
+    """`cut` says that Redis cannot be reached."""
+
+    cut = False
+
+    async def call(self, command):
+        if self.cut:
+            raise RedisAway("by the test")
+        return await super().call(command)
+
+
+@pytest.fixture
+async def cuttable():
+    async with Cut(FakeServer()) as link:
+        yield link
+
+
+async def test_a_machine_that_slept_and_wakes_without_redis_does_not_believe_it_still_holds(cuttable, clock):
+    first = lease(cuttable, "first", clock=clock)
+    await first.acquire()
+    cuttable.cut = True
+    clock.now += 3600
+    async with kept(first):
+        await settle()
+        assert not first.held
+        cuttable.cut = False
+        await until(lambda: first.held)
+
+
+async def test_one_that_slept_while_redis_was_away_does_not_believe_it_either(cuttable, clock):
+    first = lease(cuttable, "first", clock=clock)
+    await first.acquire()
+    cuttable.cut = True
+    clock.now += 3
+    async with kept(first):
+        await until(lambda: first._sure_at == clock.now)
+        clock.now += 3600
+        assert not first.held
+        await settle()
+        assert not first.held
+
+
+async def test_a_stand_by_that_lost_sight_of_redis_begins_to_wait_anew(cuttable, clock):
+    """Else it would come before the last holder, which may renew first after it lost sight of Redis too."""
+    second = lease(cuttable, "second", clock=clock, renew_every=1.0)
+    await second._stand_by()
+    task = asyncio.create_task(second.run())
+    cuttable.cut = True
+    await settle()
+    clock.now += 60
+    cuttable.cut = False
+    await second._stand_by()
+    assert not second.taken.is_set()
+    clock.now += 1.5
+    await second._stand_by()
+    assert second.taken.is_set()
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+# -- epochs -----------------------------------------------------------------------------------------------------------
+
+
+async def test_each_taking_has_a_higher_epoch_and_renewals_keep_it(link):
+    first, second = lease(link, "first"), lease(link, "second")
+    await first.acquire()
+    assert (first.epoch, await first.acquire(), first.epoch) == (1, True, 1)
+    await first.release()
+    await second.acquire()
+    assert second.epoch == 2
+    await second.release()
+    await first.acquire()
+    assert first.epoch == 3
+
+
+async def test_who_was_paused_learns_that_others_held_it_since_also_when_it_is_free_again(link):
+    first, second = lease(link, "first"), lease(link, "second")
+    await first.acquire()
+    await link.call(lambda redis: redis.delete(KEY))
+    await second.acquire()
+    await second.release()
+    async with kept(first):
+        await asyncio.wait_for(first.lost.wait(), 10)
+        assert not first.held
+        await asyncio.wait_for(first.taken.wait(), 10)
+    assert first.epoch == 3
+    assert not first.lost.is_set(), "what begins now is not over at once"
+
+
+async def test_a_lease_that_only_ran_out_is_taken_again_in_the_same_epoch(link, clock):
+    first = lease(link, "first", clock=clock)
+    await first.acquire()
+    await link.call(lambda redis: redis.delete(KEY))
+    clock.now += 60
+    assert not first.held
+    async with kept(first):
+        await until(lambda: first.held)
+    assert (first.epoch, first.lost.is_set()) == (1, False)
+
+
+async def test_the_epoch_goes_on_after_redis_was_emptied(link):
+    first, second = lease(link, "first"), lease(link, "second")
+    await second.acquire()
+    await second.release()
+    await first.acquire()
+    await link.call(lambda redis: redis.flushall())
+    await first.acquire()
+    await first.release()
+    await second.acquire()
+    assert (first.epoch, second.epoch) == (2, 3)
+    assert 0 < await link.commands.ttl(keys.epoch(KEY)) <= 86400
 
 
 async def test_after_redis_was_emptied_the_last_holder_comes_first(link):

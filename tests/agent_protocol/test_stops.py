@@ -14,6 +14,7 @@ from agent_protocol.agenda import Agenda
 from agent_protocol.bus import Bus
 from agent_protocol.connection import RedisLink
 from agent_protocol.conversations import Conversations
+from agent_protocol.leases import Lease
 from agent_protocol.messages import StopNotice
 from agent_protocol.stops import LONGEST, Stops
 from tests.agent_protocol.conftest import Clock, running
@@ -204,6 +205,43 @@ async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
     assert not await conversations.keep(CHANNEL, "c2", "two")
     assert await conversations.kept() == ["one"]
     assert 0 < await link.commands.ttl(keys.conversation_state(CHANNEL)) <= 3600
+
+
+async def leads(link: RedisLink, holder: str) -> int:
+    """Somebody takes the coordinator's lease, whose last holder is paused; its epoch."""
+    await link.call(lambda redis: redis.delete(keys.COORDINATOR_OWNER))
+    lease = Lease(link, keys.COORDINATOR_OWNER, holder=holder)
+    assert await lease.acquire()
+    return lease.epoch
+
+
+async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_its_successor_goes_on_with(
+    link: RedisLink,
+):
+    agenda, conversations = Agenda(link), Conversations(link)
+    old = await leads(link, "old")
+    assert await agenda.hold_channel(CHANNEL, "c1", 60.0, old)
+    assert await conversations.keep(CHANNEL, "c1", "one", old)
+    new = await leads(link, "new")
+    assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, old), "it may not even renew what nobody took yet"
+    assert not await conversations.keep(CHANNEL, "c1", "old two", old)
+    await agenda.release_all_channels()
+    assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, old)
+    assert await agenda.hold_channel(CHANNEL, "c1", 60.0, new)
+    assert await conversations.keep(CHANNEL, "c1", "two", new)
+    await agenda.release_channel(CHANNEL, "c1", old)
+    await conversations.drop(CHANNEL, "c1", old)
+    assert await conversations.kept() == ["two"]
+    assert not await agenda.hold_channel(CHANNEL, "c2", 60.0, new), "still held"
+    await conversations.drop(CHANNEL, "c1", new)
+    assert await conversations.kept() == []
+
+
+async def test_a_hold_of_another_epoch_is_anothers_also_where_redis_forgot_who_leads(link: RedisLink):
+    agenda, conversations = Agenda(link), Conversations(link)
+    assert await agenda.hold_channel(CHANNEL, "c1", 60.0, 5)
+    assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, 4)
+    assert not await conversations.keep(CHANNEL, "c1", "old", 4)
 
 
 async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
