@@ -12,11 +12,13 @@ import re
 import unicodedata
 from collections.abc import Collection
 
-from agent_cogs.machinery import MOST_ROUNDS, without_echoes, without_machinery
+from agent_cogs.machinery import MOST_ROUNDS, begins_a_form, without_echoes, without_machinery
 
 _MARK = r"\[msg:\s*\d{1,20}[^\]\n]{0,120}\]"
 _NAME = r"[^\s:\[\]()]+(?: [^\s:\[\]()]+){0,2}(?: \([^()\n]{1,60}\)){0,2}"  # as render.py writes a speaker
 _MARK_AND_NAME = re.compile(rf"^[ \t]*{_MARK}[ \t]*(?:{_NAME}:(?:[ \t]+|$))?", re.MULTILINE)
+_FIRST_MARK = re.compile(rf"\A{_MARK}[ \t]*")
+_LABEL = re.compile(rf"{_NAME}:\s")
 _MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
 _NOTES = re.compile(r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: [^\n]{0,2000}?→[^\]\n]{0,600})\]")
 # What a note or a tool's line says is nobody's words: it goes with its mark, and with its further, indented lines.
@@ -78,6 +80,19 @@ def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection
         if text == before:
             break
     return text
+
+
+def clean_prose(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
+    """The words of an answer that has no form, as some models give it; None where anything but words is in it.
+
+    What was thought in marks before it, and the mark and name of the speaker itself, are left out as ever.
+    """
+    marked = _CONTROL.sub("", _without_thoughts(text).replace("\r\n", "\n")).strip()
+    named = _FIRST_MARK.sub("", marked)
+    words = _without_name(named, names).strip()
+    if not words or (named != marked and words == named and _LABEL.match(words)):  # as somebody else
+        return None
+    return words if not begins_a_form(words) and clean_text(words, names, prompt) == words else None
 
 
 def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) -> str | None:

@@ -1,9 +1,9 @@
 """What a model answered → what the agent does.
 
-`parse_decision` reads the model's words, `decided` applies the rules of the turn. Prose without an object is no
-decision: what a model says beside the form that was asked for may be reasoning, a refusal or a leaked prompt, and is
-never posted. Reasoning in <think> marks before it is not looked at. Of several objects the first one that is a
-decision counts.
+`parse_decision` reads the model's words, `decided` applies the rules of the turn. What a model says beside the form
+that was asked for may be reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no
+decision, but where a person waits its words are the answer (`spoken`), since small models often give no other.
+Reasoning in <think> marks before it is not looked at. Of several objects the first one that is a decision counts.
 
 An answer that was cut off keeps its complete fields. A text that was cut in the middle is kept from CUT_TEXT_MIN
 characters on, back to its last whole sentence, or with "…" where that would lose more than half; any other value that
@@ -15,10 +15,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from agent_cogs.cleaning import clean_emoji, clean_text
+from agent_cogs.cleaning import clean_emoji, clean_prose, clean_text
 from agent_cogs.loose_json import MAX_CHARS, CutString, objects, unescape
 from agent_cogs.machinery import unfenced
 
@@ -104,6 +104,21 @@ def parse_decision(raw: str) -> Decision:
     if decision is None:
         raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
     return _unwrapped(decision)
+
+
+def spoken(
+    raw: str, names: Collection[str] = (), prompt: Collection[str] = (), *, cut: bool = False
+) -> Decision | None:
+    """An answer in words alone as a decision to say them; None where it has any form, or anything else of a model's
+    machinery in it. `names` and `prompt` as `decided` takes them; `cut`: it was longer than it may be."""
+    text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        read = None
+    words = clean_prose(read if isinstance(read, str) else text, names, prompt)
+    said = _whole_part(words) if words is not None and cut else words
+    return Decision(text=said) if isinstance(said, str) else None
 
 
 def _unwrapped(decision: Decision) -> Decision:
@@ -226,6 +241,11 @@ _READERS = {
     "topic": _read_topic,
 }
 _NAMES = {_letters(name): name for name in _READERS}
+
+
+def as_json(decision: Decision) -> str:
+    """The form in which every decision is kept."""
+    return json.dumps(asdict(decision), ensure_ascii=False)
 
 
 def decided(

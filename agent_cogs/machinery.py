@@ -35,6 +35,23 @@ _GIVEN = frozenset({"arguments", "args", "parameters", "input", "tool_input", "q
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
 
+# A form that was begun: an object, or its fields without one. In a block of code others than JSON's are words.
+_CODE = re.compile(r"```(?!json)\w{0,20}\n(?!\s*[{\[])(?:(?!```).)*```", re.DOTALL | re.IGNORECASE)
+_OBJECT = re.compile(r"""\{\s*(?:["'“”‘’`}]|[\w-]*\s*(?::|\Z))|\A\s*\[\s*(?:["'“‘\[{\d]|\Z)|```json""", re.IGNORECASE)
+_FIELDS = re.compile(
+    r"""\b(?:generate_image|image_prompt|react_emoji|react_to_message_id|end_conversation)\b"""
+    r"""|^[\s>*_-]*["'“‘`]?(?:skip|text|topic)["'”’`]?[*_]*\s*:|["'“‘`](?:skip|text)["'”’`]\s*:""",
+    re.IGNORECASE | re.MULTILINE,
+)
+_NOTHING = frozenset({"", "null", "none", "undefined", "true", "false"})
+
+
+def begins_a_form(text: str) -> bool:
+    """Whether a text that is no decision was to be one, or some other object: nothing of it is words for people."""
+    words = _CODE.sub("", text)
+    return bool(_OBJECT.search(words) or _FIELDS.search(text)) or text.strip().lower() in _NOTHING
+
+
 def without_machinery(text: str) -> str:
     """Without calls of tools and marks of a chat format; "" where the whole text is a call, or a word for silence."""
     for _ in range(MOST_ROUNDS):

@@ -9,14 +9,13 @@ The answer is handed on as the JSON of a decision, as in chat mode: so it is kep
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from agent_cogs.chatting import Asked, prompt_of
-from agent_cogs.decision import Decision
+from agent_cogs.decision import Decision, as_json
 from agent_cogs.machinery import lines_of_prompt
 from agent_cogs.sight import Sight
 from agent_context.build import TurnContext, memory_part
@@ -160,7 +159,7 @@ class Begun:
     def understood(self, reply: Reply) -> Reply:
         """The answer as JSON of a decision: its words, and what was done by acts."""
         decision = self._acts.decision(self.heard(reply.text))
-        return replace(reply, text=json.dumps(asdict(decision), ensure_ascii=False))
+        return replace(reply, text=as_json(decision))
 
 
 def ephemeral(context: TurnContext) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from agent_cogs.actions import POST_SECONDS
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.chatting import Asked, Chat
-from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.decision import Decision, UnreadableDecision, as_json, decided, parse_decision, spoken
 from agent_cogs.events import TurnEvent
 from agent_cogs.over import TurnOver
 from agent_cogs.prefilling import Begun
@@ -105,8 +105,21 @@ class Mind:
         return reply
 
     def _understood(self, reply: Reply, way: Way) -> tuple[Decision, Reply]:
+        """Whoever waits for words gets those of a model that knows no form."""
         reply = way.understood(reply)
+        try:
+            return self._read(reply, way), reply
+        except UnreadableDecision:
+            said = self._spoken(reply, way)
+            if said is None:
+                raise
+        reply = replace(reply, text=as_json(said))
         return self._read(reply, way), reply
+
+    def _spoken(self, reply: Reply, way: Way) -> Decision | None:
+        if not self.event.forced:
+            return None
+        return spoken(reply.text, self._names(way.sight), way.lines, cut=reply.stop == "length")
 
     def _read(self, reply: Reply, way: Way) -> Decision:
         return decided(

@@ -142,7 +142,7 @@ class AnsweringTests(CogCase):
         self.assertEqual(scene.texts(), ["Fine, then."])
 
     async def test_an_unreadable_answer_is_asked_for_once_more(self) -> None:
-        for bad in ("no braces here", {"skip": True}, BadAnswer("empty")):
+        for bad in ('{"skip": tr', {"skip": True}, BadAnswer("empty")):
             with self.subTest(bad=bad):
                 scene = await self.scene()
                 scene.answers(bad, {"text": "Sorry, yes."})
@@ -150,9 +150,29 @@ class AnsweringTests(CogCase):
                 self.assertEqual((scene.texts(), len(scene.cog.asked)), (["Sorry, yes."], 2))
                 self.assertIn("could not be read", scene.prompt.text)
 
+    async def test_words_without_the_form_are_the_answer_at_the_first_call(self) -> None:
+        for said in (
+            "Soup, I think.",
+            "<think>secret</think> Soup, I think.",
+            "Claude: Soup, I think.",
+            '"Soup, I think."',
+        ):
+            with self.subTest(said=said):
+                scene = await self.scene()
+                scene.answers(said)
+                await scene.ask()
+                self.assertEqual((scene.texts(), len(scene.cog.asked)), (["Soup, I think."], 1))
+                self.assertEqual(len(scene.notices), 1)
+
+    async def test_words_without_the_form_are_no_answer_where_nobody_waits(self) -> None:
+        scene = await self.scene()
+        scene.answers("Soup, I think.")
+        self.assert_result(await scene.instruct(), skipped=True, reason="unreadable")
+        self.assertEqual((scene.texts(), len(scene.cog.asked)), ([], 1))
+
     async def test_after_two_unreadable_answers_the_person_is_told_in_one_line(self) -> None:
         scene = await self.scene()
-        scene.answers("<think>secret</think> no", "still no {")
+        scene.answers("<think>secret</think>", "still no {")
         await scene.ask()
         self.assertEqual(scene.texts(), ["I couldn't put a proper answer together. Please ask me once more."])
         self.assertEqual((len(scene.cog.asked), scene.channel().sent[0].pinged), (2, [ALICE]))

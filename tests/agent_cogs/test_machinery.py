@@ -7,7 +7,7 @@ import json
 import pytest
 
 from agent_cogs.cleaning import clean_text
-from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
 from agent_cogs.machinery import lines_of_prompt, without_echoes, without_machinery
 
 
@@ -62,6 +62,78 @@ def test_a_line_of_the_prompt_goes_and_a_quoted_message_stays() -> None:
     known = lines_of_prompt(f"It is your turn in round 3 of the conversation.\n{quoted}\nYes.")
     said = "> It is your turn in round 3 of the conversation.\na long question of hers, word for word\nYes."
     assert without_echoes(said, known) == "a long question of hers, word for word\nYes."
+
+
+CODE = "Sure:\n```python\nprint({'a': 1})\n```\nThat prints it."
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("I think we should all have pizza.", None),
+        ("Half of it: $\\frac{1}{2}$.\r\nSee [the docs](https://example.com).", "\\frac{1}{2}"),
+        (CODE, CODE),
+        ("- one\n- two", None),
+        ("42", None),
+        ("The text: is what I read.", None),
+        ("<think>I could say {nothing}</think>\nPizza.", "Pizza."),
+        ("[msg:123 3h ago] Claude: Pizza.", "Pizza."),
+        ("**Claude:** Pizza.", "Pizza."),
+        ('"Pizza, \\"hot\\"."', 'Pizza, "hot".'),
+    ],
+)
+def test_words_alone_are_what_a_model_without_a_form_says(answer: str, words: str | None) -> None:
+    said = spoken(answer, ("Claude",))
+    assert said is not None
+    assert (words or answer) in str(said.text)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("", " \n", "<think>pizza", "PASS", "[skip]", "null", "None", "true", "\u200b"),
+        *(
+            "{",
+            "{}",
+            "Well, {",
+            '{"skip": tr',
+            "{'text': 'pi",
+            '{"query": "pizza"}',
+            "So: {text: pizza",
+            "[[[[1]]]]",
+            '["a"]',
+        ),
+        *("```json\nskip", '```\n{"text": "a', "skip: false\ntext: pizza", "**text**: pizza", '"skip": true, "text'),
+        'I would set "text": "pizza" here',
+        "I set react_emoji to a fire.",
+        '<tool_call>{"name": "search"}</tool_call>Pizza.',
+        'Let me see\n<call name="web_search">\n{"query"',
+        "<|im_start|>assistant\nPizza<|im_end|>",
+        "Pizza. [msg:5] Alice: and for me?",
+        "Pizza.\n[msg:5] Alice: and for me?\n[msg:6] Claude: too",
+        "[msg:5 3h ago] Alice: I want pizza.",
+        "Pizza. [reactions: x (Grok)]",
+        "It is your turn in round 3 of the conversation.",
+        "Pizza.\nIt is your turn in round 3 of the conversation.",
+    ],
+)
+def test_machinery_among_the_words_makes_them_no_answer(answer: str) -> None:
+    prompt = lines_of_prompt("It is your turn in round 3 of the conversation.")
+    assert spoken(answer, ("Claude",), prompt) is None
+
+
+def test_words_that_were_cut_end_in_a_whole_sentence() -> None:
+    said = "One must wait for the bus at the corner. Two must wait for the"
+    assert spoken(said, cut=True) == Decision(text="One must wait for the bus at the corner.")
+    assert spoken("One", cut=True) is None
+    assert spoken(said) == Decision(text=said)
+
+
+@pytest.mark.parametrize("length", range(1, 60))
+def test_no_beginning_of_the_form_is_taken_for_words(length: int) -> None:
+    whole = json.dumps({"skip": False, "text": "secret", "react_emoji": None})
+    for raw in (whole[:length], f"Sure! {whole[:length]}", f"```json\n{whole[:length]}", f"```\n{whole[:length]}"):
+        assert spoken(raw) is None
 
 
 def test_what_is_taken_out_leaves_no_other_mark_behind() -> None:

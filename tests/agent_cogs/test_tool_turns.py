@@ -88,7 +88,7 @@ async def test_a_model_that_searches_by_itself_is_offered_no_other_search(stage,
 
 async def test_an_answer_that_cannot_be_read_is_asked_for_once_more_with_what_the_tools_brought(stage):
     scene = await stage(clock())
-    scene.answers(calls(("clock", {})), "prose", NOON)
+    scene.answers(calls(("clock", {})), '{"te', NOON)
     await scene.ask()
     assert scene.texts() == ["It is noon."]
     assert scene.prompt.tools == ()

@@ -102,7 +102,7 @@ async def test_a_picture_that_there_is_no_money_for_is_left_out(stage):
 
 async def test_an_answer_that_cannot_be_read_is_asked_for_again_only_where_it_can_be_paid(stage):
     scene = await stage(all=CALL_COST)
-    scene.answers("no braces here")
+    scene.answers("{")
     await scene.ask()
     assert len(scene.cog.asked) == 1
     assert scene.texts() == [LINES["unreadable"]]

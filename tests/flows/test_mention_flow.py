@@ -125,7 +125,7 @@ async def test_a_model_that_fails_is_told_to_the_person_in_one_line(tmp_path):
 
 async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
-        f.models.answer = lambda r: "I would rather chat." if len(f.models.requests) == 1 else decision("sorry, here")
+        f.models.answer = lambda r: '{"skip": fal' if len(f.models.requests) == 1 else decision("sorry, here")
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         assert f.said("debate", "claude") == ["sorry, here"]

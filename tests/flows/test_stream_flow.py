@@ -38,6 +38,17 @@ async def test_an_answer_is_streamed_and_ends_whole(tmp_path, name):
         assert streamed(f) == [True]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("name", ["chatgpt", "claude", "gemini", "grok"])
+async def test_plain_words_are_the_answer_at_the_first_call_of_every_provider(tmp_path, name, stream):
+    async with flow(tmp_path) as f, f.running(agents=(name,)) as runtime:
+        f.models.answer = lambda r: LONG
+        let(None, cog=runtime.bots[name].cog, options=Options(stream=stream))
+        await ask(f, name)
+        await f.discord.wait_for(lambda: f.said("debate", name) == [LONG])
+        assert len(f.models.requests) == 1
+
+
 async def test_an_answer_after_a_call_of_a_tool_is_streamed_too(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         f.models.answer = lambda r: (
