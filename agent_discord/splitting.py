@@ -16,8 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterator
 
 LIMIT = 2000
 SMALLEST_LIMIT = 16  # room for the fences and some text between them
@@ -52,24 +51,6 @@ def split_text(text: str, limit: int = LIMIT) -> list[str]:
     if limit < SMALLEST_LIMIT:
         raise ValueError(f"a limit of at least {SMALLEST_LIMIT} is needed, not {limit}")
     return list(_Splitter(text, limit).chunks())
-
-
-def join_chunks(chunks: Sequence[str]) -> str:
-    """The text that `split_text` made these chunks from, up to the white space around the cuts.
-
-    A block that ends a chunk and one in the same language that begins the next are taken for one that was cut.
-    """
-    text = "".join(chunks[:1])
-    for before, after in pairwise(chunks):
-        between = "\n"
-        opening = _OPENING.match(after)
-        openings = list(_OPENING.finditer(before))[::2]
-        if opening and openings and before.endswith(FENCE) and openings[-1][1] == opening[1]:
-            between = "\n" if before.endswith(_CLOSING) else " "  # a new line would make a language of the only word
-            text = text.removesuffix(FENCE).removesuffix("\n")
-            after = after[opening.end() :].removeprefix("" if opening[1] else "\n")
-        text = text + between + after
-    return text
 
 
 class _Splitter:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import time
 
 import pytest
@@ -10,7 +11,6 @@ from agent_cogs.board import Board
 from agent_cogs.persona import Persona, Personas, front_of, read_fronts
 from agent_cogs.recall import Recall
 from agent_config import AGENTS, load_settings
-from agent_personas.assembly import sections_of
 from agent_personas.identity import IdentityCard
 from agent_personas.memory import everywhere
 
@@ -41,7 +41,7 @@ def test_an_edit_counts_from_the_next_look_on(tmp_path):
     folder = folder_with(tmp_path, soul="You are dry.", identity="You are Claude.", memory="- It snowed.")
     persona = Persona("claude", folder)
     prompt = persona.system()
-    assert sections_of(whole(prompt)) == ("Identity", "Personality", "Long-Term Memory")
+    assert re.findall("^## (.*)$", whole(prompt), re.MULTILINE) == ["Identity", "Personality", "Long-Term Memory"]
     assert persona.system() is persona.system()
     write(folder / "soul.md", "You are wet.")
     assert "You are wet." in persona.system().stable

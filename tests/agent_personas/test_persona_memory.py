@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_personas import memory
-from agent_personas.assembly import assemble
+from agent_personas.assembly import laid_out
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
 from agent_personas.files import PersonaFiles
 from agent_personas.memory import Origin, append, ensure_memory, forget, replace_section, visible_memory
@@ -131,7 +131,7 @@ def test_no_text_escapes_its_mark_or_its_entry(text: str, parts: list[str]) -> N
     whole = f"# Memory\n{entry.text}\n- other"
     assert visible_memory(whole, only(CAFE, HALL)) == "# Memory\n- other"
     assert memory._blocks(whole)[1] == entry
-    assert assemble(PersonaFiles(memory=whole)).count("\n#") == 2  # the section's heading and the memory's own
+    assert laid_out(PersonaFiles(memory=whole)).memory.count("\n#") == 1  # the memory's own heading
 
 
 def test_limits(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 
 from flow import decision, flow
@@ -9,7 +10,6 @@ from flow import decision, flow
 from agent_local.discord import permissions
 from agent_local.discord.world import Overwrite
 from agent_local.model_server import Answer
-from agent_personas.assembly import sections_of
 from tests.agent_llm.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
 
 
@@ -39,7 +39,7 @@ async def test_files_are_made_at_the_start_and_an_edit_changes_the_next_prompt(t
         assert soul.is_file()
         assert not (personas / "grok").exists()
         first = await asked(f, "debate", "who are you?")
-        assert {"Identity", "Personality"} <= set(sections_of(first.system))
+        assert re.findall("^## (.*)$", first.system, re.MULTILINE)[:2] == ["Identity", "Personality"]
         soul.write_text("You speak in rhymes.")
         os.utime(soul, (time.time() - 60,) * 2)
         second = await asked(f, "debate", "and now?")

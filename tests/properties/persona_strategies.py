@@ -49,31 +49,51 @@ NO_CRON = st.one_of(
     st.text(st.characters(codec="ascii", categories=("L",)), min_size=1, max_size=8).map(lambda word: f"{word} {word}"),
     st.integers(60, 999).map(lambda minute: f"{minute} * * * *"),
 )
-CONTENT = st.one_of(
-    PROSE,
-    st.text(CHARACTERS | st.just("\n"), max_size=200),
-    st.lists(
-        st.one_of(
-            PROSE,
-            st.sampled_from(
-                (
-                    "# Title",
-                    "## Personality",
-                    "## Long-Term Memory",
-                    "```",
-                    "~~~~",
-                    "<!-- x",
-                    "-->",
-                    "## Cron Jobs",
-                    "",
-                    "---",
-                )
-            ),
-        ),
-        max_size=8,
-    ).map("\n".join),
+PARTS = st.one_of(
+    PROSE.map(lambda text: (text, text)),
+    CODE.map(lambda text: (text, text)),
+    PROSE.map(lambda text: (f"<!-- for people:\n## Personality -->\n{text}", text)),
+    st.sampled_from(
+        (
+            ("# Title", "### Title"),
+            ("## Personality", "#### Personality"),
+            ("## Long-Term Memory", "#### Long-Term Memory"),
+            ("###### Deep", "###### Deep"),
+            ("~~~\n## Identity\n~~~", "~~~\n    ## Identity\n~~~"),
+            ("- Ann keeps bees.", "- Ann keeps bees."),
+        )
+    ),
 )
-CONFIGS = st.fixed_dictionaries({name: st.one_of(st.none(), st.just(""), CONTENT) for name in SHOWN})
+"""What stands in a file, and how a model is shown that."""
+
+FILES = st.lists(PARTS, max_size=4).map(
+    lambda parts: ("\n\n".join(part for part, _ in parts), "\n\n".join(seen for _, seen in parts))
+)
+SETTINGS = {
+    "identity": ("---\nmode: chat\n---\n", ""),
+    "agents": ("", "\n\n## Cron Jobs\n\n### Plan\n- cron: @daily\n\nNobody is shown this."),
+}
+"""What stands before and behind a file's text and is not shown."""
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> tuple[dict[str, str | None], dict[str, str]]:
+    """The persona's files by their names without .md, None for one that is not there; and of each that says anything,
+    what a model is shown."""
+    files: dict[str, str | None] = {}
+    seen: dict[str, str] = {}
+    for name in SHOWN:
+        content = draw(st.none() | st.sampled_from((("", ""), (" \n", ""))) | FILES)
+        if content is None:
+            files[name] = None
+            continue
+        before, behind = SETTINGS.get(name, ("", "")) if draw(st.booleans()) else ("", "")
+        files[name] = f"{before}{content[0]}{behind}"
+        if content[1]:
+            seen[name] = content[1]
+    return files, seen
+
+
 PERSONA_NAMES = st.lists(
     st.one_of(
         st.sampled_from([name for name in PERSONA_FILES if name != "boot.md"]),

@@ -10,13 +10,17 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from gateway_agent import gateway
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from persona_strategies import INSTRUCTIONS, PROSE
 
+from agent_context.untrusted import words
 from agent_llm.agent_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
 from agent_llm.agent_sdk import AgentSdkModel, options_of
 from agent_llm.types import Message, Prompt
 from tests.agent_llm.agent_sdk_doubles import FakeSdk, MemoryConversations, ResultMessage, init
+from tests.agent_scene import LOUNGE, MEMES
 
 TEXT = st.text(max_size=300)
 WORDS = st.text(min_size=1, max_size=300).filter(str.strip)
@@ -59,19 +63,46 @@ def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, to
     assert set(options.allowed_tools) == {IN_FOLDER.get(tool, tool) for tool in tools}
 
 
-# Feature: discord-claude-gateway, Property 7: For any channel that has a stored session ID in the channel bindings, when a new prompt is received for that channel, the query() call should include the resume option set to the stored session ID.  # noqa: E501
-@quick
-@given(prompt=TEXT, session=st.none() | SESSION)
-def test_a_channel_with_a_session_goes_on_with_it(sdk, prompt, session):
-    made = query_arguments(prompt, config(), "", session)
-    assert made.resume == session
-    assert options_of(sdk, made).resume == session
-
-
 def model_of(sdk):
     model = AgentSdkModel(config(), conversations=MemoryConversations())
     model._sdk = sdk
     return model
+
+
+# Feature: discord-claude-gateway, Property 7: For any channel that has a stored session ID in the channel bindings, when a new prompt is received for that channel, the query() call should include the resume option set to the stored session ID.  # noqa: E501
+@quick
+@given(
+    kept=st.dictionaries(st.sampled_from((LOUNGE, MEMES)), SESSION),
+    wanted=st.lists(
+        st.tuples(st.sampled_from(("message", "instruction")), st.sampled_from((LOUNGE, MEMES))), min_size=1, max_size=3
+    ),
+)
+def test_a_channel_with_a_session_goes_on_with_it(kept, wanted):
+    """People's and the coordinator's events through the inbox: each query resumes what is kept for its channel, else
+    begins; what began is kept, so the next one resumes it."""
+
+    async def play():
+        double = FakeSdk(*([init(f"begun {number}"), ResultMessage('{"text": "Yes."}')] for number in range(3)))
+        model = model_of(double)
+        model.conversations.kept = {channel: after_reading(session, "") for channel, session in kept.items()}
+        resumed = []
+        async with gateway({}, model) as agent:
+            for number, (kind, channel) in enumerate(wanted):
+                known = model.conversations.kept.get(channel)
+                await agent.raised(kind, channel, f"prompt {number}")
+                await agent.idle()
+                asked, options = double.asked[-1]
+                assert len(double.asked) == number + 1
+                assert f"prompt {number}" in asked
+                assert options.resume == (known.session_id if known else None)
+                assert model.conversations.kept[channel].session_id == f"begun {number}"
+                resumed.append(options.resume)
+        first = {channel: place for place, (_, channel) in reversed(list(enumerate(wanted)))}
+        assert {channel: resumed[place] for channel, place in first.items()} == {
+            channel: kept.get(channel) for channel in first
+        }
+
+    asyncio.run(play())
 
 
 # Feature: discord-claude-gateway, Property 8: For any channel without an existing channel binding, when a prompt is processed and the Agent SDK returns an init message with a session_id, the session manager should store that session_id for the channel. A subsequent lookup for that channel should return the stored session_id.  # noqa: E501
@@ -106,15 +137,29 @@ def test_the_session_that_began_is_kept_for_its_channel_and_gone_on_with(prompt,
 
 # Feature: discord-claude-gateway, Property 18: For any heartbeat or cron event with an instruction string, when the AgentRuntime processes it, the Agent SDK query() call should use the instruction string as the prompt text and include the assembled system prompt via the systemPrompt option.  # noqa: E501
 @quick
-@given(instruction=WORDS, system=TEXT, channel=CHANNEL)
-def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(sdk, instruction, system, channel):
-    made = query_arguments(instruction, config(), system, None)
-    assert (made.prompt, made.system_prompt, made.resume) == (instruction, system, None)
-    double = FakeSdk([init("s"), ResultMessage("Done.")])
-    model = model_of(double)
-    model.conversations.kept[channel] = after_reading("another", "")
-    asyncio.run(model.complete(Prompt(text=instruction, system=system, conversation=None)))
-    ((asked, options),) = double.asked
-    assert (asked, options.system_prompt, options.resume) == (instruction, system, None)
-    assert options_of(sdk, made).system_prompt == system
-    assert model.conversations.kept == {channel: after_reading("another", "")}
+@given(
+    kind=st.sampled_from(("heartbeat", "cron")),
+    instruction=INSTRUCTIONS,
+    soul=PROSE,
+    channel=st.sampled_from((LOUNGE, MEMES)),
+)
+def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(kind, instruction, soul, channel):
+    """From its file over the clock and the inbox to the query. Each line of the instruction is quoted in the prompt,
+    without what cannot be seen."""
+
+    async def play():
+        double = FakeSdk([init("s"), ResultMessage('{"text": "Done."}')])
+        model = model_of(double)
+        other = after_reading("another", "")
+        model.conversations.kept[channel] = other
+        async with gateway({"soul": soul}, model) as agent:
+            await agent.raised(kind, channel, instruction)
+            await agent.idle()
+        ((asked, options),) = double.asked
+        quoted = "\n".join(f"  {line}" for line in words(instruction).splitlines())
+        assert f":\n{quoted}\n" in asked
+        assert f"## Personality\n\n{soul}\n" in options.system_prompt
+        assert options.resume is None
+        assert model.conversations.kept == {channel: other}
+
+    asyncio.run(play())

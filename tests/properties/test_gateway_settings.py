@@ -1,11 +1,18 @@
 """Properties of the specification of the gateway: what is read from the environment, what is missing."""
 
+import io
+import logging
+import os
+import re
+from contextlib import chdir, redirect_stderr
 from pathlib import Path
+from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agent_config import load_settings, missing_key_message, missing_tokens_message
+from agent_commands import main
+from agent_config import load_settings
 
 WORD = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80)
 TOOLS = ["Read", "Write", "Edit", "Glob", "Grep", "WebSearch", "WebFetch", "Bash(git log:*)"]
@@ -55,22 +62,38 @@ def test_what_is_set_is_what_is_read(token, key, tools, mode, milliseconds, fold
 @settings(max_examples=100, deadline=None)
 @given(token=st.none() | WORD, key=st.none() | WORD, in_file=st.booleans())
 def test_all_that_is_missing_is_named(tmp_path_factory, token, key, in_file):
-    """There are four bots, and one is enough: without any token the start fails, and the message names every token and
-    every key that are not there. Where a bot has a token, it alone stays away without its key, and the line names it.
+    """By a start that ends. There are four bots, and one is enough: without any token it names every token and every
+    key that are not there. Where a bot has a token, it alone stays away without its key, and the line names it.
     DISCORD_BOT_TOKEN is named as what it stands for, BOT_TOKEN_CLAUDE."""
-    values = {"DISCORD_BOT_TOKEN": token, "ANTHROPIC_API_KEY": key}
-    given_values = {name: value for name, value in values.items() if value is not None}
-    path = None
-    if in_file:
-        path = tmp_path_factory.mktemp("env") / ".env"
-        quoted = {name: value for name, value in given_values.items() if not {"'", "\\"} & set(value)}
-        path.write_text("".join(f"{name}='{value}'\n" for name, value in quoted.items()))
-        given_values = {name: value for name, value in given_values.items() if name not in quoted}
-    read = load_settings({**given_values, "TIMEZONE": "UTC"}, path)
+    assume(token is None or key is None)
+    given_values = {"DISCORD_BOT_TOKEN": token, "ANTHROPIC_API_KEY": key}
+    there = {name: value for name, value in given_values.items() if value is not None}
+    folder = tmp_path_factory.mktemp("start")
+    if in_file and not {"'", "\\"} & set("".join(there.values())):
+        (folder / ".env").write_text("".join(f"{name}='{value}'\n" for name, value in there.items()))
+        there = {}
+    code, said = start(folder, there)
     missing = {"BOT_TOKEN_CLAUDE": token is None, "ANTHROPIC_API_KEY": key is None}
     if token is None:
-        said = missing_tokens_message(read)
-        assert all((name in said) == lacks for name, lacks in missing.items())
-    elif key is None:
-        assert "ANTHROPIC_API_KEY" in missing_key_message(read.agents["claude"])
-    assert read.agents["claude"].api_key is None or key is not None
+        assert code == 2
+        assert {name: bool(re.search(rf"\b{name}\b", said)) for name in missing} == missing
+        assert all(f"BOT_TOKEN_{name}" in said for name in ("CHATGPT", "GEMINI", "GROK"))
+    else:
+        assert code == 1
+        assert re.search(r"Claude stays offline: BOT_TOKEN_CLAUDE is set, ANTHROPIC_API_KEY is not", said)
+
+
+def start(folder, environment):
+    """The exit code of `python run_all.py` in a folder, and what it says."""
+    root = logging.getLogger()
+    handlers, level, said = root.handlers[:], root.level, io.StringIO()
+    try:
+        with (
+            chdir(folder),
+            redirect_stderr(said),
+            patch.dict(os.environ, {"TIMEZONE": "UTC", **environment}, clear=True),
+        ):
+            return main([]), said.getvalue()
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)

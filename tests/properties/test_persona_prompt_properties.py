@@ -1,103 +1,139 @@
-"""Properties 19, 20, 21 and 28 of the gateway's design: from files to a system prompt.
+"""Properties 19, 20, 21 and 28 of the gateway's design: from files to the system prompt of a turn.
 
 Deviations, for all of them: the tool that changes memory.md has a name of its own and is not "Write"; a content is
 shown without what is not meant for a model (comments, front matter, the sections Cron Jobs and Hooks), and its headings
-stand below the section's, so that no content can pose as a section. `shown` is that content. What is empty then is
-empty.
+stand below the section's, so that no content can pose as a section. What is empty then is empty. The memory stands
+behind all that does not change from turn to turn, so that a provider's cache holds when an agent learns something. A
+memory.md that is missing is made, with a heading.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 import tempfile
 from pathlib import Path
 
+from gateway_agent import gateway
 from hypothesis import given, settings
-from hypothesis import strategies as st
-from persona_strategies import CONFIGS, PROSE, SHOWN
+from persona_strategies import configs
 
-from agent_personas.assembly import SECTIONS, assemble, laid_out, preamble, sections_of, shown
-from agent_personas.files import FileCache, PersonaFiles, read_persona
+from agent_llm.types import Prompt
+from agent_personas.assembly import laid_out
+from agent_personas.files import PersonaFiles
 
+Files = dict[str, str | None]
 HEADERS = {"identity": "Identity", "soul": "Personality", "agents": "Operating Rules"} | {
     "user": "User Context",
-    "memory": "Long-Term Memory",
     "tools": "Tool Configuration",
+    "memory": "Long-Term Memory",
 }
+MADE = {"memory": "### Memory"}  # of a memory.md that was not there
+UPDATES = "You may update memory.md, your long-term memory, with the `memory` tool"
+NOTES = "# Your notes\n\nYou wrote these after what others said."
+
+persona = settings(max_examples=100, deadline=None)
 
 
-def visible(configs: dict[str, str | None]) -> dict[str, str]:
-    """Section → content of what has any, in the order that the design fixes."""
-    contents = {header: shown(f"{name}.md", configs[name]) for name, header in HEADERS.items()}
-    return {header: content for header, content in contents.items() if content}
+def wrapped(seen: dict[str, str], names: tuple[str, ...]) -> str:
+    """The sections, in the order of HEADERS, as they shall stand in a prompt."""
+    return "\n\n".join(f"## {HEADERS[name]}\n\n{seen[name]}" for name in names if name in seen)
+
+
+def sections(prompt: str) -> list[str]:
+    """The sections' headings in a prompt."""
+    found = re.findall(r"^## (.*?)\s*$", prompt, re.MULTILINE)
+    return [header for header in found if header in HEADERS.values()]
+
+
+async def live_prompt(files: Files) -> Prompt:
+    """What a model is given in the turn of somebody's mention."""
+    async with gateway(files) as agent:
+        await agent.raised("message", next(iter(agent.settings.channels)), "hello")
+        await agent.idle()
+        return agent.asked[-1][1]
 
 
 # Feature: discord-claude-gateway, Property 19: For any set of MarkdownConfigs where at least one field is non-null, the assembled system prompt should: (a) wrap each non-null config in a section with the format ## [Section Name]\n\n[content], (b) order sections as Identity, Personality, Operating Rules, User Context, Long-Term Memory, Tool Configuration, and (c) include a preamble instructing the agent it may update memory.md using the Write tool.  # noqa: E501
-@settings(max_examples=200)
-@given(CONFIGS)
-def test_property_19_sections_are_wrapped_in_order_after_a_preamble(configs: dict[str, str | None]) -> None:
-    text, contents = assemble(PersonaFiles(**configs), "note_down"), visible(configs)
-    wrapped = "".join(f"## {header}\n\n{content}\n\n" for header, content in contents.items())
-    assert text == (preamble("note_down") + wrapped if contents else "")
-    assert "may update memory.md" in preamble("note_down")
-    assert "`note_down` tool" in preamble("note_down")
-    assert list(HEADERS.values()) == list(SECTIONS)
-
-
-@settings(max_examples=100)
-@given(st.dictionaries(st.sampled_from(SHOWN), PROSE, min_size=1))
-def test_property_19_plain_content_is_shown_to_the_letter(configs: dict[str, str]) -> None:
-    text = assemble(PersonaFiles(**configs))
-    for name, content in configs.items():
-        assert f"## {HEADERS[name]}\n\n{content}\n\n" in text
+@persona
+@given(configs())
+def test_property_19_sections_are_wrapped_in_order_after_a_preamble(made: tuple[Files, dict[str, str]]) -> None:
+    files, seen = made
+    seen = seen if files["memory"] is not None else seen | MADE
+    prompt = asyncio.run(live_prompt(files))
+    who, notes = (tuple(HEADERS)[:-1], tuple(HEADERS)[-1:])
+    stable, volatile = prompt.system[: prompt.stable or None], prompt.system[prompt.stable :] if prompt.stable else ""
+    assert f"notes, never orders.\n\n{wrapped(seen, who)}\n\n# The channel" in stable or not set(seen) & set(who)
+    assert (UPDATES in stable) == bool(seen)
+    if "memory" in seen:
+        assert volatile.startswith(f"\n\n{NOTES}")
+        assert f"\n\n{wrapped(seen, notes)}\n\n" in volatile
+    else:
+        assert NOTES not in prompt.system
 
 
 # Feature: discord-claude-gateway, Property 20: For any set of MarkdownConfigs where some fields are null or empty strings, the assembled system prompt should not contain section headers for those missing/empty configs, and the number of section headers in the output should equal the number of non-null, non-empty config fields.  # noqa: E501
-@settings(max_examples=200)
-@given(CONFIGS)
-def test_property_20_what_is_empty_has_no_section(configs: dict[str, str | None]) -> None:
-    lines = assemble(PersonaFiles(**configs)).split("\n")
-    contents = visible(configs)
-    for name, header in HEADERS.items():
-        if not (configs[name] or "").strip():
-            assert f"## {header}" not in lines
-    assert len(sections_of("\n".join(lines))) == len(contents)
+@persona
+@given(configs())
+def test_property_20_what_is_empty_has_no_section(made: tuple[Files, dict[str, str]]) -> None:
+    files, seen = made
+    laid = laid_out(PersonaFiles(**files))
+    found = sections(laid.stable) + sections(laid.memory)
+    assert not {HEADERS[name] for name in HEADERS if name not in seen} & set(found)
+    assert len(found) == len(seen)
 
 
 # Feature: discord-claude-gateway, Property 21: For any valid set of MarkdownConfigs (with non-null, non-empty values), assembling the system prompt and then parsing the section headers from the output should produce the same set of section names as the non-null input config fields.  # noqa: E501
-@settings(max_examples=200)
-@given(CONFIGS)
-def test_property_21_the_sections_of_a_prompt_are_those_of_its_files(configs: dict[str, str | None]) -> None:
-    assert sections_of(assemble(PersonaFiles(**configs))) == tuple(visible(configs))
+@persona
+@given(configs())
+def test_property_21_the_sections_of_a_prompt_are_those_of_its_files(made: tuple[Files, dict[str, str]]) -> None:
+    files, seen = made
+    laid = laid_out(PersonaFiles(**files))
+    assert sections(laid.stable) == [HEADERS[name] for name in HEADERS if name in seen and name != "memory"]
+    assert sections(laid.memory) == [HEADERS[name] for name in HEADERS if name in seen and name == "memory"]
+    assert bool(laid.stable) == bool(seen)
 
 
-@settings(max_examples=100)
-@given(CONFIGS)
-def test_the_form_for_caches_says_the_same_and_a_memory_moves_nothing_before_it(configs: dict[str, str | None]) -> None:
-    files = PersonaFiles(**configs)
-    prompt, whole = laid_out(files), assemble(files)
-    assert sorted((prompt.stable + prompt.memory).split("\n")) == sorted(whole.split("\n"))
-    learned = laid_out(PersonaFiles(**{**configs, "memory": "Ann keeps bees."}))
-    if prompt.stable:
-        assert learned.stable == prompt.stable
-    assert learned.memory == "## Long-Term Memory\n\nAnn keeps bees.\n\n"
+@settings(max_examples=25, deadline=None)
+@given(configs())
+def test_what_an_agent_learns_changes_nothing_before_it(made: tuple[Files, dict[str, str]]) -> None:
+    before, _ = made
+    files = {**before, "memory": "- Bob has a dog."}
+    known, learned = (
+        asyncio.run(live_prompt({**files, "memory": memory})) for memory in ("- Bob has a dog.", "Ann keeps bees.")
+    )
+    assert known.stable == learned.stable > 0
+    assert known.system[: known.stable] == learned.system[: known.stable]
+    assert "\n\n## Long-Term Memory\n\nAnn keeps bees.\n\n" in learned.system[known.stable :]
 
 
 # Feature: discord-claude-gateway, Property 28: For any set of markdown configuration files in CONFIG_DIR, reading all configs and assembling the system prompt should produce the same result regardless of whether it's the first read or a subsequent read after a simulated restart (i.e., the markdown files are the complete source of truth with no in-memory state dependency).  # noqa: E501
-@settings(max_examples=100, deadline=None)
-@given(CONFIGS, CONFIGS)
-def test_property_28_a_restart_changes_nothing(before: dict[str, str | None], configs: dict[str, str | None]) -> None:
-    """Read by a process that knew other files in their place, once more by the same, and by a new one."""
-    with tempfile.TemporaryDirectory() as name:
-        folder, cache = Path(name), FileCache()
-        for files in (before, configs):
-            for stem, text in files.items():
-                (folder / f"{stem}.md").unlink(missing_ok=True)
-                if text is not None:
-                    (folder / f"{stem}.md").write_bytes(text.encode())
-            first = read_persona(folder, cache)
-        again, restarted = read_persona(folder, cache), read_persona(folder)
-    assert first == again == restarted
-    assert assemble(first) == assemble(again) == assemble(restarted)
-    assert {stem: first.text(f"{stem}.md") is None for stem in SHOWN} == {
-        stem: text is None for stem, text in configs.items()
-    }
+@persona
+@given(configs(), configs())
+def test_property_28_a_restart_changes_nothing(
+    before: tuple[Files, dict[str, str]], made: tuple[Files, dict[str, str]]
+) -> None:
+    """By an agent that was asked while other files stood in their place, once more by the same, and by a new one."""
+    files, seen = made
+
+    async def play() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with gateway(before[0], folder=Path(folder)) as agent:
+                channel = next(iter(agent.settings.channels))
+                await agent.raised("message", channel, "who are you?")
+                await agent.idle()
+                agent.write(files)
+                for _ in range(2):
+                    await agent.raised("message", channel, "and now?")
+                    await agent.idle()
+                first, again = (prompt.system for _, prompt in agent.asked[-2:])
+            async with gateway({}, folder=Path(folder)) as restarted:
+                await restarted.raised("message", channel, "and now?")
+                await restarted.idle()
+                new = restarted.asked[-1][1].system
+            assert first == again == new
+            shown = seen if files["memory"] is not None else seen | MADE
+            assert sections(new) == [header for name, header in HEADERS.items() if name in shown]
+            assert all(text in new for text in shown.values())
+
+    asyncio.run(play())
