@@ -82,7 +82,7 @@ class Gateway(Scene):
             made = Instruction(instruction_id=name, channel_id=channel, channel_theme="casual", topic=text)
             await self.cog.on_instruction(made.to_wire())
         elif kind == "webhook":
-            assert self.cog.errands.receive(News(name, channel, "build", text)) == "taken"
+            assert await self.cog.errands.receive(News(name, channel, "build", text)) == "taken"
         elif kind == "heartbeat":
             await self._due("heartbeat", f"## {name}\n- interval: 60\n- channel: <#{channel}>\n\n{text}\n")
         elif kind == "cron":
