@@ -13,6 +13,7 @@ import gc
 import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -91,9 +92,19 @@ class Runtime:
                 log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
                 return
             log.info("%s runs on this Redis (%s): this process stands by", agent.spec.name, holder)
+        if not self.setup.resumes:
+            await self._drop_unfinished(agent.spec.name)
         bot = BotProcess(agent, self.house, lease, make(agent), models_elsewhere(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
+
+    async def _drop_unfinished(self, agent: str) -> None:
+        """Turns of an earlier run, and a coding agent's sessions. Raises RedisAway."""
+        ledger = self.house.ledger
+        for turn_id in await ledger.turns.open_ids(agent):
+            await ledger.turns.drop(agent, turn_id)
+        for channel_id in self.setup.settings.channels:
+            await ledger.sessions.drop(agent, channel_id)
 
     def _stop_without_bots(self, _: object = None) -> None:
         """A bot that failed leaves the others running; without any there is nothing to run."""
@@ -142,6 +153,7 @@ class Runtime:
 
     def start_coordinator(self) -> None:
         config = self.setup.coordinator_config or from_settings(self.setup.settings, tuple(self.setup.settings.agents))
+        config = config if self.setup.resumes else replace(config, resumes=False)
         self.coordinator = Coordinator(
             config,
             self.house.bus,

@@ -58,6 +58,7 @@ class Setup:
     tools: bool = True
     personas: bool = True  # read from settings.personas_dir
     pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
+    resumes: bool = True  # turns and conversations that an earlier run did not end
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 

@@ -65,6 +65,7 @@ class CoordinatorConfig:
     fire_on_startup: bool = False
     timeout_threshold: int = 8
     talkativeness: Mapping[str, float] = field(default_factory=dict)  # agent → 0 to 1
+    resumes: bool = True  # conversations that an earlier leader did not end
 
     def theme_of(self, channel_id: int) -> str:
         return self.channels.get(channel_id, DEFAULT_THEME)

@@ -154,7 +154,10 @@ class Coordinator:
         self._acting = True
         try:
             for state in await self.engine.unfinished.all():
-                self._tasks.start(self._go_on(state), "a conversation that was interrupted")
+                if self._config.resumes:
+                    self._tasks.start(self._go_on(state), "a conversation that was interrupted")
+                else:
+                    await self.engine.unfinished.drop(state)
             if self._fire_at_start:
                 self._fire_at_start = False
                 self._tasks.start(self._fire_when_two_are_online(), "the conversation at start")

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,14 +24,18 @@ from rich.console import Console
 from agent_bot import cancel, provider_model
 from agent_cogs.reach import is_free
 from agent_config import AgentSettings, Settings
-from agent_coordinator.events import ConversationEnded, ConversationReport, Event
+from agent_coordinator.coordinator import Coordinator
+from agent_coordinator.events import ConversationReport
 from agent_discord.command_list import command_list
 from agent_llm.model import Model
 from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.discord.interactions import EPHEMERAL
 from agent_local.discord.world import Attachment
+from agent_local.hints import give_hints, last_said
+from agent_local.kept_world import kept_world
 from agent_local.own_personas import personas_apart
 from agent_local.session_log import LOG_FILE, SessionLog, writing
+from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import RunSummary
 from agent_local.terminal import Header, Names, Terminal
 from agent_local.typed_commands import Use
@@ -43,7 +48,6 @@ from agent_themes import THEMES
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
 PERSON = "Sam"  # who sits at the terminal: a name that the bots can call somebody by
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who tries it
-UNLIMITED = 1_000_000  # scripted turns cost nothing
 LOCAL = "local"  # the folder below DATA_DIR
 
 T = TypeVar("T")
@@ -64,6 +68,7 @@ ONCE = Pace(thinking=(0.02, 0.1), between_turns=(0.05, 0.2), max_rounds=5)
 
 def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
     """The process's exit code. Raises SettingsError where the data folder holds what cannot be written to."""
+    fill_standard_streams()
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # what a terminal cannot show must not end the conversation
     with writing():
@@ -109,7 +114,6 @@ class _Local:
             turn_delay_max=self.pace.between_turns[1],
             max_rounds=min(settings.max_rounds, self.pace.max_rounds),
             agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
-            agent_max_daily=settings.agent_max_daily if self.paid else UNLIMITED,
             mentions_per_minute=0,
             # there is one person
             budget_user_usd=settings.budget_user_usd
@@ -143,6 +147,7 @@ class _Local:
                 tools=bool(self.paid),  # a scripted voice uses none
                 picture_origins=(server.api_base.split("/api")[0],),
                 rng=self.rng,
+                resumes=False,  # what was said there is gone
             )
             runtime = await stack.enter_async_context(running(setup))
             stop_on_signals(runtime)
@@ -158,7 +163,10 @@ class _Local:
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: one conversation, shown as it happens, then the sum of it."""
-        terminal = self._terminal(server, runtime)
+        terminal, channel = self._terminal(server, runtime), self.world.channel(CHANNELS[0])
+        if runtime.house.stops.holds(channel.id):
+            print(f"No conversation: {_silenced(channel.name)}.", file=sys.stderr)
+            return 1
         async with terminal.watching():
             self.log.tell(terminal.note)
             report = await _first_of(self._one_conversation(runtime), runtime.stop.wait())
@@ -172,55 +180,35 @@ class _Local:
 
     async def _one_conversation(self, runtime: Runtime) -> ConversationReport | None:
         """It would be over before a server of tools is there: it waits for those that the owner has."""
-        assert runtime.coordinator is not None
         if runtime.house.tools is not None:
             await runtime.house.tools.servers.tried()
-        return await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
+        return await _coordinator(runtime).fire(self.world.channel(CHANNELS[0]).id)
 
     async def _watch(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """A conversation begins, and whoever sits at the terminal may join in."""
         terminal = self._terminal(server, runtime)
         async with terminal.watching():
             self.log.tell(terminal.note)
-            self._give_hints(terminal, server, runtime)
-            opening = runtime.start(self._open(runtime), "opening", essential=False)
+            give_hints(terminal.note, server, _coordinator(runtime), self.world.user(PERSON))
+            opening = runtime.start(self._open(terminal, runtime), "opening", essential=False)
             ending = await _first_of(terminal.run(), runtime.stop.wait())
             if ending == "eof" and not sys.stdin.isatty():  # a script has typed all it had and wants to see the answers
                 await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.fires_done()), runtime.stop.wait())
         return 1 if runtime.failed else 0
 
-    def _give_hints(self, terminal: Terminal, server: DiscordStandIn, runtime: Runtime) -> None:
-        """Where a newcomer would wait for something that will not come, a line says what to do."""
-        assert runtime.coordinator is not None
-        engine, person = runtime.coordinator.engine, self.world.user(PERSON)
+    async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
+        if why_not := await self._fire(runtime, self.world.channel(CHANNELS[0]).id, None):
+            terminal.note(f"no conversation begins: {why_not}")
 
-        def when_over(event: Event) -> None:
-            if isinstance(event, ConversationEnded):
-                name = self.world.channel(event.report.channel_id).name
-                terminal.note(f"the conversation in #{name} is over; /fire starts another")
-
-        def when_nobody_is_called(event: str, data: Mapping[str, Any]) -> None:
-            if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
-                return
-            words, channel_id = str(data["content"]), int(data["channel_id"])
-            if data["mentions"] or data["mention_roles"] or words.startswith("."):
-                return
-            if words.startswith("m "):  # a command in a message
-                if self._last_said(server, channel_id) is None:
-                    terminal.note("no bot has said anything here yet: @claude m continue names one")
-            elif channel_id not in engine.holds.busy:
-                terminal.note("no conversation runs here: @claude calls a bot, /fire starts one")
-
-        engine.observers.append(when_over)
-        server.subscribe(when_nobody_is_called)
-
-    async def _open(self, runtime: Runtime) -> None:
-        assert runtime.coordinator is not None
-        await runtime.coordinator.fire(self.world.channel(CHANNELS[0]).id)
+    async def _fire(self, runtime: Runtime, channel_id: int, theme: str | None) -> str:
+        """Holds a conversation; why none began, "" where one was held."""
+        if runtime.house.stops.holds(channel_id):
+            return _silenced(self.world.channel(channel_id).name)
+        report = await _coordinator(runtime).fire(channel_id, theme)
+        return "" if report is not None else "one is running there already"
 
     def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
         """What the person at it sees and types."""
-        assert runtime.coordinator is not None
         agents = self.settings.agents
         ids = {name: self.world.app(name).user.id for name in agents}
         users = {ids[name]: (agent.display_name, f"#{agent.spec.colour:06x}") for name, agent in agents.items()}
@@ -235,23 +223,29 @@ class _Local:
                 roles={role.id: role.name},
             ),
             me=person.id,
-            fire=runtime.coordinator.fire,
-            mention_ids={**ids, PERSON: person.id},
-            themes=CHANNELS,
+            fire=partial(self._fire, runtime),
+            mention_ids={**{agent.display_name: ids[name] for name, agent in agents.items()}, **ids, PERSON: person.id},
+            themes=tuple(THEMES),
             use=lambda channel_id, use: self._use(server, channel_id, use),
             commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
             header=Header(self._voices(), self._free(), str(self.settings.data_dir)),
         )
 
     async def _use(self, server: DiscordStandIn, channel_id: int, use: Use) -> str:
-        """What the person who uses a command is told. Raises LookupError, ValueError and TimeoutError."""
+        """What the person who uses a command is told. Raises LookupError and ValueError."""
+        try:
+            return await self._used(server, channel_id, use)
+        except TimeoutError:
+            raise LookupError("no bot answers it; try again in a moment") from None
+
+    async def _used(self, server: DiscordStandIn, channel_id: int, use: Use) -> str:
         guild_id = self.world.guild.id
-        bot = next((app for app in self.world.apps.values() if app.commands.get(guild_id)), None)
-        if bot is None:
-            raise LookupError("no bot has its commands yet; try again in a moment")
+        bots = self.world.apps.values()
+        await server.wait_for(lambda: any(app.commands.get(guild_id) for app in bots))  # soon after the start
+        bot = next(app for app in bots if app.commands.get(guild_id))
         values = dict(use.values)
         if use.command == "why" and "message" not in values:
-            last = self._last_said(server, channel_id)
+            last = last_said(server, channel_id)
             if last is None:
                 raise LookupError("no bot has said anything in this channel yet")
             values["message"] = last
@@ -261,15 +255,11 @@ class _Local:
             return f"Discord shows a form here; edit {self._file(values)}, which counts just as well"
         return told_by(used.answers[0], server.backend.attachments)
 
-    def _last_said(self, server: DiscordStandIn, channel_id: int) -> str | None:
-        """The id of the newest message of a bot."""
-        bots = {app.user.id for app in self.world.apps.values()}
-        said = (message for message in reversed(server.messages(channel_id)) if int(message["author"]["id"]) in bots)
-        return next((str(message["id"]) for message in said), None)
-
     def _file(self, values: Mapping[str, str | int]) -> Path:
-        """The persona's file that a command names."""
-        return self.settings.personas_dir / str(values.get("agent", "")) / str(values.get("file", ""))
+        """The persona's file that a command names: of a link what it leads to, since many an editor puts a file of its
+        own in the place of a link."""
+        file = self.settings.personas_dir / str(values.get("agent", "")) / str(values.get("file", ""))
+        return file.readlink() if file.is_symlink() else file
 
     def _shown(self) -> Mapping[str, str]:
         return {name: agent.display_name for name, agent in self.settings.agents.items()}
@@ -283,6 +273,15 @@ class _Local:
     def _free(self) -> frozenset[str]:
         agents = self.paid.values()
         return frozenset(_spoken_by(agent) for agent in agents if all(map(is_free, agent.usable)))
+
+
+def _coordinator(runtime: Runtime) -> Coordinator:
+    assert runtime.coordinator is not None
+    return runtime.coordinator
+
+
+def _silenced(channel: str) -> str:
+    return f"somebody wants silence in #{channel}, also from an earlier start; /resume there lifts it"
 
 
 def _spoken_by(agent: AgentSettings) -> str:
@@ -301,7 +300,7 @@ def told_by(answer: Mapping[str, Any], attachments: Mapping[int, Attachment]) ->
 
 def _world(settings: Settings) -> World:
     bots = {name: (agent.display_name, _token(name)) for name, agent in settings.agents.items()}
-    return small_world(bots, CHANNELS, (PERSON,))
+    return kept_world(settings.data_dir / LOCAL, lambda ids: small_world(bots, CHANNELS, (PERSON,), ids=ids))
 
 
 def local_personas(settings: Settings) -> Path:

@@ -44,7 +44,8 @@ __all__ = ["Header", "Names", "StandIn", "Terminal"]
 
 Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, Use], Awaitable[str]]
-FireConversation = Callable[[int | None, str | None], Awaitable[object]]
+FireConversation = Callable[[int, str | None], Awaitable[str]]
+"""Holds a conversation in a channel; why none began, "" where one was held."""
 
 HELP = (
     ("@claude hello", "talk to one of the bots, anywhere in the line; several are fine, @bots calls all"),
@@ -176,9 +177,9 @@ class Terminal:
         path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL), encoding="utf-8")
 
     def _standard_input(self) -> AsyncGenerator[str]:
-        if sys.stdin is not None and sys.stdin.isatty() and self._console.is_terminal:
+        if sys.stdin.isatty() and self._console.is_terminal:
             return typed_lines(self._prompt, self._view.typing, self._vocabulary().words())
-        return piped_lines(0)
+        return piped_lines(sys.stdin.fileno())
 
     def _prompt(self) -> str:
         return f"#{self._names.channels.get(self._channel, 'channel')} › "
@@ -216,8 +217,8 @@ class Terminal:
 
     async def _fired(self, channel_id: int, theme: str | None) -> None:
         try:
-            if await self._fire(channel_id, theme) is None:
-                self.note("no conversation began: one may be running there already")
+            if why_not := await self._fire(channel_id, theme):
+                self.note(f"no conversation began: {why_not}")
         except Exception as error:
             # The outermost edge of a task of its own: a failed wish must not end the terminal.
             log.exception("a conversation could not be held")

@@ -135,7 +135,10 @@ def _fire(words: list[str], known: Vocabulary) -> Wish:
         elif (found := _theme(word, known)) and theme is None:
             theme = found
         else:
-            return Unclear(f"{word} is neither a channel nor a theme; /channels lists the channels")
+            themes = ", ".join(known.themes)
+            return Unclear(
+                f"{word} is neither a channel nor a theme; /channels lists the channels, themes are {themes}"
+            )
     return Fire(channel, theme)
 
 

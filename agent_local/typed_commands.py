@@ -102,5 +102,6 @@ def _value(word: str, option: Json, places: Places) -> Value | None:
         return int(name) if fits else None
     if kind != TEXT:
         return None
-    choices = [str(choice["value"]) for choice in option.get("choices", ())]
-    return word if not choices else next((choice for choice in choices if choice == name.removeprefix("@")), None)
+    choices = option.get("choices", ())
+    fits = (choice for choice in choices if name.removeprefix("@") in (choice["value"], choice["name"].lower()))
+    return word if not choices else next((str(choice["value"]) for choice in fits), None)

@@ -4,8 +4,9 @@ Plain mutable records without behaviour of Discord's: backend.py changes them an
 into Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from agent_local.discord.snowflakes import Snowflakes
@@ -173,8 +174,10 @@ class Webhook:
 class World:
     """Everything there is, by id, and by name where people use names."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], ids: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`ids` are those that things of a kind and name get, "channel:debate"; anything else gets a new one."""
         self.clock = clock
+        self._ids = dict(ids)
         self.snowflakes = Snowflakes(clock)
         self.cdn = ""  # where attachments are served; set when the server knows its port
         self.guilds: dict[int, Guild] = {}
@@ -182,6 +185,20 @@ class World:
         self.direct: dict[int, Channel] = {}
         self.apps: dict[str, BotApplication] = {}  # by key
         self.webhooks: dict[int, Webhook] = {}
+
+    def id_for(self, kind: str, name: str) -> int:
+        """The id that it is to have; the second of a name gets a new one."""
+        return self._ids.pop(f"{kind}:{name}", None) or self.snowflakes.next()
+
+    def named_ids(self) -> dict[str, int]:
+        """The ids of all that has a name: what another world is made with to be the same place."""
+        found = {f"user:{user.username}": user.id for user in self.users.values() if not user.bot}
+        found |= {f"bot:{app.key}": app.id for app in self.apps.values()}
+        for guild in self.guilds.values():
+            found[f"guild:{guild.name}"] = guild.id
+            found |= {f"role:{role.name}": role.id for role in guild.roles.values() if role.id != guild.id}
+            found |= {f"channel:{channel.name}": channel.id for channel in guild.channels.values()}
+        return found
 
     @property
     def guild(self) -> Guild:

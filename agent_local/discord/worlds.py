@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from agent_local.discord import permissions
 from agent_local.discord.world import BotApplication, Channel, Guild, Member, Role, User, World
@@ -17,14 +18,16 @@ def small_world(
     clock: Callable[[], float] = time.time,
     guild_name: str = "Roundtable",
     bots_role: str | None = THEIR_ROLE,
+    ids: Mapping[str, int] = MappingProxyType({}),
 ) -> World:
     """One guild with these text channels, people and bots.
 
     bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
     there are none). Every bot has the managed role that Discord gives it, and all carry bots_role, a mentionable one,
-    unless that is None.
+    unless that is None. `ids` are those of an earlier
+    world, by its `named_ids()`.
     """
-    world = World(clock)
+    world = World(clock, ids)
     owner, *_ = [add_person(world, name) for name in (people or ("owner",))]
     guild = add_guild(world, guild_name, owner)
     for user in world.users.values():
@@ -39,27 +42,28 @@ def small_world(
 
 
 def add_guild(world: World, name: str, owner: User) -> Guild:
-    guild = Guild(world.snowflakes.next(), name, owner.id)
+    guild = Guild(world.id_for("guild", name), name, owner.id)
     guild.roles[guild.id] = Role(guild.id, "@everyone", permissions.PEOPLE)
     world.guilds[guild.id] = guild
     return guild
 
 
 def add_person(world: World, name: str) -> User:
-    user = User(world.snowflakes.next(), name.lower().replace(" ", "_"), global_name=name)
+    username = name.lower().replace(" ", "_")
+    user = User(world.id_for("user", username), username, global_name=name)
     world.users[user.id] = user
     return user
 
 
 def add_role(world: World, guild: Guild, name: str, bits: int = 0, *, mentionable: bool = False) -> Role:
-    role = Role(world.snowflakes.next(), name, bits, position=len(guild.roles), mentionable=mentionable)
+    role = Role(world.id_for("role", name), name, bits, position=len(guild.roles), mentionable=mentionable)
     guild.roles[role.id] = role
     return role
 
 
 def add_bot(world: World, key: str, name: str, token: str) -> BotApplication:
     """An application and its bot user, member of no guild yet."""
-    user = User(world.snowflakes.next(), name, bot=True)
+    user = User(world.id_for("bot", key), name, bot=True)
     world.users[user.id] = user
     app = BotApplication(user.id, key, token, user)
     world.apps[key] = app
@@ -78,6 +82,6 @@ def invite(
 
 
 def add_channel(world: World, guild: Guild, name: str, topic: str | None = None) -> Channel:
-    channel = Channel(world.snowflakes.next(), guild.id, name, topic=topic, position=len(guild.channels))
+    channel = Channel(world.id_for("channel", name), guild.id, name, topic=topic, position=len(guild.channels))
     guild.channels[channel.id] = channel
     return channel

@@ -73,8 +73,8 @@ async def typed(*lines: str) -> AsyncGenerator[str]:
         yield line
 
 
-async def no_fire(channel_id: int | None, theme: str | None) -> object:
-    return "report"
+async def no_fire(channel_id: int, theme: str | None) -> str:
+    return ""
 
 
 def terminal(
@@ -260,18 +260,18 @@ async def test_events_appear_while_it_runs() -> None:
 
 
 async def test_a_conversation_runs_beside_the_terminal_and_ends_with_it() -> None:
-    fired: list[tuple[int | None, str | None]] = []
+    fired: list[tuple[int, str | None]] = []
     ended: list[str] = []
     began = asyncio.Event()
 
-    async def fire(channel_id: int | None, theme: str | None) -> object:
+    async def fire(channel_id: int, theme: str | None) -> str:
         fired.append((channel_id, theme))
         began.set()
         try:
             await asyncio.Event().wait()
         finally:
             ended.append("cancelled")
-        return None
+        return ""
 
     async def lines() -> AsyncGenerator[str]:
         yield "/fire debate story"
@@ -288,7 +288,7 @@ async def test_a_conversation_runs_beside_the_terminal_and_ends_with_it() -> Non
 async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> None:
     failed = asyncio.Event()
 
-    async def fire(channel_id: int | None, theme: str | None) -> object:
+    async def fire(channel_id: int, theme: str | None) -> str:
         failed.set()
         raise ConnectionError("a secret detail")
 
@@ -304,13 +304,30 @@ async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> Non
     assert "secret" not in out.getvalue()
 
 
+async def test_why_no_conversation_began_is_told() -> None:
+    async def fire(channel_id: int, theme: str | None) -> str:
+        return "somebody wants silence there"
+
+    screen, out = terminal("/fire", fire=fire)
+    async with screen.watching():
+        await screen.run()
+        await screen.fires_done()
+    assert "no conversation began: somebody wants silence there" in out.getvalue()
+
+
+def test_a_word_that_is_no_theme_is_told_with_the_themes() -> None:
+    wish = read_line("/fire opera", 11, KNOWN)
+    assert isinstance(wish, Unclear)
+    assert "themes are debate, story" in wish.hint
+
+
 async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> None:
     stand_in, began, finish = FakeStandIn(), asyncio.Event(), asyncio.Event()
 
-    async def fire(channel_id: int | None, theme: str | None) -> object:
+    async def fire(channel_id: int, theme: str | None) -> str:
         began.set()
         await finish.wait()
-        return "report"
+        return ""
 
     screen, out = terminal("/fire", stand_in=stand_in, fire=fire)
     async with screen.watching():

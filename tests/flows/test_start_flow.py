@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +157,42 @@ def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
     header, _, below = ended.stdout.partition("╰")
     assert "max_mesages" not in header
     assert below.count("max_mesages: there is no such option, max_messages is meant?") == 1
+
+
+def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--scripted"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as running:  # noqa: S603
+        assert next(line for line in running.stdout if "#debate" in line)
+        running.kill()  # in the middle of its conversation
+    ids = (tmp_path / "data" / "local" / "ids.json").read_text()
+    ended = run(tmp_path, "--local", "--scripted", COLUMNS="200", TIMEZONE="UTC", typed="/stop\n")
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "data" / "local" / "ids.json").read_text() == ids
+    log = (tmp_path / "data" / "local" / "agentic-discord.log").read_text()
+    assert "goes on" not in log
+    assert "observer" not in log
+    ended = run(tmp_path, "--local", "--scripted", COLUMNS="200", TIMEZONE="UTC", typed="/quit\n")
+    assert "somebody wants silence in #debate" in ended.stdout
+    ended = run(tmp_path, "--local", "--once", COLUMNS="200", TIMEZONE="UTC")
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "No conversation: somebody wants silence in #debate, also from an earlier start; /resume there lifts it.\n"
+    )
+
+
+def test_local_mode_without_a_standard_input_shows_its_conversation(tmp_path):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COORDINATOR_MAX_ROUNDS": "1"}
+    shell, program = shutil.which("sh"), f"{sys.executable} {PROJECT / 'run_all.py'}"
+    for closed in ("<&-", ">&-"):
+        command = [shell, "-c", f"exec {program} --local --scripted {closed}"]
+        ended = subprocess.run(  # noqa: S603
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stderr == ""
+        assert ("#debate" in ended.stdout) == (closed == "<&-")
 
 
 def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(tmp_path):
