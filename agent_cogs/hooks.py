@@ -2,7 +2,7 @@
 
     startup      once in a process, as soon as it acts for the agent and the agent is online; from the inbox
     agent_begin  before an event's turn, once the turn was let in    ─┐ in line: the event, and its lane, wait for them;
-    agent_stop   after its result is settled                         ─┘ they never stand around a hook
+    agent_stop   after its result is settled, however it ended       ─┘ they never stand around a hook
     shutdown     once, while the last turns end
 
 Each is a turn of its own, with limits, costs and a record, and its failure is its own: the event goes on. One around an

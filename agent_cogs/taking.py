@@ -182,7 +182,7 @@ class TurnTaker:
             self.book.give_up(event.id)
         for notice in self._house.ledger.budgets.notices():
             await self._tell(notice)
-        if self.hooks is not None and let_in and brake.reason is None:
+        if self.hooks is not None and let_in and not left:  # who takes the turn over has it stand between its own
             await self.hooks.after(event)
 
     async def _outlet(self, event: TurnEvent) -> Outlet | None:

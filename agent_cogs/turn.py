@@ -209,8 +209,8 @@ class _Turn:
     async def walk(self) -> Done:
         self._check_question()
         await self._admit()
-        await self.let_in()
         with self.outlet.typing() if self.event.forced else nullcontext():
+            await self.let_in()
             sight = await self._look()
             self._check_question()
             decision, reply = await self._mind().decide(sight)

@@ -13,7 +13,7 @@ from agent_cogs.events import HeartbeatEvent, HookEvent
 from agent_cogs.events_http import News
 from agent_cogs.saved import read_begun, save_event
 from tests.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
-from tests.doubles import settle
+from tests.doubles import LoopTime, settle
 
 AGENTS = """# Rules
 
@@ -124,9 +124,46 @@ async def test_a_hook_before_an_event_has_a_third_of_its_time_and_is_ended_in_or
     assert asked(scene) == ["begin"]
     assert scene.cog._taker.running.halt(LOUNGE, "stopped", lambda _: True) == []
     await settle()
-    assert (asked(scene), scene.texts()) == (["begin"], [])
+    assert (asked(scene), scene.texts()) == (["begin", "stop"], [])
     ended = {record.id: record.reason for record in scene.ledger.recorded}
+    assert ended.pop(f"agent_stop-m{message_id}", None) is None, "what began is ended"
     assert ended == {f"agent_begin-m{message_id}": "stopped", f"m{message_id}": "stopped"}
+
+
+async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
+    never = asyncio.Event()
+    scene.answers({"text": "sunny"}, never.wait, {"text": "noted"})
+    message_id = await scene.ask()
+    assert asked(scene) == ["begin", "turn"]
+    await scene.stops.stop(LOUNGE, "")
+    await settle()
+    assert (asked(scene), scene.texts()) == (["begin", "turn", "stop"], [])
+    ended = [(record.id, record.reason) for record in scene.ledger.recorded]
+    assert ended[1:] == [(f"m{message_id}", "stopped"), (f"agent_stop-m{message_id}", None)]
+
+
+async def test_a_turn_that_another_process_took_over_has_its_end_there(scene: Scene) -> None:
+    scene.ledger.turns.taken_over = True
+    await scene.ask()
+    assert "stop" not in asked(scene)
+
+
+async def test_who_waits_sees_typing_while_the_hook_before_the_turn_thinks(scene: Scene) -> None:
+    go_on, loop = asyncio.Event(), LoopTime()
+    scene.answers(go_on.wait)
+    await scene.ask()
+    await loop.run(1)
+    assert (asked(scene), scene.channel().typed) == (["begin"], 1)
+    go_on.set()
+    await settle()
+    assert scene.texts() == ["Hello."]
+
+
+async def test_a_process_shuts_down_once_for_its_hook_whoever_asks(scene: Scene) -> None:
+    for _ in range(2):
+        await scene.cog.errands.shutdown()
+        scene.clock.now += 1
+    assert asked(scene) == ["shutdown"]
 
 
 async def test_startup_runs_once_in_its_channel_and_not_again_within_a_minute(scene: Scene) -> None:
