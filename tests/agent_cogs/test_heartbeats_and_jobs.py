@@ -203,6 +203,17 @@ async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(
     assert await day.passes(0.25) == ["13:00"], "the check, an interval after the other one's"
 
 
+async def test_who_gets_the_agent_back_runs_nothing_before_it_knows_what_the_other_one_ran() -> None:
+    day = Day(check())
+    await day.passes(0.25)
+    day.acts = False
+    await day.passes(0.1)
+    day.ticks.away = day.acts = True
+    assert await day.passes(0.5) == [], "what is in memory is of an earlier time"
+    day.ticks.away = False
+    assert await day.passes(0.1) == ["12:51"]
+
+
 async def test_what_stayed_due_is_for_whoever_takes_the_agent_over() -> None:
     day = Day(check())
     day.room = False

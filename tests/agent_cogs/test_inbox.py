@@ -240,3 +240,32 @@ async def test_an_inbox_that_is_ended_before_a_first_step_can_be_drained():
     await box.aclose()
     await box.drain()
     assert box.channels == ()
+
+
+async def test_a_pause_ends_with_the_event_that_it_was_for():
+    time, turns, faults = LoopTime(), Turns(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+
+    def pause(event):
+        return max(0.0, event.at + 3.0 - time.now)
+
+    box = Inbox(turns, max_running=1, max_depth=9, pause=pause, clock=lambda: time.now)
+    box.put(Event(1, "first"))
+    await time.run(1)
+    assert [event.name for event in box.cancel(1)] == ["first"]
+    box.put(Event(1, "second"))
+    await time.run(2.5)
+    assert (turns.begun, faults) == ([], [])
+    await time.run(1)
+    assert (turns.begun, faults) == (["second"], [])
+    await box.aclose()
+
+
+async def test_what_waits_is_given_back_in_its_order_when_the_inbox_closes():
+    box = inbox(Turns(), max_running=1)
+    for channel, name in ((1, "runs"), (2, "a"), (1, "b"), (2, "c")):
+        box.put(Event(channel, name))
+    await settle()
+    assert [event.name for event in box.close()] == ["a", "b", "c"]
+    assert not box.has_room(Event(3, "late"))
+    await box.aclose()

@@ -190,6 +190,27 @@ def test_one_entry_is_forgotten_by_its_words(tmp_path: Path) -> None:
     assert forget(tmp_path, "ann", only(HALL)) == "- Ann rows"
 
 
+def test_a_heading_is_no_entry_that_can_be_forgotten(tmp_path: Path) -> None:
+    write(tmp_path, "# Memory\n## Bees\n- Ann keeps some\n")
+    with pytest.raises(NotFound):
+        forget(tmp_path, "bees")
+    append(tmp_path, "bees sting", None)
+    assert forget(tmp_path, "bees") == "- bees sting", "nor does it make the words ambiguous"
+    assert content(tmp_path) == "# Memory\n\n## Bees\n- Ann keeps some\n"
+
+
+def test_the_same_words_from_another_channel_are_another_entry_and_other_words_too(tmp_path: Path) -> None:
+    append(tmp_path, "Ann rows.", Origin(STAFF, 9, 7))
+    append(tmp_path, "Ann rows.", Origin(HALL, 9, 7))
+    append(tmp_path, "Bob rows.", Origin(HALL, 9, 8))
+    append(tmp_path, "Ann rows.", Origin(HALL, 9, 8))
+    entries = [line for line in content(tmp_path).splitlines() if line.startswith("- ")]
+    assert [entry.partition(" <!--")[0] for entry in entries] == ["- Ann rows.", "- Ann rows.", "- Bob rows."]
+    assert ["channel:1" in entry for entry in entries] == [True, False, False]
+    assert visible_memory(content(tmp_path), only(HALL)).count("Ann rows.") == 1
+    assert forget(tmp_path, "bob rows", only(HALL)) == "- Bob rows."
+
+
 def test_edits_by_hand_stay_as_they_are(tmp_path: Path) -> None:
     write(tmp_path, "Notes\n=====\n\n* star\n1. one\n\n> quote\n")
     append(tmp_path, "new", None)

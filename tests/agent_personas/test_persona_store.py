@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,6 +79,28 @@ def test_a_write_that_fails_leaves_the_old_text_and_no_rest(tmp_path: Path, monk
     assert {path.name for path in tmp_path.iterdir()} == {"memory.md", ".lock", ".history"}
     replace(tmp_path, "memory.md", "new")
     assert (tmp_path / "memory.md").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_write_is_on_the_disk_before_it_takes_the_old_ones_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace(tmp_path, "memory.md", "old")
+    done: list[str] = []
+    flush, rename = os.fsync, os.rename
+
+    def flushed(descriptor: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
+        done.append(f"{kind} flushed at {os.fstat(descriptor).st_size} bytes" if kind == "file" else f"{kind} flushed")
+        flush(descriptor)
+
+    def renamed(*names: str, **folders: int) -> None:
+        done.append("renamed")
+        rename(*names, **folders)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    monkeypatch.setattr(os, "rename", renamed)
+    replace(tmp_path, "memory.md", "new")
+    assert done[-3:] == ["file flushed at 3 bytes", "renamed", "folder flushed"]
 
 
 def test_what_a_killed_write_left_is_removed_at_the_start_and_nothing_else(tmp_path: Path) -> None:

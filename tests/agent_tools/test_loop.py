@@ -14,6 +14,7 @@ from agent_tools.protocol import ToolOutput
 from agent_tools.record import ToolRecord
 from agent_tools.running import AGAIN
 from agent_tools.toolbox import Toolbox, gathered
+from tests.doubles import LoopTime
 
 
 async def run(model, *tools, prompt=None, **more):
@@ -230,6 +231,21 @@ async def test_the_answer_keeps_its_time_and_nothing_is_begun_in_it():
     )
     assert [prompt.timeout for prompt in model.prompts] == [65.0, 35.0, 5.0]
     assert len(model.prompts[-1].tools) == 0
+
+
+@pytest.mark.parametrize(("call_seconds", "ended"), [(60.0, 20), (5.0, 5)])
+async def test_a_tool_that_hangs_leaves_the_answer_its_time(call_seconds: float, ended: int):
+    time = LoopTime()
+    began = time.now
+    model, tool = FakeModel([call("hang")], "done"), FakeTool("hang", lambda _: asyncio.Event().wait())
+    limits = LoopLimits(call_seconds=call_seconds, answer_seconds=10.0)
+    prompt = Prompt(text="go", timeout=30.0)
+    running = asyncio.create_task(run(model, tool, prompt=prompt, clock=lambda: time.now - began, limits=limits))
+    await time.run(ended - 0.5)
+    assert not running.done()
+    await time.run(1.0)
+    assert (await running).reply.text == "done"
+    assert model.prompts[1].timeout == 30.0 - ended
 
 
 async def test_who_pays_may_end_the_loop():
