@@ -43,7 +43,8 @@ def _gif(data: bytes) -> Size | None:
 def _webp(data: bytes) -> Size | None:
     kind = data[12:16]
     if kind == b"VP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+        width, height = struct.unpack_from("<3s3s", data, 24)
+        return int.from_bytes(width, "little") + 1, int.from_bytes(height, "little") + 1
     if kind == b"VP8L":
         (bits,) = struct.unpack_from("<I", data, 21)
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1

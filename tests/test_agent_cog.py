@@ -858,13 +858,17 @@ class LifeTests(CogCase):
         scene, loop = await self.scene(), LoopTime()
         channel = scene.channel()
         last = await scene.hear("before")
+        channel.past = [message(channel, last + 2, "missed"), message(channel, last, "before")]
         channel.last_message_id, channel.wrong = last + 2, [http_error(500)]
         await scene.cog.on_ready()
         await scene.hear("live", message_id=last + 3)
         await settle()
-        await scene.cog.on_ready()
         self.assertFalse(scene.transcripts.of(LOUNGE).whole)
-        await loop.run(1)
+        channel.last_message_id = last + 3
+        await scene.cog.on_ready()
+        await loop.run(30)
+        await scene.ask(message_id=last + 4)
+        self.assertEqual([line.partition(": ")[2] for line in scene.shown[:3]], ["before", "missed", "live"])
 
     async def test_a_channel_that_is_gone_is_forgotten(self) -> None:
         scene = await self.scene()

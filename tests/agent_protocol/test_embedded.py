@@ -224,11 +224,16 @@ async def test_a_socket_folder_that_was_planted_is_not_used(home):
 
 
 async def test_a_runtime_folder_with_a_long_path_is_passed_over(home):
+    long, short = home / ("long" * 25), home / "short"
     async with (
-        private(home, runtime_dir=home / ("long" * 20)) as place,
+        private(home, runtime_dir=long) as place,
         RedisLink(place.address, command_timeout=PATIENT) as link,
     ):
         await write(link, "key", "value")
+        assert not place.address.startswith(f"unix://{home}")
+        assert not long.exists()
+    async with private(short, runtime_dir=short) as place:
+        assert place.address.startswith(f"unix://{short}/")
 
 
 async def test_a_folder_with_a_space_and_a_percent_sign_works(home):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import struct
 import time
 
@@ -61,9 +62,25 @@ def test_a_page_with_nothing_in_it_has_no_text(html):
     assert readable_page(html, "https://a.example").text == ""
 
 
-@given(st.text(alphabet='<>/ap"= !-\n[]()prehifd&;', max_size=200))
-def test_whatever_stands_in_a_page_it_is_read(html):
-    readable_page(html, "https://a.example/[")
+@given(st.text(alphabet='<>/ap"= !-\n[]()prehifd&;', max_size=200), st.text(alphabet="xyz", min_size=1))
+def test_whatever_stands_in_a_page_what_follows_is_read(html, word):
+    page = readable_page(f"{html} \"'--></a><p>{word}</p>", "https://a.example/[")
+    assert page.text == page.text.strip()
+    assert "\n\n\n" not in page.text
+    assert word in page.text
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["<p>", "</p>", "<b>", "</div>", "<li>", "<h1>", "<td>", "<a href='['>", "&", "<br>"]),
+            st.text(alphabet="xyz", min_size=1),
+        )
+    )
+)
+def test_no_word_of_a_page_is_lost_or_moved_however_wrong_its_tags_are(parts):
+    page = readable_page("".join(f"{tag} {word} " for tag, word in parts), "https://a.example/")
+    assert re.findall("[xyz]+", page.text) == [word for _, word in parts]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from asking import ask
 from flow import decision, flow
 from redis_server import until
 
@@ -28,16 +29,6 @@ def signs(f, channel):
 
 def shown(request):
     return "\n".join(request.texts)
-
-
-async def ask(f, channel="debate", text="what now?", bot="claude"):
-    """Alice asks a bot; what its model was shown."""
-    before = len(f.models.requests)
-    await f.discord.say("Alice", channel, f"<@{f.user_id(bot)}> {text}")
-    await f.models.wait_for(before + 1)
-    said = len(f.said(channel, bot))
-    await f.discord.wait_for(lambda: len(f.said(channel, bot)) >= said)
-    return f.models.requests[before]
 
 
 # -- agents that call each other --------------------------------------------------------------------------------------
