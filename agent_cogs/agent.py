@@ -116,8 +116,8 @@ async def never_reset(_: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voice:
     """A model that an agent speaks with, and all that hangs on it. `think` and `draw` call it; `fit` is what a picture
-    must be for it, `bench` the rest that it takes when its provider refuses it. A coding agent has tools of
-    its own and takes none of ours."""
+    must be for it, `max_pictures` how many it is shown at most, `bench` the rest that it takes when its provider
+    refuses it. A coding agent has tools of its own and takes none of ours."""
 
     model_name: str  # provider/model, the first of its list
     think: Think
@@ -125,6 +125,7 @@ class Voice:
     can_draw: bool
     tariff: Tariff
     fit: Fit
+    max_pictures: int
     bench: Bench
     takes_tools: bool = True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from agent_cogs.agent import Agent, Draw, ShowTools, Think, Voice, never_reset, no_tools, shown_nowhere
@@ -12,6 +12,7 @@ from agent_cogs.limits import Limits
 from agent_cogs.money import Tariff
 from agent_cogs.option_book import OptionBook, base_layer
 from agent_cogs.pin_lines import PinLines
+from agent_cogs.reach import profile
 from agent_cogs.recall import recall_of
 from agent_cogs.told import Told
 from agent_cogs.tool_house import nothing
@@ -22,7 +23,7 @@ from agent_context.window import WindowMemory
 from agent_discord.audience import ChannelOf
 from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.model import Model
-from agent_llm.profiles import profile_of
+from agent_llm.profiles import Profile
 from agent_net.scaling import Fit
 
 
@@ -73,19 +74,24 @@ def outfit(
 
 def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]) -> Voice:
     """The model that these settings name; `think` and `draw` call it."""
+    profiles = [profile(one) for one in settings.usable or settings.models]
     return Voice(
         model_name=model.name,
         think=think,
         draw=draw,
         can_draw=model.can_draw,
         tariff=Tariff.of(settings, free=model.free),
-        fit=fit_of(settings.provider, settings.model),
+        fit=fit_of(profiles),
+        max_pictures=max(one.max_pictures for one in profiles),
         bench=Bench(settings.name, clock),
         takes_tools=not isinstance(model, AgentSdkModel),
     )
 
 
-def fit_of(provider: str, model: str) -> Fit:
-    """What a picture must be for a model."""
-    profile = profile_of(provider, model)
-    return Fit(profile.picture_pixels, profile.picture_bytes, profile.sees)
+def fit_of(profiles: Sequence[Profile]) -> Fit:
+    """What a picture must be for each of these models, since any of them may answer."""
+    return Fit(
+        min(one.picture_pixels for one in profiles),
+        min(one.picture_bytes for one in profiles),
+        frozenset.intersection(*(one.sees for one in profiles)),
+    )

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from agent_config import EndpointSettings, ModelSettings
-from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint
+from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint, profile_at
 from agent_llm.pricing import Rates, at_home
+from agent_llm.profiles import Profile, profile_of
 
 
 def access(model: ModelSettings) -> dict[str, Any]:
@@ -23,6 +24,12 @@ def access(model: ModelSettings) -> dict[str, Any]:
         "endpoint": _endpoint(endpoint) if endpoint else None,
         "aws": _aws(model),
     }
+
+
+def profile(model: ModelSettings) -> Profile:
+    """What the model can do, with what the owner says of its endpoint."""
+    endpoint = _endpoint(model.endpoint) if model.endpoint else ENDPOINTS.get(model.provider)
+    return profile_at(endpoint, model.model) if endpoint else profile_of(model.provider, model.model)
 
 
 def is_free(model: ModelSettings) -> bool:

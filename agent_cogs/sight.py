@@ -152,7 +152,8 @@ class Eyes:
             marker_depth=options.marker_depth,
             whole=whole,
         )
-        chosen = agent.windows.choose(channel_id, kind, window, options)
+        most = min(options.max_images, agent.voice.max_pictures)
+        chosen = agent.windows.choose(channel_id, kind, window, options.model_copy(update={"max_images": most}))
         if window.fresh:
             agent.keeper.keep(channel_id, kind)
         return window, chosen

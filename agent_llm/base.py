@@ -20,7 +20,7 @@ from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, Pref
 from agent_llm.hearing import Hearing
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
-from agent_llm.shaping import has_pictures, wants_schema, without_pictures
+from agent_llm.shaping import has_pictures, wants_schema, with_newest_pictures, without_pictures
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class ProviderModel:
         anybody may post, would fail every turn as long as it is among the messages shown.
         """
         ends = time.monotonic() + prompt.timeout
-        prompt = self._fitted(prompt)
+        prompt, history = with_newest_pictures(self._fitted(prompt), history, self.profile.max_pictures)
         try:
             reply = await self._shaped(prompt, history, ends)
         except BadRequest as error:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from agent_llm import chat_wire, sse, stainless
 from agent_llm.base import Access, ProviderModel
 from agent_llm.chat_stream import gathered
+from agent_llm.endpoints import profile_at
 from agent_llm.errors import ModelError
 from agent_llm.hearing import Hearing
 from agent_llm.openai import load
-from agent_llm.profiles import profile_of
 from agent_llm.reading import json_object
 from agent_llm.retry import Retrier
 from agent_llm.shaping import without_pictures
@@ -53,7 +53,7 @@ class CompatibleModel(ProviderModel):
 
         self.endpoint = access.endpoint
         self.provider = self.endpoint.name
-        self.profile = replace(profile_of("compatible", access.model), **self._known())
+        self.profile = profile_at(self.endpoint, access.model)
         self._sdk_errors = (openai.OpenAIError, *stainless.transport_errors())
         unsigned = () if access.api_key else (_without_key,)
         self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
@@ -63,12 +63,6 @@ class CompatibleModel(ProviderModel):
             http_client=openai.DefaultAioHttpClient(**stainless.http_options(*unsigned)),
             default_headers=_others_left_out(),
         )
-
-    def _known(self) -> dict[str, Any]:
-        """What the endpoint says of every model behind it; plain completions go on with anything."""
-        if self.endpoint.prefill in ("", "completions"):
-            return {"prefill": bool(self.endpoint.prefill), **self.endpoint.profile}
-        return dict(self.endpoint.profile)
 
     @property
     def can_draw(self) -> bool:

@@ -13,9 +13,11 @@ begun answer is sent differs, which `prefill` says:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
+
+from agent_llm.profiles import Profile, profile_of
 
 Prefill = Literal["last", "prefix", "partial", "continue", "completions", ""]
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -47,6 +49,14 @@ class Aws:
     secret_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     profile: str | None = None
+
+
+def profile_at(endpoint: Endpoint, model: str) -> Profile:
+    """The profile of a model there: what is known of its name, and what the endpoint says of all behind it."""
+    profile = profile_of("compatible", model)
+    if endpoint.prefill in ("", "completions"):  # plain completions go on with anything
+        profile = replace(profile, prefill=bool(endpoint.prefill))
+    return replace(profile, **endpoint.profile)
 
 
 _UNBOUNDED: Mapping[str, Any] = {"max_stops": 64}  # a server's own limit is none

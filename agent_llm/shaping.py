@@ -91,6 +91,28 @@ def has_pictures(prompt: Prompt, history: Sequence[Message]) -> bool:
     return bool(prompt.pictures) or in_results or any(message.pictures for message in history)
 
 
+def with_newest_pictures(prompt: Prompt, history: Sequence[Message], most: int) -> tuple[Prompt, Sequence[Message]]:
+    """The same with as many pictures as a request may carry: the oldest are left out."""
+    results = [result.pictures for step in prompt.rounds for result in step.results]
+    too_many = sum(map(len, (*(message.pictures for message in history), prompt.pictures, *results))) - most
+    if too_many <= 0:
+        return prompt, history
+
+    def left(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
+        nonlocal too_many
+        kept = pictures[max(0, too_many) :]
+        too_many -= len(pictures) - len(kept)
+        return kept
+
+    kept = [replace(message, pictures=left(message.pictures)) for message in history]
+    prompt = replace(prompt, pictures=left(prompt.pictures))
+    rounds = tuple(
+        replace(step, results=tuple(replace(result, pictures=left(result.pictures)) for result in step.results))
+        for step in prompt.rounds
+    )
+    return replace(prompt, rounds=rounds), kept
+
+
 def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
     """The same in words alone."""
     rounds = tuple(

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from agent_llm.endpoints import ENDPOINTS, profile_at
 from agent_llm.fallback import Fallbacks
 from agent_llm.model import Model
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.registry import build_model, in_order, parted
-from agent_llm.shaping import OPENING, cache_marks, schema_of, turns_of
-from agent_llm.types import Message, Picture, Prompt
+from agent_llm.shaping import OPENING, cache_marks, schema_of, turns_of, with_newest_pictures
+from agent_llm.types import Message, Picture, Prompt, ToolResult, ToolRound
 
 NESTED = {
     "type": "object",
@@ -72,6 +74,9 @@ def test_only_the_last_marks_are_kept_and_each_on_a_part_that_can_carry_it() -> 
         ("anthropic", "claude-haiku-5-5", ["png", "jpeg", "gif", "webp"]),
         ("google", "gemini-3.8-flash", ["png", "jpeg", "webp"]),
         ("xai", "grok-4.7", ["png", "jpeg"]),
+        ("bedrock", "us.anthropic.claude-haiku-4-5-20251001-v1:0", ["png", "jpeg", "gif", "webp"]),
+        ("compatible", "llama-4", ["png", "jpeg"]),
+        ("compatible", "anthropic/claude-opus-4.5", ["png", "jpeg"]),
     ],
 )
 def test_a_picture_that_would_fail_the_request_is_left_out(provider: str, model: str, kinds: list[str]) -> None:
@@ -83,6 +88,30 @@ def test_a_picture_that_would_fail_the_request_is_left_out(provider: str, model:
     parts = [part for turn in turns_of(Prompt(text="tail"), history, profile) for part in turn.parts]
     assert [part.picture.media_type for part in parts if part.picture] == [f"image/{kind}" for kind in kinds]
     assert [part.text for part in parts if part.cache and not part.picture] == ["look"]
+
+
+@pytest.mark.parametrize("endpoint", ["openrouter", "groq", "ollama", "llamacpp", "lmstudio", "vllm"])
+def test_an_endpoint_sees_what_its_servers_read_unless_it_says_otherwise(endpoint: str) -> None:
+    known = ENDPOINTS[endpoint]
+    profile = profile_at(known, "llama-4")
+    assert (profile.sees, profile.max_pictures) == (frozenset({"image/png", "image/jpeg"}), 10)
+    assert profile_at(replace(known, profile={"max_pictures": 1}), "llama-4").max_pictures == 1
+
+
+def test_a_request_carries_the_newest_pictures_and_no_more_than_it_may() -> None:
+    one, two, three, four = (Picture(bytes([number]), "image/png") for number in range(4))
+    history = [Message("user", "a", (one, two)), Message("user", "b")]
+    step = ToolRound((), (ToolResult("c", "look", "seen", (four,)),))
+    prompt = Prompt(text="c", pictures=(three,), rounds=(step,))
+
+    def carried(most: int) -> list[tuple[Picture, ...]]:
+        asked, shown = with_newest_pictures(prompt, history, most)
+        return [message.pictures for message in shown] + [asked.pictures, asked.rounds[0].results[0].pictures]
+
+    assert carried(4) == [(one, two), (), (three,), (four,)]
+    assert carried(3) == [(two,), (), (three,), (four,)]
+    assert carried(1) == [(), (), (), (four,)]
+    assert carried(0) == [(), (), (), ()]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Bots on other models than their own: on a server as Ollama's and llama.cpp's, in lists, with tools."""
 
 import asyncio
+import base64
+import io
 import ipaddress
 import json
 import os
@@ -13,6 +15,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver
 from aiohttp.test_utils import TestServer
 from flow import decision, flow
+from PIL import Image
 
 from agent_bot import provider_model
 from agent_local.chat_api import ChatAnswer, ChatServer
@@ -108,6 +111,42 @@ async def test_the_next_model_of_a_list_answers_where_the_first_is_down(tmp_path
             assert f.said("casual", "claude") == ["It is me, the second."] * 2
             assert len(f.models.requests) == 1  # it is left alone for a while
     assert "ollama/llama3 stands in for anthropic/claude-haiku-5-5" in caplog.text
+
+
+def drawn(form, side=300):
+    out = io.BytesIO()
+    Image.new("RGB", (side, side), "red").save(out, form)
+    return out.getvalue()
+
+
+def seen(request):
+    """The pictures of a request."""
+    parts = [
+        part for message in request.messages if isinstance(message["content"], list) for part in message["content"]
+    ]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return [Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
+
+
+async def test_pictures_of_every_kind_reach_a_model_server_as_it_takes_them_and_as_its_owner_says(tmp_path):
+    async with ChatServer(lambda request: decision("I see.")) as server:
+        files = on_server(tmp_path, server)
+        profile = "profile: {max_pictures: 2, picture_pixels: 100}"
+        endpoints = f"endpoints: {{ollama: {{base_url: '{server.base_url}', {profile}}}}}\n"
+        settings = {"CLAUDE_MODEL": "ollama/llama3", "CONFIG_FILES_DIR": files}
+        for own, wanted in (("", [("JPEG", 300)] * 3), (endpoints, [("JPEG", 100)] * 2)):
+            if own:
+                (tmp_path / "config" / "endpoints.yaml").write_text(own)
+            async with (
+                flow(tmp_path / f"data{len(wanted)}", **settings) as f,
+                f.running(agents=("claude",), make_model=provider_model),
+            ):
+                kinds = [("a.webp", "WEBP"), ("b.gif", "GIF"), ("c.jpg", "JPEG")]
+                attached = [(name, drawn(form), f"image/{form.lower()}") for name, form in kinds]
+                await f.discord.say("Alice", "casual", "look", attachments=attached)
+                await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> what is this?")
+                await f.discord.wait_for(lambda f=f: f.said("casual", "claude"))
+            assert [(picture.format, picture.width) for picture in seen(server.requests[-1])] == wanted
 
 
 MCP = f"""
