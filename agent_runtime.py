@@ -206,6 +206,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         bus.add_done_callback(runtime._ended)
         runtime.start(house.stops.run(), "stops")
         runtime.start(house.ignores.run(), "ignores")
+        runtime.start(house.ledger.mutes.run(house.names), "mutes")
         runtime.start(house.forgetting.run(), "forgetting")
         if house.book is not None:
             runtime.start(house.book.run(), "options")

@@ -1,7 +1,8 @@
 """People whom the owner took the bots away from: a bounded set in Redis that every process holds in memory.
 
 Asking costs nothing. A notice tells every process of a change at once; what was missed while Redis was away is read
-when it is back.
+when it is back. The set is never empty once it was used (EVER): where it is not there Redis was emptied, and a process
+that lives on writes it once more.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Literal
 
 from agent_protocol import keys
@@ -18,16 +20,20 @@ from agent_protocol.messages import IgnoreNotice, read_ignore
 
 MOST = 1000  # people
 RETRY_EVERY = 0.5
+CHECK_EVERY = 5.0  # seconds between two looks whether Redis still knows of them
+EVER = "-"  # nobody's id
 
 # KEYS: the set; ARGV: whom, how many may be in it, where to tell it, the notice
-ADD = """
+ADD = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
 if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
-if redis.call('SCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 'full' end
+if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then return 'full' end
 redis.call('SADD', KEYS[1], ARGV[1])
 redis.call('PUBLISH', ARGV[3], ARGV[4])
 return 'added'
 """
-REMOVE = """
+REMOVE = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
 local was = redis.call('SREM', KEYS[1], ARGV[1])
 if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
 return was
@@ -39,8 +45,8 @@ log = logging.getLogger(__name__)
 class Ignores(Collection[int]):
     """The ids of those people. Needs `start()` before the bus runs, and `run()` in a task of its owner."""
 
-    def __init__(self, link: RedisLink, bus: Listener) -> None:
-        self._link, self._bus = link, bus
+    def __init__(self, link: RedisLink, bus: Listener, *, check_every: float = CHECK_EVERY) -> None:
+        self._link, self._bus, self._check_every = link, bus, check_every
         self._users: set[int] = set()
         self._changed: dict[int, bool] = {}  # since the last reading began
         self._behind = asyncio.Event()
@@ -60,21 +66,27 @@ class Ignores(Collection[int]):
         self._bus.on_resubscribed(self._behind.set)
 
     async def run(self) -> None:
-        """After each new connection reads what was missed, until cancelled."""
+        """After each new connection, and where Redis forgot them, reads what was missed. Until cancelled."""
         while True:
-            await self._behind.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._check_every):
+                    await self._behind.wait()
             await self._link.present.wait()
-            self._behind.clear()
             try:
-                await self.read()
+                if self._behind.is_set() or await self._forgotten():
+                    self._behind.clear()
+                    await self.read()
             except RedisAway as away:
                 log.debug("who is ignored is read when Redis is back: %s", away)
                 self._behind.set()
                 await asyncio.sleep(RETRY_EVERY)
 
     async def read(self) -> None:
-        """Learns whom Redis knows. Raises RedisAway."""
+        """Learns whom Redis knows, or tells a Redis that was emptied. Raises RedisAway."""
         self._changed.clear()
+        if await self._forgotten():
+            known = [EVER, *map(str, self._users)]
+            await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
         members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
         self._users = {int(member) for member in members if str(member).isdecimal()}
         for user_id, ignored in self._changed.items():
@@ -96,6 +108,11 @@ class Ignores(Collection[int]):
         removed = await self._link.script(REMOVE, [keys.COORDINATOR_IGNORED], arguments)
         self._note(user_id, False)
         return bool(removed)
+
+    async def _forgotten(self) -> bool:
+        if not self._users:
+            return False
+        return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
 
     def _on_notice(self, raw: str) -> None:
         notice = read_ignore(raw)

@@ -144,6 +144,11 @@ def stop(channel_id: int | Literal["*"]) -> str:
     return f"coordinator:stop:{channel_id}"
 
 
+def ordered(channel_id: int) -> str:
+    """When a person last said stop or resume there."""
+    return f"coordinator:ordered:{channel_id}"
+
+
 def webhook_posts(channel_id: int) -> str:
     return f"coordinator:webhook_posts:{channel_id}"
 

@@ -17,7 +17,7 @@ from agent_protocol.budgets import Budgets
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.money import MINUTE, REFUSED, Caps, MemoryBudgets, Wish
 from agent_protocol.money import Verdict as MoneyVerdict
-from agent_protocol.mutes import Mutes
+from agent_protocol.mutes import LIFTED, Mutes
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
@@ -51,7 +51,7 @@ local function take(k, a)
   for _, owed in ipairs(cjson.decode(ARGV[a + 4])) do count_turn(KEYS[k + 2], KEYS[k + 3], owed, seconds) end
   local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
   local muted = redis.call('GET', KEYS[k + 4])
-  if muted then return {{'muted', count, muted}} end
+  if muted and muted ~= '{LIFTED}' then return {{'muted', count, muted}} end
   if count >= most then return {{'daily_limit', count}} end
   if cooldown > 0 and redis.call('EXISTS', KEYS[k + 1]) == 1 then return {{'cooldown', count}} end
   local verdict, totals = 'ok', {{}}
@@ -192,7 +192,8 @@ class Limits:
         ask, (word, count, *totals) = question.ask, outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
-        self._mutes.saw(ask.agent, float(totals[0]) if verdict == "muted" else None)
+        if verdict == "muted":
+            self._mutes.saw(ask.agent, float(totals[0]))
         if verdict in ("ok", "closing"):
             self._memory.note_taken(ask, int(count))
             if ask.wish is not None:

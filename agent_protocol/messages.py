@@ -164,6 +164,7 @@ class StopNotice(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     channel_id: _Snowflake
     until: float | None = None  # unix seconds
+    at: float | None = None  # when the person said so
 
 
 class HushNotice(WireMessage):

@@ -1,17 +1,30 @@
 """Agents that people silenced for a while: a key that runs out by itself.
 
 What a turn needs of it is read in the script that takes its limits (limits.py). This process remembers what it saw
-last, for as long as Redis is away.
+last, for as long as Redis is away. Who lifts a mute leaves LIFTED in its place: where there is nothing although this
+process knows of a mute, Redis was emptied, and it is written once more.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable
 
 from agent_protocol import keys
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection import RedisAway, RedisLink
 
 LONGEST = 7 * 86400.0  # seconds
+LOOK_EVERY = 2.0
+LIFTED = "0"
+
+LIFT = f"""
+local was = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], '{LIFTED}', 'PX', ARGV[1])
+return was and was ~= '{LIFTED}' and 1 or 0
+"""
+
+log = logging.getLogger(__name__)
 
 
 class Mutes:
@@ -21,17 +34,28 @@ class Mutes:
         self._link, self._clock = link, clock
         self._until: dict[str, float] = {}
 
+    async def run(self, agents: Iterable[str], every: float = LOOK_EVERY) -> None:
+        """Sees what people want of these agents, and reminds a Redis that was emptied, until cancelled."""
+        names = list(agents)
+        while True:
+            await self._link.present.wait()
+            try:
+                await self.read(names)
+            except RedisAway as away:
+                log.debug("who is muted is read when Redis is back: %s", away)
+            await asyncio.sleep(every)
+
     async def mute(self, agent: str, seconds: float) -> float:
         """Silences the agent in all channels for `seconds`, a week at most; until when."""
         lasting = min(max(seconds, 1.0), LONGEST)
         until = self._clock() + lasting
-        await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=round(lasting * 1000)))
+        await self._write(agent, until)
         self.saw(agent, until)
         return until
 
     async def lift(self, agent: str) -> bool:
         """Whether it was muted."""
-        lifted = await self._link.call(lambda redis: redis.delete(keys.muted(agent)))
+        lifted = await self._link.script(LIFT, [keys.muted(agent)], [round(LONGEST * 1000)])
         self.saw(agent, None)
         return bool(lifted)
 
@@ -41,10 +65,17 @@ class Mutes:
         if not names:
             return {}
         found = await self._link.call(lambda redis: redis.mget([keys.muted(name) for name in names]))
-        muted = {name: float(text) for name, text in zip(names, found, strict=True) if text is not None}
-        for name in names:
-            self.saw(name, muted.get(name))
-        return muted
+        now = self._clock()
+        for name, text in zip(names, found, strict=True):
+            if text is not None:
+                self.saw(name, _read(name, str(text)))
+            elif self._until.get(name, 0.0) > now:
+                await self._write(name, self._until[name])
+        return {name: until for name in names if (until := self._until.get(name, 0.0)) > now}
+
+    async def _write(self, agent: str, until: float) -> None:
+        left = max(1, round((until - self._clock()) * 1000))
+        await self._link.call(lambda redis: redis.set(keys.muted(agent), str(until), px=left))
 
     def saw(self, agent: str, until: float | None) -> None:
         """Remembers how it stands in Redis."""
@@ -56,3 +87,12 @@ class Mutes:
     def holds(self, agent: str) -> bool:
         """As far as this process knows."""
         return self._until.get(agent, 0.0) > self._clock()
+
+
+def _read(agent: str, text: str) -> float | None:
+    """None for what is no time, and for one that was lifted."""
+    try:
+        return float(text) or None
+    except ValueError:
+        log.warning("the mute of %s cannot be read: %.40r", agent, text)
+        return None

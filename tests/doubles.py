@@ -361,6 +361,7 @@ class MemoryStops:
         self._callbacks: list[Callable[[int], Awaitable[None] | None]] = []
         self._on_hush: list[Callable[[int, int], Awaitable[None]]] = []
         self.until: dict[int, float] = {}
+        self._at: dict[int, float] = {}  # a channel's last order
         self._sources: set[str] = set()
 
     def on_stop(self, callback: Callable[[int], Awaitable[None] | None]) -> None:
@@ -379,17 +380,33 @@ class MemoryStops:
     def held(self) -> dict[int, float]:
         return {channel_id: until for channel_id, until in self.until.items() if self.holds(channel_id)}
 
-    async def stop(self, channel_id: int, source: str, seconds: float | None = None) -> bool:
+    async def stop(
+        self,
+        channel_id: int,
+        source: str,
+        seconds: float | None = None,
+        *,
+        at: float | None = None,
+        late: bool = False,
+    ) -> bool:
+        now = self._clock()
+        at, until = now if at is None else at, min(now, at or now) + (seconds or 86400.0)
         if source in self._sources or (not source and self.holds(channel_id)):
             return False
+        if late and (self._at.get(channel_id, 0.0) > at or until <= now):
+            return False
         self._sources |= {source} - {""}
-        self.until[channel_id] = self._clock() + (seconds or 86400.0)
+        self.until[channel_id], self._at[channel_id] = until, max(at, self._at.get(channel_id, 0.0))
         for callback in self._callbacks:
             if (ending := callback(channel_id)) is not None:
                 await ending
         return True
 
-    async def lift(self, channel_id: int) -> bool:
+    async def lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
+        at = self._clock() if at is None else at
+        if late and self._at.get(channel_id, 0.0) > at:
+            return False
+        self._at[channel_id] = max(at, self._at.get(channel_id, 0.0))
         return self.until.pop(channel_id, None) is not None
 
 

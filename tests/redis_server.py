@@ -67,6 +67,11 @@ class RedisServer:
         self._process.wait()
         self.socket.unlink(missing_ok=True)
 
+    def empty(self) -> None:
+        """Its data is lost, while it is down."""
+        shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
+        (self.folder / "appendonly.aof").unlink(missing_ok=True)
+
     def restart(self) -> None:
         self.kill()
         self.start()

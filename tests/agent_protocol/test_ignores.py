@@ -22,7 +22,7 @@ ANN, BOB = 11, 12
 @asynccontextmanager
 async def a_process(link: RedisLink) -> AsyncIterator[Ignores]:
     bus = Bus(link)
-    ignores = Ignores(link, bus)
+    ignores = Ignores(link, bus, check_every=0.01)
     ignores.start()
     async with running(bus):
         catching_up = asyncio.create_task(ignores.run())
@@ -74,3 +74,26 @@ async def test_what_was_missed_while_redis_was_away_is_read_when_it_is_back(serv
         await link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, str(BOB)))
         await link.call(lambda redis: redis.client_kill_filter(_type="pubsub"))
         await until(lambda: set(here) == {ANN, BOB})
+
+
+async def test_whom_a_living_process_knows_outlives_a_redis_that_was_emptied(link: RedisLink):
+    async with a_process(link) as here:
+        await here.add(ANN)
+        await here.add(BOB)
+        await here.remove(BOB)
+        await link.call(lambda redis: redis.flushall())
+        async with asyncio.timeout(10):
+            while not await link.call(lambda redis: redis.sismember(keys.COORDINATOR_IGNORED, str(ANN))):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert list(here) == [ANN]
+    async with a_process(link) as later:
+        await later.read()
+        assert list(later) == [ANN]
+
+
+async def test_who_was_heard_again_meanwhile_is_not_ignored_anew(link: RedisLink):
+    async with a_process(link) as here:
+        await here.add(ANN)
+        await link.call(lambda redis: redis.srem(keys.COORDINATOR_IGNORED, str(ANN)))  # and its notice was lost
+        await here.read()
+        assert list(here) == []

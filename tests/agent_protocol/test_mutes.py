@@ -74,3 +74,35 @@ async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
     server.restart()
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         assert await Ledger(link, clock).limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "muted"
+
+
+async def test_a_mute_outlives_a_redis_that_was_emptied_where_a_process_has_seen_it(link: RedisLink, clock):
+    here, there, later = Ledger(link, clock), Ledger(link, clock), Ledger(link, clock)
+    until = await here.mutes.mute("claude", 60.0)
+    await there.mutes.read(["claude"])
+    await link.call(lambda redis: redis.flushall())
+    await there.limits.take(Ask(agent="claude", channel_id=1, **RULES))  # what it saw before is not forgotten by it
+    looking = asyncio.create_task(there.mutes.run(["claude", "grok"], every=0.01))
+    async with asyncio.timeout(10):
+        asked = Ask(agent="claude", channel_id=2, **RULES)
+        while await later.limits.take(asked) != "muted":  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert await later.mutes.read(["claude", "grok"]) == {"claude": until}
+    assert 59_000 < await link.commands.pttl(keys.muted("claude")) <= 60_000
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+
+
+async def test_a_mute_that_was_lifted_is_not_written_again_by_who_did_not_hear_of_it(link: RedisLink, clock):
+    here, there = Mutes(link, clock), Mutes(link, clock)
+    await here.mute("claude", 60.0)
+    await there.read(["claude"])
+    assert await here.lift("claude")
+    assert await there.read(["claude"]) == {}
+    assert await Ledger(link, clock).limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "ok"
+
+
+async def test_a_mute_that_cannot_be_read_mutes_nobody_and_is_named(link: RedisLink, clock, caplog):
+    await link.call(lambda redis: redis.set(keys.muted("claude"), "soon"))
+    assert await Mutes(link, clock).read(["claude"]) == {}
+    assert "cannot be read" in caplog.text

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from redis_server import until
+from redis_server import PATIENT, until
 
 from agent_protocol import keys
 from agent_protocol.agenda import Agenda
 from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.conversations import Conversations
 from agent_protocol.leases import Lease
 from agent_protocol.messages import StopNotice
@@ -27,7 +27,7 @@ class Process:
 
     def __init__(self, link: RedisLink, clock: Clock) -> None:
         self.bus = Bus(link)
-        self.stops = Stops(link, self.bus, clock)
+        self.stops = Stops(link, self.bus, clock, check_every=0.01)
         self.heard: list[int] = []
         self.stops.on_stop(self.heard.append)
         self.stops.start()
@@ -205,6 +205,141 @@ async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
     assert not await conversations.keep(CHANNEL, "c2", "two")
     assert await conversations.kept() == ["one"]
     assert 0 < await link.commands.ttl(keys.conversation_state(CHANNEL)) <= 3600
+
+
+# -- a Redis that forgot -----------------------------------------------------------------------------------------------
+
+
+async def test_a_stop_outlives_a_redis_that_comes_back_empty(server, clock: Clock):
+    async with RedisLink(server.url) as link:
+        here = Process(link, clock)
+        async with here.running():
+            await here.stops.stop(CHANNEL, "m1", 60.0)
+            server.kill()
+            await until(lambda: not here.bus.ready.is_set())
+            server.empty()
+            server.start()
+            async with RedisLink(server.url, command_timeout=PATIENT) as other:
+                there = Process(other, clock)
+                async with there.running():
+                    await until(lambda: there.stops.holds(CHANNEL))
+                assert 0 < await other.commands.pttl(keys.stop(CHANNEL)) <= 60_000
+            assert here.stops.holds(CHANNEL)
+
+
+async def test_a_stop_outlives_a_redis_that_is_emptied_behind_an_unbroken_connection(link: RedisLink, clock: Clock):
+    here, later = Process(link, clock), Process(link, clock)
+    async with here.running():
+        await here.stops.stop(CHANNEL, "m1", 60.0)
+        await link.call(lambda redis: redis.flushall())
+        async with asyncio.timeout(10):
+            while not await link.call(lambda redis: redis.exists(keys.stop(CHANNEL))):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert here.stops.holds(CHANNEL)
+    await later.stops.read()
+    assert later.stops.held() == {CHANNEL: clock.now + 60}
+
+
+async def test_what_another_process_lifted_meanwhile_is_not_written_again(link: RedisLink, clock: Clock):
+    here, there = Process(link, clock), Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1")
+    await there.stops.read()
+    clock.now += 1
+    assert await there.stops.lift(CHANNEL)
+    await here.stops.read()  # it did not hear of it
+    assert not here.stops.holds(CHANNEL)
+    assert not await link.call(lambda redis: redis.exists(keys.stop(CHANNEL)))
+
+
+async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_the_one_that_stays(
+    link: RedisLink, clock: Clock
+):
+    here, there = Process(link, clock), Process(link, clock)
+    write, began, go_on = here.stops._write, asyncio.Event(), asyncio.Event()
+
+    async def write_slowly(channel_id, order, **how):
+        if order.until and not began.is_set():
+            began.set()
+            await go_on.wait()
+        return await write(channel_id, order, **how)
+
+    here.stops._write = write_slowly
+    stopping = asyncio.create_task(here.stops.stop(CHANNEL, "m1"))
+    await began.wait()
+    clock.now += 1
+    here.stops._write = unreachable  # Redis goes away
+    await here.stops.lift(CHANNEL)
+    here.stops._write = write
+    go_on.set()
+    await stopping
+    await here.stops.read()
+    await there.stops.read()
+    assert (here.stops.holds(CHANNEL), there.stops.holds(CHANNEL)) == (False, False)
+
+
+async def unreachable(*_: object, **__: object) -> int:
+    raise RedisAway("by the test")
+
+
+# -- orders that are found late ----------------------------------------------------------------------------------------
+
+
+async def test_a_stop_that_is_found_late_holds_from_when_it_was_said(link: RedisLink, clock: Clock):
+    here, there = Process(link, clock), Process(link, clock)
+    said = clock.now - 40
+    assert await here.stops.stop(CHANNEL, "m1", 60.0, at=said, late=True)
+    assert not await there.stops.stop(CHANNEL, "m1", 60.0, at=said, late=True), "another process found it first"
+    assert (here.stops.held(), there.stops.held()) == ({CHANNEL: said + 60}, {CHANNEL: said + 60})
+    assert (here.heard, there.heard) == ([CHANNEL], [CHANNEL])
+    assert not await here.stops.stop(OTHER, "m2", 60.0, at=clock.now - 61, late=True)
+    assert not here.stops.holds(OTHER), "it has run out"
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+async def test_a_stop_that_is_found_late_does_not_undo_a_resume_that_was_said_after_it(
+    link: RedisLink, clock: Clock, same_process: bool
+):
+    here = Process(link, clock)
+    there = here if same_process else Process(link, clock)
+    said = clock.now
+    clock.now += 5
+    await here.stops.lift(CHANNEL)
+    clock.now += 5
+    assert not await there.stops.stop(CHANNEL, "m1", at=said, late=True)
+    assert not there.stops.holds(CHANNEL)
+    assert there.heard == []
+
+
+@pytest.mark.parametrize("same_process", [True, False])
+async def test_a_resume_that_is_found_late_lifts_what_was_said_before_it_and_nothing_later(
+    link: RedisLink, clock: Clock, same_process: bool
+):
+    here = Process(link, clock)
+    there = here if same_process else Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1")
+    await here.stops.stop(OTHER, "m1", at=clock.now + 20)
+    said = clock.now + 10
+    clock.now += 30
+    assert await there.stops.lift(CHANNEL, at=said, late=True)
+    assert not await there.stops.lift(OTHER, at=said, late=True)
+    assert (there.stops.holds(CHANNEL), there.stops.holds(OTHER)) == (False, True)
+
+
+async def test_a_short_stop_that_has_run_out_took_the_place_of_a_longer_one_before_it(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1", at=clock.now - 600, late=True)
+    await here.stops.stop(CHANNEL, "m2", 60.0, at=clock.now - 300, late=True)
+    assert not here.stops.holds(CHANNEL)
+
+
+async def test_what_is_heard_as_it_is_said_counts_whatever_the_clocks_say(link: RedisLink, clock: Clock):
+    """Discord's clock and this machine's are not the same."""
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "sign")
+    await here.stops.lift(CHANNEL, at=clock.now - 60)
+    assert not here.stops.holds(CHANNEL)
+    assert await here.stops.stop(CHANNEL, "m2", at=clock.now - 90)
+    assert here.stops.holds(CHANNEL)
 
 
 async def leads(link: RedisLink, holder: str) -> int:
