@@ -2,7 +2,7 @@
 
 /healthz  does the process still turn its wheels? An answer is the answer; restart it when there is none
 /readyz   can it do its work now? 200 when a bot is online (the coordinator alone has none) and Redis answers, 503
-          otherwise and while it stops
+          otherwise and while it stops. It names the bots that failed, and why
 
 A restart mends no Discord and no Redis that are away, so only the first question is one for a restart.
 
@@ -19,9 +19,9 @@ import http.client
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 
@@ -38,12 +38,13 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Health:
     """The bots that are online now, whether the bus hears, whether the process is about to end. `needs_bots`: none
-    online is not ready; the coordinator alone has none."""
+    online is not ready; the coordinator alone has none. `offline`: bots that failed, and why, in one line each."""
 
     bots: tuple[str, ...]
     bus: bool
     stopping: bool = False
     needs_bots: bool = True
+    offline: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -76,7 +77,7 @@ def _app(look: Callable[[], Health]) -> web.Application:
     async def ready(_: web.Request) -> web.Response:
         health = look()
         status = "ready" if health.ready else "stopping" if health.stopping else "not ready"
-        body = {"status": status, "bots": list(health.bots), "redis": health.bus}
+        body = {"status": status, "bots": list(health.bots), "redis": health.bus, "offline": dict(health.offline)}
         return web.json_response(body, status=200 if health.ready else 503)
 
     app = web.Application()

@@ -18,7 +18,8 @@ from typing import Any
 
 import aiohttp
 
-from agent_bot import BotProcess, cancel, models_elsewhere
+from agent_bot import BotProcess, models_elsewhere
+from agent_bot_run import cancel
 from agent_cogs.events_http import EventDoor, Receive, serving_events
 from agent_cogs.forgetting import DoneOrders
 from agent_cogs.house import House
@@ -85,13 +86,8 @@ class Runtime:
 
     async def _start_bot(self, agent: AgentSettings) -> None:
         lease, make = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder), self.setup.make_model
-        standby = self.setup.settings.standby
-        if not await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
-            holder = await lease.current_holder()
-            if not standby:
-                log.warning("%s already runs on this Redis (%s): it is not run twice", agent.spec.name, holder)
-                return
-            log.info("%s runs on this Redis (%s): this process stands by", agent.spec.name, holder)
+        if not await self._may_begin(agent.spec.name, lease):
+            return
         if not self.setup.resumes:
             await self._drop_unfinished(agent.spec.name)
         bot = BotProcess(agent, self.house, lease, make(agent), models_elsewhere(agent, make))
@@ -106,13 +102,31 @@ class Runtime:
         for channel_id in self.setup.settings.channels:
             await ledger.sessions.drop(agent, channel_id)
 
+    async def _may_begin(self, name: str, lease: Lease) -> bool:
+        """Whether a bot is to run here: nobody else runs it, or it may stand by."""
+        standby = self.setup.settings.standby
+        try:
+            if await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
+                return True
+            holder = await lease.current_holder()
+        except RedisAway:
+            raise
+        except Exception as error:  # a value of another kind under its key, say: the bot's run tries again, and says so
+            log.error("%s: its lease could not be taken (%s)", name, type(error).__name__)
+            return True
+        if standby:
+            log.info("%s runs on this Redis (%s): this process stands by", name, holder)
+        else:
+            log.warning("%s already runs on this Redis (%s): it is not run twice", name, holder)
+        return standby
+
     def _stop_without_bots(self, _: object = None) -> None:
         """A bot that failed leaves the others running; without any there is nothing to run."""
         if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
             return
         if not self.bots:
             log.error("every bot already runs on this Redis")
-        elif any(bot.cog.ready.is_set() for bot in self.bots.values()):
+        elif any(bot.was_online for bot in self.bots.values()):
             log.error("no bot is left")
         else:
             log.error("no bot could log in")
@@ -130,12 +144,11 @@ class Runtime:
         return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
 
     async def _settled(self, bot: BotProcess) -> None:
-        waits = [asyncio.create_task(event.wait()) for event in (bot.cog.ready, bot.delayed)]
+        settled = asyncio.create_task(bot.settled.wait())
         try:
-            await asyncio.wait((*waits, self._tasks[bot.agent.spec.name]), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((settled, self._tasks[bot.agent.spec.name]), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
+            settled.cancel()
 
     def _check_bot_ids(self) -> None:
         expected = set(self.setup.settings.bot_ids)
@@ -279,7 +292,8 @@ async def serve(setup: Setup) -> int:
 
 def health_of(runtime: Runtime) -> Health:
     online = tuple(name for name, bot in runtime.bots.items() if bot.online)
-    return Health(bots=online, bus=runtime.house.bus.ready.is_set(), stopping=runtime.stop.is_set())
+    offline = {name: bot.failure for name, bot in runtime.bots.items() if bot.failure}
+    return Health(online, runtime.house.bus.ready.is_set(), stopping=runtime.stop.is_set(), offline=offline)
 
 
 async def settle_down(runtime: Runtime) -> None:

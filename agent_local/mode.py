@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 from rich.console import Console
 
-from agent_bot import cancel, provider_model
+from agent_bot import provider_model
+from agent_bot_run import cancel
 from agent_cogs.reach import is_free
 from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator

@@ -48,6 +48,11 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_coordinator.__main__": ANYTHING,  # a way to start, as run_all and run_bot are
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
     "agent_bot": {
+        "agent_bot_run",
+        *("agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_personas"),
+        *("agent_protocol", "agent_themes"),
+    },
+    "agent_bot_run": {
         *("agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_personas"),
         *("agent_protocol", "agent_themes"),
     },
@@ -73,6 +78,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
         *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
         "agent_local",
         "agent_bot",
+        "agent_bot_run",
         "agent_check",  # reads the set-up over REST
         "benchmarks.bare",  # what the libraries cost without us
         "benchmarks.program",

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from redis_server import redis_binary
 
-from agent_bot import cog_class
+from agent_bot_run import cog_class
 from agent_check.permissions import NEEDED, WELCOME
 from agent_cogs.decision import DECISION_SCHEMA
 from agent_cogs.turn import REASONS

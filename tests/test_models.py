@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from agent_bot import cog_class, models_elsewhere, provider_model, runnable
+from agent_bot import models_elsewhere, provider_model, runnable
+from agent_bot_run import cog_class
 from agent_cogs.money import Tariff
 from agent_cogs.reach import access, is_free
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message

@@ -27,7 +27,7 @@ SPEAKING = {
 }
 NOT_DISCORD = ("gate", "listener", "transcript", "_hand")  # these have methods of the same names, and end in the gate
 GATE = ROOT / "agent_discord" / "gate.py"
-LISTENED_TO = ("agent_discord", "agent_cogs", "agent_bot.py", "agent_setup.py", "agent_runtime.py")
+LISTENED_TO = ("agent_discord", "agent_cogs", "agent_bot.py", "agent_bot_run.py", "agent_setup.py", "agent_runtime.py")
 
 
 def speaking_in(source: str) -> list[str]:

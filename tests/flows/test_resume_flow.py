@@ -15,7 +15,7 @@ from flow import decision, flow
 from redis_server import RedisServer
 
 import agent_health
-from agent_bot import cancel
+from agent_bot_run import cancel
 from agent_coordinator.events import ConversationEnded
 
 PROJECT = Path(__file__).parents[2]

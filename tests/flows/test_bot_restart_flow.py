@@ -1,0 +1,114 @@
+"""A bot that ends starts again while the others run, in the whole program."""
+
+import asyncio
+
+import aiohttp
+from flow import flow
+from redis_server import RedisServer, until
+
+from agent_health import serving_health
+from agent_local.discord.faults import Fault
+from agent_protocol import keys
+from agent_runtime import health_of
+
+TWO = {"agents": ("claude", "grok"), "coordinator": False}
+
+
+async def answers(f, bot, text="hello"):
+    known = len(f.said("debate", bot))
+    await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> {text}")
+    await f.discord.wait_for(lambda: len(f.said("debate", bot)) > known, timeout=20)
+
+
+async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when_it_is_gone(tmp_path, caplog):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f, f.running(**TWO) as runtime:
+            claude = runtime.bots["claude"]
+            key, commands = keys.owner("claude"), runtime._link.commands
+            await commands.delete(key)
+            await commands.hset(key, "not", "ours")
+            again = "claude is offline: its lease failed (ResponseError). It starts again in"
+            await until(lambda: again in caplog.text)
+            assert claude.failure == "its lease failed (ResponseError)"
+            assert health_of(runtime).offline == {"claude": claude.failure}
+            assert health_of(runtime).ready, "grok is online"
+            await answers(f, "grok")
+            await until(lambda: caplog.text.count(again) >= 2)
+            logins = f.discord.counts["GET /users/@me"]
+            await until(lambda: caplog.text.count(again) >= 3)
+            assert f.discord.counts["GET /users/@me"] == logins, "without the lease it does not even log in"
+            await commands.delete(key)
+            await until(lambda: claude.online and not claude.failure)
+            assert health_of(runtime).offline == {}
+            await answers(f, "claude")
+
+
+async def test_a_side_task_that_dies_brings_the_bot_back_with_what_came_meanwhile_answered(tmp_path, caplog):
+    async with flow(tmp_path) as f, f.running(**TWO) as runtime:
+        claude = runtime.bots["claude"]
+        await answers(f, "claude")
+        await until(lambda: claude.online)
+        first = {name: bot.cog for name, bot in runtime.bots.items()}
+        presence = runtime.house.ledger.presence
+        whole = presence.read
+
+        async def faulty(names):
+            presence.read = whole
+            raise TypeError("a value of another kind")
+
+        presence.read = faulty
+        await until(lambda: "is offline: its presence failed (TypeError)" in caplog.text)
+        bot, other = ("claude", "grok") if claude.failure else ("grok", "claude")
+        await f.discord.wait_for(lambda: bot not in f.discord.online)
+        await answers(f, bot, "are you back?")
+        assert runtime.bots[bot].cog is not first[bot]
+        assert runtime.bots[other].cog is first[other]
+        assert not runtime.stop.is_set()
+
+
+async def test_after_a_restart_nothing_of_the_ended_run_is_left(tmp_path):
+    async with flow(tmp_path) as f, f.running(**TWO) as runtime:
+        claude = runtime.bots["claude"]
+        client = claude.client
+        await f.discord.drop_gateway("claude", 4012)  # what no other try of the same run would change
+        await until(lambda: claude.client is not client)
+        assert client.is_closed()
+        assert client.http._HTTPClient__session.closed
+        left = [task.get_coro().__qualname__ for task in asyncio.all_tasks() if "claude" in task.get_name()]
+        await until(lambda: claude.online)
+        await answers(f, "claude")
+        assert not [name for name in left if "history" in name]
+
+
+async def test_a_login_that_is_refused_for_no_fault_of_the_token_is_tried_again_by_another_run(tmp_path, caplog):
+    async with flow(tmp_path) as f:
+        f.discord.faults.add(Fault("GET", "/users/@me$", 403, bot="claude"))
+        async with f.running(**TWO) as runtime:
+            assert "claude is offline: it could not stay online (Forbidden). It starts again in" in caplog.text
+            await until(lambda: runtime.bots["claude"].online)
+            await answers(f, "claude")
+
+
+async def test_readyz_names_the_bots_that_failed(tmp_path, unused_tcp_port):
+    async with flow(tmp_path) as f:
+        f.world.app("grok").message_content = False
+        async with f.running(**TWO) as runtime:
+            async with (
+                serving_health(unused_tcp_port, lambda: health_of(runtime)),
+                aiohttp.ClientSession() as session,
+                session.get(f"http://127.0.0.1:{unused_tcp_port}/readyz") as response,
+            ):
+                body = await response.json()
+            assert (response.status, body["bots"]) == (200, ["claude"])
+            assert "Message Content Intent is off" in body["offline"]["grok"]
+
+
+async def test_an_odd_event_ends_none_of_the_bots(tmp_path, caplog):
+    async with flow(tmp_path) as f, f.running(**TWO) as runtime:
+        for bot in TWO["agents"]:
+            await f.discord.send_event(bot, "MESSAGE_UPDATE", {"id": "1", "channel_id": str(f.channel("debate"))})
+            await f.discord.send_event(bot, "GUILD_MEMBER_UPDATE", {"guild_id": str(f.world.guild.id), "user": 5})
+        await answers(f, "claude")
+        await answers(f, "grok")
+        assert not any(bot.failure for bot in runtime.bots.values())
+        assert "claude: MESSAGE_UPDATE from Discord cannot be read" in caplog.text
