@@ -39,6 +39,7 @@ def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str, **own:
         text=text,
         timeout=timeout,
         cache_key=cache_key,
+        since=sight.reset,
         cache_ttl=options.cache_ttl,
         temperature=options.temperature,
         max_output_tokens=options.max_output_tokens,

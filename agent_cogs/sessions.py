@@ -26,12 +26,17 @@ class AgentSessions:
         session_id = kept.get("id") if kept else None
         if kept is None or not isinstance(session_id, str) or not session_id:
             return None
-        read, digest = kept.get("read"), kept.get("digest")
-        return Conversation(session_id, read if isinstance(read, int) else 0, digest if isinstance(digest, str) else "")
+        read, digest, since = kept.get("read"), kept.get("digest"), kept.get("since")
+        return Conversation(
+            session_id,
+            read if isinstance(read, int) else 0,
+            digest if isinstance(digest, str) else "",
+            since if isinstance(since, int) else 0,
+        )
 
     async def keep(self, channel_id: int, conversation: Conversation) -> None:
-        kept = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}
-        await self._store.keep(self._agent, channel_id, kept)
+        session = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}
+        await self._store.keep(self._agent, channel_id, {**session, "since": conversation.since})
 
     async def drop(self, channel_id: int) -> None:
         await self._store.drop(self._agent, channel_id)

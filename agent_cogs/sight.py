@@ -41,6 +41,7 @@ class Sight:
     context: TurnContext
     options: Options
     newest: int
+    reset: int = 0  # the last message that is context no longer
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
     files: Mapping[int, str] = field(default_factory=dict)
 
@@ -92,7 +93,7 @@ class Eyes:
         )
         newest = self.outlet.transcript.newest
         pictures, files = await self._attached(window, chosen, options)
-        return Sight(context=context, options=options, newest=newest, pictures=pictures, files=files)
+        return Sight(context=context, options=options, newest=newest, reset=self.reset, pictures=pictures, files=files)
 
     def _started_with(self) -> int | None:
         """The running conversation's first message, where what people say in it since is to be heard."""

@@ -103,11 +103,12 @@ def query_arguments(prompt: str, config: QueryConfig, system_prompt: str, sessio
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A session of a channel, and how much of the channel's history it has read: that many characters, whose digest is
-    `digest`."""
+    `digest`. It began after the message `since`."""
 
     session_id: str
     read: int = 0
     digest: str = ""
+    since: int = 0
 
 
 class Conversations(Protocol):
@@ -133,9 +134,9 @@ def unread(text: str, conversation: Conversation | None) -> str:
     return text[conversation.read :].lstrip("\n")
 
 
-def after_reading(session_id: str, text: str) -> Conversation:
-    """The conversation once its session has read this history."""
-    return Conversation(session_id, len(text), digest_of(text))
+def after_reading(session_id: str, text: str, since: int = 0) -> Conversation:
+    """The conversation once its session has read this history, which begins after the message `since`."""
+    return Conversation(session_id, len(text), digest_of(text), since)
 
 
 def digest_of(text: str) -> str:

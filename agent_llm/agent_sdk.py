@@ -106,27 +106,30 @@ class AgentSdkModel:
         session_id = conversation.session_id if conversation else None
         arguments = query_arguments(asked, self.config, prompt.system, session_id)
         try:
-            return await self._query(sdk, arguments, prompt.conversation, text)
+            return await self._query(sdk, arguments, prompt, text)
         except SessionLost:
             await self._drop(prompt.conversation)
             raise
 
     async def _conversation(self, prompt: Prompt) -> Conversation | None:
+        """The channel's session. One that read what is context no longer is none, whenever it was kept: a query that
+        was under way when the conversation began anew keeps its session too."""
         if self.conversations is None or prompt.conversation is None:
             return None
-        return await self.conversations.of(prompt.conversation)
+        kept = await self.conversations.of(prompt.conversation)
+        return kept if kept is not None and kept.since >= prompt.since else None
 
     async def _drop(self, channel_id: int | None) -> None:
         if self.conversations is not None and channel_id is not None:
             await self.conversations.drop(channel_id)
 
-    async def _query(self, sdk: ModuleType, arguments: QueryArguments, channel_id: int | None, text: str) -> Reply:
+    async def _query(self, sdk: ModuleType, arguments: QueryArguments, prompt: Prompt, text: str) -> Reply:
         result = None  # the stream is heard to its end: the program writes its session down before it ends
         try:
             async with aclosing(sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments))) as stream:
                 async for message in stream:
                     if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
-                        await self._began(message.data.get("session_id"), channel_id, text)
+                        await self._began(message.data.get("session_id"), prompt, text)
                     elif isinstance(message, sdk.ResultMessage) and not message.is_error:
                         result = message
         except (sdk.ClaudeSDKError, OSError, ValueError) as error:
@@ -136,10 +139,11 @@ class AgentSdkModel:
             raise BadAnswer("the query ended without a result", provider=PROVIDER, model=self.config.model)
         return self._reply(result)
 
-    async def _began(self, session_id: object, channel_id: int | None, text: str) -> None:
+    async def _began(self, session_id: object, prompt: Prompt, text: str) -> None:
         """Kept at once: a query that is cut off has been read by its session all the same."""
+        channel_id = prompt.conversation
         if isinstance(session_id, str) and session_id and self.conversations is not None and channel_id is not None:
-            await self.conversations.keep(channel_id, after_reading(session_id, text))
+            await self.conversations.keep(channel_id, after_reading(session_id, text, prompt.since))
 
     def _reply(self, result: Any) -> Reply:
         usage = self._priced(result.usage or {}, result.num_turns)

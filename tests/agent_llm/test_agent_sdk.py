@@ -67,6 +67,33 @@ async def test_after_a_cut_of_the_window_the_session_is_told_how_it_stands_now(t
     assert sdk.asked[1][0] == "b\n\nc\n\nnow you"
 
 
+async def test_a_conversation_that_begins_anew_while_its_session_does_begins_anew(tmp_path):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def resets():
+        begun.set()
+        await go_on.wait()
+
+    sdk = FakeSdk([resets, init("s1"), ResultMessage("One.")], [init("s2"), ResultMessage("Two.")], [])
+    model = model_with(sdk, tmp_path)
+    first = asyncio.create_task(model.complete(prompt(since=5), said("a", "b")))
+    await begun.wait()
+    await model.conversations.drop(LOUNGE)  # somebody says /reset, and message 9 is the last of the old conversation
+    go_on.set()
+    assert (await first).text == "One."
+    await model.complete(prompt("anew", since=9), said("c"))
+    assert [(asked, options.resume) for asked, options in sdk.asked[1:]] == [("c\n\nanew", None)]
+    assert model.conversations.kept[LOUNGE].since == 9
+
+
+async def test_a_session_goes_on_after_the_reset_that_it_began_with(tmp_path):
+    sdk = FakeSdk([init("s1"), ResultMessage("One.")], [init("s1"), ResultMessage("Two.")])
+    model = model_with(sdk, tmp_path)
+    await model.complete(prompt(since=9), said("c"))
+    await model.complete(prompt("and now", since=9), said("c", "d"))
+    assert [options.resume for _, options in sdk.asked] == [None, "s1"]
+
+
 def test_what_was_read_is_known_by_its_digest_alone():
     seen = after_reading("s", "one\n\ntwo")
     assert unread("one\n\ntwo\n\nthree", seen) == "three"
