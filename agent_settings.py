@@ -65,6 +65,7 @@ from agent_themes import DEFAULT_THEME
 SHORTEST_SECRET = 6  # characters of a text that config/mcp.yaml names; a shorter one would be found in any word
 DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
 USER_SHARE = 0.2
+PEOPLES_SHARE = 0.25  # of a bot's turns of the day, at least, until AGENT_MAX_DAILY_UNASKED says otherwise
 
 
 class Settings(Keys):
@@ -86,6 +87,7 @@ class Settings(Keys):
         "BARGE_IN", "yield, finish or ignore", "yield"
     )
     agent_max_daily: Count = setting("AGENT_MAX_DAILY", COUNT, 100)
+    agent_max_unasked: Count | None = setting("AGENT_MAX_DAILY_UNASKED", COUNT, None)
     agent_cooldown_seconds: Seconds = setting("AGENT_COOLDOWN_SECONDS", SECONDS, 15.0)
     mention_catchup_seconds: CatchUp = setting("MENTION_CATCHUP_SECONDS", CATCH_UP, 600.0)
     mention_debounce_seconds: Debounce = setting("MENTION_DEBOUNCE_SECONDS", DEBOUNCE, 0.0)
@@ -169,6 +171,12 @@ class Settings(Keys):
         """Channel id → theme, of every channel the agents may speak in."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
+
+    @property
+    def daily_unasked(self) -> int:
+        """Turns a day after which a bot takes none that no person brought about: the others are people's."""
+        share = self.agent_max_daily - int(self.agent_max_daily * PEOPLES_SHARE)
+        return share if self.agent_max_unasked is None else min(self.agent_max_unasked, self.agent_max_daily)
 
     @property
     def user_budget(self) -> float | None:

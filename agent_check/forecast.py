@@ -101,8 +101,7 @@ def _errands(settings: Settings, agent: str, instructions: float, now: float, fo
     count, wrong = errands_a_day(settings.personas_dir / agent, instructions, now, settings.timezone)
     for problem in wrong:
         found.warn(f"{agent}'s files", problem, "mend this line: what it belongs to is passed over")
-    if count + instructions > settings.agent_max_daily:
-        told = f"{agent} has about {count:,.0f} errands a day, and AGENT_MAX_DAILY is {settings.agent_max_daily}"
-        if count:
-            found.warn("errands", told, "raise AGENT_MAX_DAILY, or mentions go unanswered when it is used up")
+    if count and count + instructions > settings.daily_unasked:
+        told = f"{agent} has about {count:,.0f} errands a day, and {settings.daily_unasked} turns that nobody asked for"
+        found.warn("errands", told, "raise AGENT_MAX_DAILY or AGENT_MAX_DAILY_UNASKED, or the last ones are left out")
     return count

@@ -33,7 +33,9 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
     depth = Depth.of(agent.options_for(outlet))
     longest = depth.messages + depth.step
     wish = wish_of(event, trigger_of(event), agent.voice.tariff, outlet.transcript, longest)
-    return agent.limits.ask(event.channel_id, agent.today(), cools_down=event.cools_down, wish=wish)
+    return agent.limits.ask(
+        event.channel_id, agent.today(), cools_down=event.cools_down, for_people=event.for_people, wish=wish
+    )
 
 
 def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask | None:

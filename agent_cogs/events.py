@@ -64,6 +64,11 @@ class TurnEvent:
         return None
 
     @property
+    def for_people(self) -> bool:
+        """A person brought it about: it may take of the turns that people have for themselves."""
+        return self.person_id is not None
+
+    @property
     def forced(self) -> bool:
         """Somebody waits: silence is no answer."""
         return False
@@ -88,6 +93,10 @@ class InstructionEvent(TurnEvent):
 
     @property
     def cools_down(self) -> bool:
+        return self.for_people
+
+    @property
+    def for_people(self) -> bool:
         return self.instruction.trigger_message_id is not None
 
     @classmethod

@@ -25,20 +25,22 @@ class LimitStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """One agent's limits: `cooldown` in seconds, 0 for none; `daily_max` turns a local day."""
+    """One agent's limits: `cooldown` in seconds, 0 for none; `daily_max` turns a local day, and none
+    that no person brought about after the first `unasked_max`."""
 
     agent: str
     store: LimitStore
     cooldown: float
     daily_max: int
+    unasked_max: int
 
-    def ask(self, channel_id: int, date: str, *, cools_down: bool, wish: Wish) -> Ask:
+    def ask(self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: Wish) -> Ask:
         """One turn of the day, with the cooldown where it `cools_down`, and the money that it wishes to put aside."""
         return Ask(
             agent=self.agent,
             channel_id=channel_id,
             cooldown=self.cooldown if cools_down else 0.0,
-            daily_max=self.daily_max,
+            daily_max=self.daily_max if for_people else self.unasked_max,
             date=date,
             wish=wish,
         )

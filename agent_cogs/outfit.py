@@ -46,7 +46,11 @@ def outfit(
         voice=voice,
         voices=voices,
         limits=Limits(
-            spec.name, house.ledger.limits, cooldown=shared.agent_cooldown_seconds, daily_max=shared.agent_max_daily
+            spec.name,
+            house.ledger.limits,
+            cooldown=shared.agent_cooldown_seconds,
+            daily_max=shared.agent_max_daily,
+            unasked_max=shared.daily_unasked,
         ),
         costs=house.ledger.costs,
         told=Told(house.clock),

@@ -35,7 +35,7 @@ from agent_protocol.messages import Result
 REASONS: Mapping[str, str] = {
     "skipped": "the model chose to stay silent",
     "cooldown": "the agent has just spoken in the channel",
-    "daily_limit": "the agent's turns of the day are used up",
+    "daily_limit": "the agent's turns of the day are used up, or those that are not for people",
     "budget": "the day's money for all agents or for the channel is used up, or nearly so",
     "agent_budget": "the agent's money of the day is used up",
     "person_budget": "what the person may bring about in a day is used up",

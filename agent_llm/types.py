@@ -87,8 +87,8 @@ class Prompt:
     all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and stand-ins; they are
     never sent.
 
-    `conversation` is the channel whose conversation goes on, for a model that keeps a session of its own; it began after
-    the message `since`, where somebody had it begin anew.
+    `conversation` is the channel whose conversation goes on, for a model that keeps a session of its own; it began
+    after the message `since`, where somebody had it begin anew.
 
     `prefill` is the beginning of the model's own answer, the last thing that it reads; `text` is empty then. `stop`
     ends the answer where one of these would come. `retries`: how often a call that failed is made again, None for as

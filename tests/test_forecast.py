@@ -98,5 +98,5 @@ def test_the_forecast_names_errands_and_what_is_wrong_with_their_files(tmp_path)
     told = {finding.subject: finding for finding in findings}
     assert "heartbeat.md:6" in told["chatgpt's files"].text
     assert told["errands"].level is Level.WARNING
-    assert "288 errands a day, and AGENT_MAX_DAILY is 100" in told["errands"].text
+    assert "288 errands a day, and 75 turns that nobody asked for" in told["errands"].text
     assert "for 0 conversations and 288 errands of the bots' own files" in told["costs"].text

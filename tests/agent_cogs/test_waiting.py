@@ -83,6 +83,47 @@ async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
     await scene.aclose()
 
 
+async def test_what_nobody_asked_for_leaves_people_their_share_of_the_days_turns() -> None:
+    scene = await Scene(env={"AGENT_MAX_DAILY": "4"}).start()
+    for n in range(6):
+        assert scene.cog._taker.enter(job(f"job{n}", now=scene.clock.now))
+    await settle()
+    assert await scene.instruct("i1") is not None
+    reasons = [record.reason for record in scene.ledger.recorded]
+    assert reasons == [None, None, None, *4 * ["daily_limit"]]
+    await scene.ask()
+    await scene.ask("and again?")
+    assert [record.reason for record in scene.ledger.recorded[-2:]] == [None, "daily_limit"]
+    await scene.aclose()
+
+
+@pytest.mark.parametrize(
+    ("most", "unasked", "taken"), [("4", "0", 0), ("4", "1", 1), ("4", "9", 4), ("1", "", 1), ("0", "", 0)]
+)
+async def test_how_many_turns_nobody_needs_to_ask_for_is_the_owners_choice(most: str, unasked: str, taken: int) -> None:
+    scene = await Scene(env={"AGENT_MAX_DAILY": most, "AGENT_MAX_DAILY_UNASKED": unasked}).start()
+    for n in range(5):
+        assert scene.cog._taker.enter(job(f"job{n}", now=scene.clock.now))
+    await settle()
+    assert [record.reason for record in scene.ledger.recorded].count(None) == taken
+    await scene.aclose()
+
+
+async def test_what_people_bring_about_is_theirs_in_every_way(tmp_path: Path) -> None:
+    (tmp_path / "claude").mkdir()
+    (tmp_path / "claude" / "agents.md").write_text("## Hooks\n### agent_stop\n\nNote it.\n")
+    env = {"AGENT_MAX_DAILY": "8", "AGENT_MAX_DAILY_UNASKED": "0", "PERSONAS_DIR": str(tmp_path)}
+    scene = await Scene(env=env).start()
+    asked = await scene.ask()
+    await scene.instruct("i1", trigger_message_id=asked)
+    assert [(record.kind, record.reason) for record in scene.ledger.recorded][:3] == [
+        ("mention", None),
+        ("hook", None),
+        ("instruction", None),
+    ]
+    await scene.aclose()
+
+
 async def test_mentions_that_waited_when_the_program_ended_are_answered_by_the_next_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
