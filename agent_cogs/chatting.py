@@ -17,6 +17,7 @@ from agent_context.build import build_system, memory_part
 from agent_context.chat import build_history
 from agent_context.options import Options
 from agent_context.tail import build_tail
+from agent_llm.stops import settled
 from agent_llm.types import Message, Prompt, Reply
 from agent_tools.protocol import RunnableTool
 
@@ -98,7 +99,7 @@ class Chat:
 
     def heard(self, raw: str) -> str:
         """The words in an answer that is still being written."""
-        return text_so_far(raw)
+        return settled(text_so_far(raw), self.sight.options.stop)
 
     def understood(self, reply: Reply) -> Reply:
         """The answer as JSON of a decision, which it is."""

@@ -147,7 +147,7 @@ class Begun:
             system=transcript.system,
             stable=len(transcript.system) - len(memory),
             prefill=transcript.prefill,
-            stop=(*transcript.stops, SYSTEM_SPEAKS),
+            stop=(*self.sight.options.stop, *transcript.stops, SYSTEM_SPEAKS),
         )
         return Asked(prompt, transcript.history)
 

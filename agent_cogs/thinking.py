@@ -26,6 +26,7 @@ from agent_cogs.spending import Spending
 from agent_cogs.streaming import Ear, listening
 from agent_cogs.tooling import ToolUse, box_of
 from agent_llm.errors import BadAnswer, ModelError, PrefillRefused
+from agent_llm.stops import cut
 from agent_llm.types import Message, Prompt, Reply, Usage
 
 MIN_MODEL_SECONDS = 1.0
@@ -122,8 +123,11 @@ class Mind:
         return spoken(reply.text, self._names(way.sight), way.lines, cut=reply.stop == "length")
 
     def _read(self, reply: Reply, way: Way) -> Decision:
+        decision = parse_decision(reply.text)
+        if decision.text is not None:  # in a request they would end the form, not the words in it
+            decision = replace(decision, text=cut(decision.text, way.sight.options.stop))
         return decided(
-            parse_decision(reply.text),
+            decision,
             forced=self.event.forced,
             always_draw=way.sight.context.theme.always_draw,
             can_draw=self.can_draw,

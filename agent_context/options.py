@@ -31,6 +31,11 @@ _Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}\
 _Models = Annotated[tuple[_Model, ...], BeforeValidator(_listed), Field(max_length=8)]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^[\w.:*/-]{1,100}\Z")]
 _Patterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_listed), Field(max_length=200)]
+_Stops = Annotated[
+    tuple[Annotated[str, StringConstraints(min_length=1, max_length=100)], ...],
+    BeforeValidator(_listed),
+    Field(max_length=16),
+]
 _Roles = Annotated[tuple[Annotated[int, Field(gt=0, lt=2**63)], ...], BeforeValidator(_listed), Field(max_length=200)]
 
 
@@ -57,6 +62,7 @@ class Options(BaseModel):
     bot_mentions: bool = True
     max_bot_chain: int = Field(default=2, ge=0, le=20)
     split_at: int = Field(default=1_800, ge=200, le=2_000)
+    stop: _Stops = ()  # where an answer ends, whatever the mode
     stop_names: int = Field(default=10, ge=0, le=50)
     tools: _Patterns = ("*",)
     max_tool_depth: int = Field(default=100, ge=0, le=100)
@@ -111,6 +117,7 @@ _WANTED = {
     "model": "provider/model, or a list of such",
     "history_roles": "ids of roles",
     "config_roles": "ids of roles",
+    "stop": "at most 16 texts, of at most 100 characters each",
     "tools": "names of tools, with * for any letters",
     "custom_fields": "a map of fields and their values",
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 
 import pytest
 
+from agent_cogs.chatting import Chat
 from agent_cogs.events import HeartbeatEvent, WebhookEvent
 from agent_cogs.excuses import LINES
 from agent_context.options import Options
@@ -52,6 +54,23 @@ async def test_the_completion_is_the_message(stage):
     assert {"\nAlice:", "\n</call>"} <= set(prompt.stop)
     assert (prompt.text, prompt.schema, prompt.tools) == ("", None, ())
     assert scene.spent()["total_cost"] == pytest.approx(CALL.cost_usd)
+
+
+async def test_texts_at_which_an_answer_shall_end_are_told_to_the_model_and_cut_by_us(stage):
+    scene = await stage(options=Options(mode="prefill", stop=("###", "\n\n")))
+    scene.answers(words("Hi.\n\nMore."))
+    await scene.ask()
+    assert {"###", "\n\n"} <= set(scene.cog.asked[0][0].stop)
+    assert scene.texts() == ["Hi."]
+
+
+@pytest.mark.parametrize("answer", ['{"skip": false, "text": "Hi. ### More."}', "Hi. ### More."])
+async def test_in_chat_mode_they_end_the_words_and_not_the_form_around_them(stage, answer):
+    scene = await stage(options=Options(stop=("###",)))
+    scene.answers(answer)
+    await scene.ask()
+    assert (scene.texts(), scene.prompt.stop) == (["Hi."], ())
+    assert Chat(SimpleNamespace(options=Options(stop=("###",))), "").heard('{"text": "Hi. ##') == "Hi. "
 
 
 async def test_bare_is_without_persona(stage):
