@@ -1,19 +1,27 @@
 """The coordinator's record of a conversation, merged into the channel's transcript by message id.
 
 What the transcript has is not repeated; what it lacks (a bot that runs elsewhere, a message not seen yet) is put in
-at its place. A record without an id keeps its place after the record before it.
+at its place. A record without an id keeps its place after the record before it. A record says which agents reacted
+(`Hot take  [reactions: 🔥 (grok)]`); where the transcript has only their number, as read from Discord, it is told.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from agent_context.entries import Entry, Speaker
+from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.untrusted import one_line
 
 MAX_NAME = 32  # characters of an agent that this process does not know
 DISCORD_EPOCH = 1420070400.0  # seconds; a snowflake's upper bits count milliseconds from here
+
+
+_REACTIONS = re.compile(r"  \[reactions: ([^\[\]\n]{1,2000})\]\Z")
+_BY = re.compile(r"(\S{1,60}) \(([^()\s]{1,60})\)")
+_SELECTOR = "\ufe0f"
 
 
 class Record(Protocol):
@@ -39,20 +47,44 @@ def merge_history(
 
     Records of messages in `deleted` are left out: they were taken back.
     """
-    known = {entry.id for entry in entries} | set(deleted)
+    shown = {entry.id: entry for entry in entries}
+    known = shown.keys() | set(deleted)
     lacking: list[Entry] = []
     previous = 0
     for record in history:
         if record.message_id is not None and record.message_id in known:
             previous = record.message_id
+            if previous in shown:
+                shown[previous] = _attributed(shown[previous], record.text, names)
             continue
         if not record.text:
             continue
         entry_id = record.message_id or previous + 1
         previous = entry_id
-        name = names.get(record.agent) or one_line(record.agent, MAX_NAME)
-        speaker = Speaker(0, name, "agent", record.agent)
+        speaker = Speaker(0, _name(record.agent, names), "agent", record.agent)
         lacking.append(Entry(entry_id, speaker, record.text, snowflake_time(entry_id)))
     if not lacking:
-        return tuple(entries)
-    return tuple(sorted([*entries, *lacking], key=lambda entry: entry.id))
+        return tuple(shown.values())
+    return tuple(sorted([*shown.values(), *lacking], key=lambda entry: entry.id))
+
+
+def _attributed(entry: Entry, recorded: str, names: Mapping[str, str]) -> Entry:
+    """The entry with the agents that the record names, in place of reactions that nobody is known to have given."""
+    found = _REACTIONS.search(recorded) if entry.reactions else None
+    by = (
+        [(emoji.replace(_SELECTOR, ""), _name(agent, names)) for emoji, agent in _BY.findall(found[1])] if found else []
+    )
+    if not by:
+        return entry
+
+    def told(reaction: Reaction) -> Reaction:
+        emoji = reaction.emoji.replace(_SELECTOR, "")
+        others = [name for one, name in by if one == emoji and name not in reaction.by]
+        nameless = max(0, reaction.count - len(reaction.by))
+        return replace(reaction, by=(*reaction.by, *others[:nameless])) if others and nameless else reaction
+
+    return replace(entry, reactions=tuple(map(told, entry.reactions)))
+
+
+def _name(agent: str, names: Mapping[str, str]) -> str:
+    return names.get(agent) or one_line(agent, MAX_NAME)

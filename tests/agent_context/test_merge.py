@@ -1,4 +1,6 @@
-from agent_context.entries import Entry, Speaker
+from dataclasses import replace
+
+from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.merge import merge_history, snowflake_time
 from agent_protocol.messages import HistoryEntry
 
@@ -13,6 +15,27 @@ def entries(*ids):
 def test_what_the_transcript_has_is_not_repeated():
     known = entries(10, 20)
     assert merge_history(known, [HistoryEntry(agent="grok", text="again", message_id=20)], NAMES) == known
+
+
+def test_who_reacted_is_told_by_the_record_where_the_transcript_has_only_numbers():
+    text = "Hot take  [reactions: 🔥 (claude) ❤️ (grok) 💯 (mistral)]"
+    counted = (Reaction("🔥", count=2), Reaction("❤", count=1), Reaction("👍", count=3))
+    [entry] = merge_history(
+        (replace(entries(20)[0], reactions=counted),), [HistoryEntry(agent="grok", text=text, message_id=20)], NAMES
+    )
+    assert entry.reactions == (
+        Reaction("🔥", ("Claude",), 2),
+        Reaction("❤", ("Grok",), 1),
+        Reaction("👍", (), 3),  # 💯 is not there any more
+    )
+    assert entry.text == "text 20"
+
+
+def test_who_is_known_to_have_reacted_is_not_told_twice_nor_crowded_out():
+    record = HistoryEntry(agent="grok", text="x  [reactions: 🔥 (claude)]", message_id=20)
+    for known in ((Reaction("🔥", ("Claude",), 1),), (Reaction("🔥", ("Alice",), 1),), ()):
+        before = (replace(entries(20)[0], reactions=known),)
+        assert merge_history(before, [record], NAMES) == before
 
 
 def test_what_it_lacks_is_put_in_at_its_place():
