@@ -34,7 +34,12 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
     longest = depth.messages + depth.step
     wish = wish_of(event, trigger_of(event), agent.voice.tariff, outlet.transcript, longest)
     return agent.limits.ask(
-        event.channel_id, agent.today(), cools_down=event.cools_down, for_people=event.for_people, wish=wish
+        event.channel_id,
+        agent.today(),
+        cools_down=event.cools_down,
+        for_people=event.for_people,
+        wish=wish,
+        free=agent.voice.tariff.free,
     )
 
 

@@ -146,6 +146,7 @@ class Agent:
     limits: Limits
     costs: Costs
     told: Told  # who has heard lately that there is no answer
+    explained: Told  # who has heard what a sign means
     book: OptionBook
     windows: WindowMemory
     keeper: WindowKeeper

@@ -84,7 +84,7 @@ async def look(house: House, channel_id: int, parent_id: int | None = None) -> B
         ledger.rests.read(house.names),
         ledger.conversations.running(channel_id),
     )
-    turns = await asyncio.gather(*(ledger.limits.count(agent, date) for agent in house.names))
+    turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in house.names))
     costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in house.names))
     rows = tuple(
         Row(

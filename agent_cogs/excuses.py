@@ -35,6 +35,13 @@ LINES: Mapping[str, str] = {
     "internal_error": "Something went wrong on my side. Please try again in a while.",
 }
 
+# What a sign means, said to each person once: it tells nobody what to do.
+MEANINGS: Mapping[str, str] = {
+    "cooldown": "I have just answered here: please ask again in a few seconds. From now on ⏳ says so.",
+    "daily_limit": "My turns of today are used up: please ask again tomorrow. From now on ⏳ says so.",
+    "too_often": "You have asked me often in a minute: please wait for one. From now on ⏳ says so.",
+}
+
 OWNERS_LOG = "Whoever runs me finds more in the log."
 TRY_LATER = "Please try again in a while."
 ADVICE: Mapping[type[ModelError], str] = {
@@ -62,14 +69,21 @@ def error_line(error: BaseException) -> str:
 
 
 async def excuse(
-    outlet: Outlet, event: MentionEvent, reason: str, *, line: str | None = None, quiet: bool = False
+    outlet: Outlet,
+    event: MentionEvent,
+    reason: str,
+    *,
+    line: str | None = None,
+    quiet: bool = False,
+    explains: bool = False,
 ) -> Posted | None:
     """Says in one short line, or by one sign, why there is no answer; by a sign alone if `quiet`, for whoever was told
-    lately. `line` tells more than the usual one. Where even that fails the log says so. What was posted, if anything
-    was."""
+    lately. `line` tells more than the usual one; `explains`: a sign's meaning is said too. Where even that fails the
+    log says so. What was posted, if anything was."""
     try:
         async with asyncio.timeout(EXCUSE_SECONDS):
-            return await _say(outlet, event, reason, line or LINES.get(reason), quiet=quiet)
+            said = await _say(outlet, event, reason, line or LINES.get(reason), quiet=quiet)
+            return await _explain(outlet, event, reason) if explains and said is None else said
     except CannotPost as error:
         log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)
     except TimeoutError:
@@ -80,10 +94,23 @@ async def excuse(
 async def _say(outlet: Outlet, event: MentionEvent, reason: str, line: str | None, *, quiet: bool) -> Posted | None:
     if line is not None and not quiet:
         try:
-            return await outlet.post(Post(text=line, ping=event.asked.speaker.id), f"{event.id}:excuse")
+            return await outlet.post(_to_the_person(line, event), f"{event.id}:excuse")
         except CannotPost as error:
             if error.reason != "not_permitted" or not await outlet.react(event.sign_id, SPEECHLESS):
                 raise
     elif reason in SIGNS or reason in LINES:
         await outlet.react(event.sign_id, SIGNS.get(reason, HOURGLASS))
     return None
+
+
+async def _explain(outlet: Outlet, event: MentionEvent, reason: str) -> Posted | None:
+    """The sign stands already: where its meaning cannot be said, nothing is lost."""
+    try:
+        return await outlet.post(_to_the_person(MEANINGS[reason], event), f"{event.id}:excuse")
+    except CannotPost as error:
+        log.debug("channel %d: what %s means is not said: %s", event.channel_id, SIGNS[reason], error.reason)
+        return None
+
+
+def _to_the_person(line: str, event: MentionEvent) -> Post:
+    return Post(text=line, ping=event.asked.speaker.id)

@@ -34,8 +34,9 @@ class Limits:
     daily_max: int
     unasked_max: int
 
-    def ask(self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: Wish) -> Ask:
-        """One turn of the day, with the cooldown where it `cools_down`, and the money that it wishes to put aside."""
+    def ask(self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: Wish, free: bool) -> Ask:
+        """One turn of the day, with the cooldown where it `cools_down`, and the money that it wishes to put aside.
+        `free`: by a model that costs nothing, for which the daily maximum does not hold."""
         return Ask(
             agent=self.agent,
             channel_id=channel_id,
@@ -43,6 +44,7 @@ class Limits:
             daily_max=self.daily_max if for_people else self.unasked_max,
             date=date,
             wish=wish,
+            free=free,
         )
 
     async def take(self, ask: Ask) -> Verdict:

@@ -14,7 +14,7 @@ from agent_cogs.option_book import OptionBook, base_layer
 from agent_cogs.pin_lines import PinLines
 from agent_cogs.reach import profile
 from agent_cogs.recall import recall_of
-from agent_cogs.told import Told
+from agent_cogs.told import EXPLAINED_FOR, Told
 from agent_cogs.tool_house import nothing
 from agent_cogs.window_keeper import WindowKeeper
 from agent_config import AgentSettings
@@ -54,6 +54,7 @@ def outfit(
         ),
         costs=house.ledger.costs,
         told=Told(house.clock),
+        explained=Told(house.clock, EXPLAINED_FOR),
         book=house.book or OptionBook(house.names, base_layer(shared)),
         windows=windows,
         keeper=WindowKeeper(spec.name, windows, house.ledger.windows),

@@ -20,13 +20,14 @@ from agent_cogs.agent import Agent, Outlet
 from agent_cogs.decision import UnreadableDecision
 from agent_cogs.ending import log_turn, result_of
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent
-from agent_cogs.excuses import error_line, excuse
+from agent_cogs.excuses import MEANINGS, error_line, excuse
 from agent_cogs.over import TurnOver
 from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
 from agent_cogs.sight import Eyes, Sight
 from agent_cogs.spending import Spending
 from agent_cogs.thinking import Mind
+from agent_cogs.told import EVERYBODY
 from agent_cogs.tooling import belongs_to
 from agent_discord.outlet import CannotPost, Posted
 from agent_llm.errors import ModelError, Refused, SessionLost
@@ -118,10 +119,16 @@ async def _taken_back(turn: _Turn) -> None:
 
 
 async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: str, line: str | None) -> Posted | None:
-    """At most one line for a person in a channel and minute; of a rest only one is said in a channel."""
-    who = (event.channel_id, event.asked.speaker.id)
-    quiet = agent.told.lately(*who) or (reason == "benched" and not agent.voice.bench.tells(event.channel_id))
-    said = await excuse(outlet, event, reason, line=line, quiet=quiet)
+    """At most one line for a person in a channel and minute; of a rest only one is said in a channel. What a sign means
+    is said to each person once, and in a channel once a minute: a crowd would hold the answers back."""
+    channel_id, person = who = (event.channel_id, event.asked.speaker.id)
+    quiet = agent.told.lately(*who) or (reason == "benched" and not agent.voice.bench.tells(channel_id))
+    known = agent.explained.lately(channel_id, person, reason) or agent.told.lately(channel_id, EVERYBODY)
+    explains = reason in MEANINGS and not quiet and not known
+    if explains:  # before anything is awaited: others ask meanwhile
+        agent.explained.note(channel_id, person, reason)
+        agent.told.note(channel_id, EVERYBODY)
+    said = await excuse(outlet, event, reason, line=line, quiet=quiet, explains=explains)
     if said is not None:
         agent.told.note(*who)
     return said

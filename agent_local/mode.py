@@ -34,7 +34,7 @@ from agent_local.discord.interactions import EPHEMERAL
 from agent_local.discord.world import Attachment
 from agent_local.hints import give_hints, last_said
 from agent_local.kept_world import kept_world
-from agent_local.own_personas import personas_apart
+from agent_local.own_personas import personas_apart, to_edit
 from agent_local.session_log import LOG_FILE, SessionLog, writing
 from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import RunSummary
@@ -257,10 +257,8 @@ class _Local:
         return told_by(used.answers[0], server.backend.attachments)
 
     def _file(self, values: Mapping[str, str | int]) -> Path:
-        """The persona's file that a command names: of a link what it leads to, since many an editor puts a file of its
-        own in the place of a link."""
-        file = self.settings.personas_dir / str(values.get("agent", "")) / str(values.get("file", ""))
-        return file.readlink() if file.is_symlink() else file
+        """The persona's file that a command names."""
+        return to_edit(self.settings.personas_dir / str(values.get("agent", "")) / str(values.get("file", "")))
 
     def _shown(self) -> Mapping[str, str]:
         return {name: agent.display_name for name, agent in self.settings.agents.items()}

@@ -21,6 +21,7 @@ from agent_protocol.mutes import LIFTED, Mutes
 
 Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
+UNLIMITED = 10**9
 
 # count_turn(count, turns, id, seconds): counts a turn of the day, one with an id once, however often it is told.
 COUNTING = """
@@ -84,7 +85,8 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
     """What a turn asks for before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0
-    for none), and the money that it wishes to put aside. `date` is the local date, YYYY-MM-DD."""
+    for none), and the money that it wishes to put aside. `date` is the local date, YYYY-MM-DD. `free`: its model costs
+    nothing, so `daily_max` does not hold for it; it is counted apart."""
 
     agent: str
     channel_id: int
@@ -92,11 +94,26 @@ class Ask:
     daily_max: int
     date: str
     wish: Wish | None = None
+    free: bool = False
+
+    @property
+    def most(self) -> int:
+        return UNLIMITED if self.free else self.daily_max
+
+    @property
+    def counted_on(self) -> str:
+        """The day that it counts on."""
+        return free_day(self.date) if self.free else self.date
 
     @property
     def turn_id(self) -> str:
         """The turn that counts, "" where it has no name."""
         return self.wish.turn_id if self.wish is not None else ""
+
+
+def free_day(date: str) -> str:
+    """What turns that cost nothing are counted under."""
+    return f"{date}:free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +136,13 @@ class MemoryLimits:
         self._counts: dict[tuple[str, str], int] = {}
 
     def take(self, ask: Ask) -> Verdict:
-        if self.count(ask.agent, ask.date) >= ask.daily_max:
+        if self.count(ask.agent, ask.counted_on) >= ask.most:
             return "daily_limit"
         if ask.cooldown > 0 and self._cooldowns.get((ask.agent, ask.channel_id), 0.0) > self._clock():
             return "cooldown"
         verdict = "ok" if ask.wish is None else self.money.take(ask.agent, ask.channel_id, ask.wish, ask.date)
         if verdict in ("ok", "closing"):
-            self.note_taken(ask, self.count(ask.agent, ask.date) + 1)
+            self.note_taken(ask, self.count(ask.agent, ask.counted_on) + 1)
         return verdict
 
     def note_taken(self, ask: Ask, count: int) -> None:
@@ -134,9 +151,10 @@ class MemoryLimits:
         if ask.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
             self._cooldowns[ask.agent, ask.channel_id] = now + ask.cooldown
-        if (ask.agent, ask.date) not in self._counts:
-            self._counts = {key: n for key, n in self._counts.items() if key[0] != ask.agent}
-        self._counts[ask.agent, ask.date] = count
+        if (ask.agent, ask.counted_on) not in self._counts:
+            today = (ask.date, free_day(ask.date))
+            self._counts = {key: n for key, n in self._counts.items() if key[0] != ask.agent or key[1] in today}
+        self._counts[ask.agent, ask.counted_on] = count
 
     def release_cooldown(self, agent: str, channel_id: int) -> None:
         self._cooldowns.pop((agent, channel_id), None)
@@ -176,14 +194,14 @@ class Limits:
 
     def question(self, ask: Ask) -> Question:
         """For a script of TAKING, which is to be followed by one of the three below."""
-        agent, date = ask.agent, ask.date
-        owed = self._owed.pop((agent, date), [])
-        counts = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
+        agent, day = ask.agent, ask.counted_on
+        owed = self._owed.pop((agent, day), [])
+        counts = [keys.daily_count(agent, day), keys.counted_turns(agent, day)]
         asked = [keys.cooldown(agent, ask.channel_id), *counts, keys.muted(agent)]
-        rules: list[str | int | float] = [round(ask.cooldown * 1000), ask.daily_max, COUNT_SECONDS]
+        rules: list[str | int | float] = [round(ask.cooldown * 1000), ask.most, COUNT_SECONDS]
         args = [*rules, json.dumps(owed), ask.turn_id]
         if ask.wish is not None:
-            more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, date)
+            more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, ask.date)
             asked, args = [*asked, *more_keys], [*args, *more_args]
         return Question(ask, asked, args, owed)
 
@@ -208,7 +226,7 @@ class Limits:
     def not_asked(self, question: Question) -> None:
         """It came to nothing, or nobody knows: a turn that is counted again counts once."""
         if question.owed:
-            self._owed.setdefault((question.ask.agent, question.ask.date), []).extend(question.owed)
+            self._owed.setdefault((question.ask.agent, question.ask.counted_on), []).extend(question.owed)
 
     async def pay(self) -> None:
         """Count the turns that were taken while Redis was away. Never raises RedisAway."""
@@ -238,8 +256,12 @@ class Limits:
         left = await self._link.call(lambda redis: redis.pttl(keys.cooldown(agent, channel_id)))
         return max(0.0, int(left) / 1000)
 
+    async def all(self, agent: str, date: str) -> int:
+        """Turns taken on that day, those of models that cost nothing included."""
+        return await self.count(agent, date) + await self.count(agent, free_day(date))
+
     async def count(self, agent: str, date: str) -> int:
-        """Turns taken on that day."""
+        """Turns taken on that day that count against the daily maximum."""
         try:
             kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
         except RedisAway:
@@ -254,5 +276,5 @@ class Limits:
             return "muted"
         verdict = self._memory.take(ask)
         if verdict in ("ok", "closing"):
-            self._owed.setdefault((ask.agent, ask.date), []).append(ask.turn_id)
+            self._owed.setdefault((ask.agent, ask.counted_on), []).append(ask.turn_id)
         return verdict

@@ -105,6 +105,7 @@ class Scene:
         table: Mapping[str, AgentSpec] = AGENTS,
         cog: type[BaseAgentCog] = ScriptedCog,
         can_draw: bool = True,
+        free: bool = False,
         ledger: MemoryLedger | None = None,
         caps: Caps | None = None,
     ) -> None:
@@ -121,7 +122,7 @@ class Scene:
         self.clients: dict[str, Client] = {}
         self.cogs: dict[str, Any] = {}
         for number, name in enumerate(names or ("claude",)):
-            self._add(name, 21 + number, cog, can_draw)
+            self._add(name, 21 + number, cog, Model(can_draw, free=free))
         self.cog: Any = next(iter(self.cogs.values()))
         self.client = next(iter(self.clients.values()))
 
@@ -147,13 +148,13 @@ class Scene:
             **doubles,
         )
 
-    def _add(self, name: str, user_id: int, cog: type[BaseAgentCog], can_draw: bool) -> None:
+    def _add(self, name: str, user_id: int, cog: type[BaseAgentCog], made_model: Model) -> None:
         agent = self.settings.agents[name]
         client: Any = Client(user(user_id, agent.display_name, bot=True), role=OWN_ROLE + user_id)
         for channel_id, title in ((LOUNGE, "lounge"), (MEMES, "memes"), (DEBATE, "debate"), (ELSEWHERE, "other")):
             client.channels[channel_id] = TextChannel(channel_id, client.guild, title, self.ids)
         client.channels[THREAD] = Thread(THREAD, client.guild, "thread", self.ids, LOUNGE)
-        model: Any = Model(can_draw)
+        model: Any = made_model
         elsewhere: Any = {
             server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
             for server, there in agent.elsewhere.items()

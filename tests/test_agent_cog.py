@@ -16,7 +16,7 @@ from unittest import mock
 import discord
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.excuses import LINES
+from agent_cogs.excuses import LINES, MEANINGS
 from agent_cogs.whereabouts import GUILD_WAIT
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
@@ -222,7 +222,9 @@ class AnsweringTests(CogCase):
         for channel in (LOUNGE, DEBATE, MEMES, THREAD) * 2:
             await scene.hear(f"<@{scene.me.id}>", channel=channel, mentions=[scene.me])
         await settle()
-        self.assertEqual(sum(len(scene.texts(c)) for c in (LOUNGE, DEBATE, MEMES, THREAD)), 3)
+        texts = [text for channel in (LOUNGE, DEBATE, MEMES, THREAD) for text in scene.texts(channel)]
+        self.assertEqual((texts.count("Hello."), len(scene.cog.asked)), (3, 3))
+        self.assertLessEqual(set(texts), {"Hello.", MEANINGS["daily_limit"]})
 
     async def test_a_full_inbox_is_a_busy_line_and_the_message_may_come_again(self) -> None:
         scene = await self.scene(env={"MAX_QUEUE_DEPTH": "1"})

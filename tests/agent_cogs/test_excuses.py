@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from agent_cogs.events import MentionEvent
-from agent_cogs.excuses import EXCUSE_SECONDS, LINES, SIGNS, excuse
+from agent_cogs.excuses import EXCUSE_SECONDS, LINES, MEANINGS, SIGNS, excuse
 from agent_cogs.turn import REASONS
 from agent_context.entries import Entry, Speaker
 from agent_discord.outlet import CannotPost
@@ -42,6 +42,19 @@ async def test_a_limit_is_a_sign_at_the_message(reason):
     assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
 
 
+@pytest.mark.parametrize("reason", sorted(MEANINGS))
+async def test_what_a_sign_means_is_said_with_it(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason, explains=True)
+    assert (outlet.posts, outlet.reactions) == ([(MEANINGS[reason], 11, "m5:excuse")], [(5, "⏳")])
+
+
+async def test_where_no_word_may_be_written_a_signs_meaning_is_left_out():
+    outlet = Outlet(CannotPost("not_permitted"))
+    assert await excuse(outlet, EVENT, "cooldown", explains=True) is None
+    assert outlet.reactions == [(5, "⏳")]
+
+
 @pytest.mark.parametrize("reason", ["budget", "agent_budget", "person_budget"])
 async def test_no_money_is_a_sleeping_sign(reason):
     outlet = Outlet()
@@ -77,6 +90,8 @@ async def test_an_excuse_that_cannot_be_posted_is_logged(caplog):
 
 def test_excuses_are_made_for_known_reasons_in_short_lines_without_markup():
     assert {*LINES, *SIGNS} <= REASONS.keys()
+    assert MEANINGS.keys() <= SIGNS.keys()
+    assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in MEANINGS.values())
     assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in LINES.values())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_cogs.bench import REST_SECONDS
-from agent_cogs.excuses import LINES, error_line
+from agent_cogs.excuses import LINES, MEANINGS, error_line
 from agent_cogs.told import TOLD_FOR
 from agent_llm.errors import BadKey, ConnectionFailed
 from agent_protocol.messages import HistoryEntry
@@ -21,8 +21,8 @@ async def stage():
     """`await stage(**caps)`: one agent under these caps."""
     scenes = []
 
-    async def make(env=None, **caps):
-        scenes.append(await Scene("claude", env=env, caps=Caps(**caps)).start())
+    async def make(env=None, free=False, **caps):
+        scenes.append(await Scene("claude", env=env, free=free, caps=Caps(**caps)).start())
         return scenes[-1]
 
     yield make
@@ -55,10 +55,10 @@ async def test_the_seventh_mention_in_a_minute_gets_an_hourglass(stage):
     scene = await stage(mentions=6)
     for _ in range(7):
         await scene.ask()
-    assert (len(scene.texts()), signs(scene)) == (6, ["⏳"])
+    assert (scene.texts(), signs(scene)) == (["Hello."] * 6 + [MEANINGS["too_often"]], ["⏳"])
     scene.clock.now += 61
     await scene.ask()
-    assert len(scene.texts()) == 7
+    assert len(scene.texts()) == 8
 
 
 async def test_scheduled_work_is_refused_by_its_reason(stage):
@@ -159,3 +159,22 @@ async def test_a_person_hears_of_failures_once_a_minute_and_then_sees_a_sign(sta
     scene.clock.now += TOLD_FOR
     await scene.ask()
     assert len(scene.texts()) == 3
+
+
+async def test_what_an_hourglass_means_is_said_to_each_person_once_and_not_to_a_crowd(stage):
+    scene = await stage(env={"AGENT_MAX_DAILY": "1"})
+    for author in (ALICE, ALICE, BOB, ALICE):
+        await scene.ask(author=author)
+    assert scene.texts() == ["Hello.", MEANINGS["daily_limit"]]
+    assert signs(scene) == ["⏳"] * 3
+    scene.clock.now += 61
+    for author in (ALICE, BOB):
+        await scene.ask(author=author)
+    assert scene.texts()[2:] == [MEANINGS["daily_limit"]], "who had not been told"
+
+
+async def test_turns_of_a_model_that_costs_nothing_do_not_use_up_the_day(stage):
+    scene = await stage(env={"AGENT_MAX_DAILY": "1"}, free=True)
+    for _ in range(3):
+        await scene.ask()
+    assert scene.texts() == ["Hello."] * 3

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from agent_cogs.persona import Persona
 from agent_config import AGENTS, load_settings
 from agent_local.mode import local_personas
-from agent_local.own_personas import personas_apart
+from agent_local.own_personas import personas_apart, to_edit
 from agent_personas.memory import append
 
 
@@ -48,3 +50,37 @@ def test_a_folder_that_the_owner_names_is_taken_as_it_is(tmp_path: Path) -> None
     assert local_personas(named) == tmp_path / "mine"
     assert local_personas(load_settings(data, None, local=True)) == tmp_path / "data" / "local" / "personas"
     assert not (tmp_path / "mine").exists()
+
+
+def test_the_file_that_is_named_for_an_edit_is_one_whose_edit_stays(tmp_path: Path) -> None:
+    source = tmp_path / "personas"
+    (source / "claude").mkdir(parents=True)
+    (source / "claude" / "soul.md").write_text("Dry humour.")
+
+    def start() -> Path:
+        apart = personas_apart(source, tmp_path / "data", ("claude",))
+        Persona("claude", apart / "claude").boot(AGENTS["claude"])
+        return apart / "claude"
+
+    for name in ("soul.md", "memory.md", "user.md"):  # a link, local mode's own, made since nothing was there
+        file = to_edit(start() / name)
+        beside = file.with_name("new")
+        beside.write_text("edited\n")
+        beside.replace(file)  # as many editors save
+        assert (start() / name).read_text() == "edited\n"
+
+
+def test_an_edit_that_took_the_place_of_a_link_is_kept_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = tmp_path / "personas"
+    (source / "claude").mkdir(parents=True)
+    (source / "claude" / "soul.md").write_text("Dry humour.")
+    for _ in range(2):
+        here = personas_apart(source, tmp_path / "data", ("claude",)) / "claude" / "soul.md"
+        here.unlink()
+        here.write_text("You speak in rhymes.")
+    personas_apart(source, tmp_path / "data", ("claude",))
+    assert here.read_text() == "Dry humour."
+    assert here.with_name("soul.md.edited").read_text() == "You speak in rhymes."
+    assert str(source / "claude" / "soul.md") in caplog.text

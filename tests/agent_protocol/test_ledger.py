@@ -198,6 +198,23 @@ async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwa
         assert sum("limits are kept in memory" in record.getMessage() for record in caplog.records) == 1
 
 
+async def test_turns_that_cost_nothing_are_counted_apart_and_without_end(server: RedisServer, clock):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        limits = Ledger(link, clock).limits
+
+        async def take(**free: bool) -> str:
+            return await limits.take(Ask(agent="claude", channel_id=1, **RULES, **free))
+
+        assert [await take(free=True) for _ in range(5)] == ["ok"] * 5
+        assert (await limits.count("claude", DAY), await limits.all("claude", DAY)) == (0, 5)
+        assert [await take() for _ in range(4)] == ["ok"] * 3 + ["daily_limit"]
+        await take_away(link, server)
+        assert [await take(free=True), await take()] == ["ok", "daily_limit"]
+        await back(link, server)
+        await take(free=True)
+        assert (await limits.count("claude", DAY), await limits.all("claude", DAY)) == (3, 10)
+
+
 # Costs and presence
 
 
