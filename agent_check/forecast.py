@@ -35,7 +35,7 @@ def turn_cost(tariff: Tariff, theme: Theme) -> float:
     """US dollars for one turn in a channel of the theme."""
     plain = tariff.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     search = tariff.call(INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, searches=1) - plain
-    picture = tariff.picture() if theme.always_draw and tariff.image_model else 0.0
+    picture = tariff.picture().cost_usd if theme.always_draw and tariff.image_model else 0.0
     return plain + picture + (SEARCHING * search if theme.search else 0.0)
 
 

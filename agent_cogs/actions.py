@@ -92,20 +92,29 @@ async def _draw(
     the same. What was drawn is kept until it is posted."""
     if not decision.generate_image or not decision.image_prompt:
         return None
-    if not await agent.limits.afford(event.id, spending.total.cost_usd + agent.voice.tariff.picture()):
+    cost = agent.voice.tariff.picture()  # until more is known of it
+    together = spending.total + cost
+    if not await agent.limits.afford(event.id, together.cost_usd):
         log.info("%s does not draw: there is no money for a picture", agent.key)
         return None
+    seconds = event.deadline - agent.clock() - POST_SECONDS
+    if seconds <= 0:
+        log.info("%s does not draw: there is no time for a picture", agent.key)
+        return None
+    await progress.foresee(together)
     try:
-        async with asyncio.timeout(event.deadline - agent.clock() - POST_SECONDS):
+        async with asyncio.timeout(seconds):
             drawing = await agent.voice.draw(decision.image_prompt)
+        cost = drawing.usage
     except ModelError as error:
         log.warning("%s could not draw: %s", agent.key, error)
-        spending.add(error.usage or Usage())
+        cost = error.usage or Usage()
         return None
     except TimeoutError:
         log.warning("%s could not draw: the picture took too long", agent.key)
         return None
-    spending.add(drawing.usage)
+    finally:
+        spending.add(cost)
     await progress.keep_picture(drawing.picture, spending.total)
     return drawing.picture
 

@@ -6,9 +6,11 @@ one step in Redis, as it ends in one. Any other turn asks once it has come that 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.ending import asked_id, trigger_of
-from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.gathering import gone, taken_back
 from agent_cogs.money import wish_of
 from agent_context.depth import Depth
@@ -23,6 +25,14 @@ def withdrawn(event: TurnEvent, transcript: Transcript) -> bool:
     return gone(asked_id(event) or 0, transcript)
 
 
+def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
+    """The event with the person whose words brought it about: who was answered, where others join in on that."""
+    asked = transcript.get(event.instruction.trigger_message_id or 0) if isinstance(event, InstructionEvent) else None
+    if not isinstance(event, InstructionEvent) or asked is None or asked.speaker.kind != "person":
+        return event
+    return replace(event, on_behalf=asked.speaker.id)
+
+
 def obstacle(agent: Agent, outlet: Outlet) -> str | None:
     """The reason for which the limits need not even be asked."""
     return outlet.refusal() or ("benched" if agent.voice.bench.seconds_left else None)
@@ -30,9 +40,17 @@ def obstacle(agent: Agent, outlet: Outlet) -> str | None:
 
 def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
     """What the turn asks the limits for."""
-    depth = Depth.of(agent.options_for(outlet))
-    longest = depth.messages + depth.step
-    wish = wish_of(event, trigger_of(event), agent.voice.tariff, outlet.transcript, longest)
+    options = agent.options_for(outlet)
+    depth = Depth.of(options)
+    wish = wish_of(
+        event,
+        trigger_of(event),
+        agent.voice.tariff,
+        outlet.transcript,
+        options,
+        window=depth.messages + depth.step,
+        frame=agent.frame.tokens,
+    )
     return agent.limits.ask(
         event.channel_id,
         agent.today(),

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 from agent_cogs.bench import Bench
 from agent_cogs.limits import Limits
-from agent_cogs.money import Tariff
+from agent_cogs.money import Frame, Tariff
 from agent_cogs.option_book import OptionBook
 from agent_cogs.pin_lines import PinLines
 from agent_cogs.told import Told
@@ -160,6 +160,7 @@ class Agent:
     voices: Mapping[int, Voice] = field(default_factory=dict)
     pin_lines: PinLines | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
     toolbox: GiveTools = no_tools
     tool_records: ToolRecords | None = None
     show_tools: ShowTools = shown_nowhere

@@ -79,8 +79,7 @@ class TurnBook:
         if claim.state == "left":
             log.info("%s goes on with turn %s of an earlier run", self._agent, event.id)
             return progress.go_on(claim)
-        progress.asked, progress.verdict = ask, verdict
-        return progress if claim.state == "new" else "running"
+        return progress.begin(ask, verdict) if claim.state == "new" else "running"
 
     async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None, facts: Facts) -> None:
         """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`,

@@ -81,11 +81,17 @@ class TurnEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
-    """The coordinator gives a turn: in a conversation, or (with a trigger message) in reaction to a person."""
+    """The coordinator gives a turn: in a conversation, or (with a trigger message) in reaction to a person, on whose
+    account it is (`on_behalf`, where it is known)."""
 
     kind: ClassVar[str] = "instruction"
 
     instruction: Instruction
+    on_behalf: int | None = None
+
+    @property
+    def person_id(self) -> int | None:
+        return self.on_behalf
 
     @property
     def source(self) -> str:

@@ -18,6 +18,8 @@ class LimitStore(Protocol):
 
     async def take(self, ask: Ask) -> Verdict: ...
 
+    def resume(self, ask: Ask, dollars: float) -> None: ...
+
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool: ...
 
     async def release_cooldown(self, agent: str, channel_id: int) -> None: ...
@@ -53,6 +55,11 @@ class Limits:
         "closing": it is taken, and the last one that the conversation has money for.
         """
         return await self.store.take(ask)
+
+    def resume(self, ask: Ask, dollars: float) -> None:
+        """Another process was let in with the turn and has spent so much on it: what it spends more is asked for by
+        `afford`, before each call."""
+        self.store.resume(ask, dollars)
 
     async def afford(self, turn_id: str, dollars: float) -> bool:
         """Whether the turn may come to this sum as a whole, before another of its calls."""

@@ -80,16 +80,17 @@ def outfit(
 def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]) -> Voice:
     """The model that these settings name; `think` and `draw` call it."""
     profiles = [profile(one) for one in settings.usable or settings.models]
+    coding = model if isinstance(model, AgentSdkModel) else None
     return Voice(
         model_name=model.name,
         think=think,
         draw=draw,
         can_draw=model.can_draw,
-        tariff=Tariff.of(settings, free=model.free),
+        tariff=Tariff.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
         fit=fit_of(profiles),
         max_pictures=max(one.max_pictures for one in profiles),
         bench=Bench(settings.name, clock),
-        takes_tools=not isinstance(model, AgentSdkModel),
+        takes_tools=coding is None,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from agent_cogs.money import under_way, was_under_way
 from agent_cogs.saved import read_begun
 from agent_discord.outlet import CannotPost
 from agent_llm.types import Picture, Reply, Source, Usage
@@ -99,6 +100,8 @@ class Progress:
         self.asked: Ask | None = None  # of the limits, in the step that claimed it, and what they said
         self.verdict: Verdict | None = None
         self.closing = False  # it was let in as its conversation's last turn
+        self.foreseen = 0.0  # US dollars: what the turn comes to by its record, with the call that is made
+        self.spent = Usage()  # by earlier runs
         self.after: int | None = None
         self.answer: Answer | None = None
         self.done = Done()  # what can be seen of the turn so far
@@ -111,6 +114,14 @@ class Progress:
         self.closing = bool(left.closing)
         self.answer = _read(_ANSWER, left.answer)
         self.done = _read(_DONE, left.posted) or Done()
+        self.spent = was_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
+        return self
+
+    def begin(self, ask: Ask | None, verdict: Verdict | None) -> Progress:
+        """A new turn, and what the limits said where they were asked in the step that claimed it."""
+        self.asked, self.verdict = ask, verdict
+        if ask is not None and ask.wish is not None and verdict in ("ok", "closing"):
+            self.foreseen = ask.wish.estimate
         return self
 
     @property
@@ -125,6 +136,12 @@ class Progress:
         """The turn is its conversation's last one. Raises CannotPost as `keep_answer` does."""
         self.closing = True
         await self._keep("closing", b"1")
+
+    async def foresee(self, usage: Usage) -> None:
+        """A call is about to be made, with which the turn comes to this: whoever goes on with it after a crash charges
+        it. Raises CannotPost as `keep_answer` does."""
+        self.foreseen = usage.cost_usd
+        await self._keep("under_way", under_way(usage).encode())
 
     async def keep_answer(self, reply: Reply, usage: Usage) -> None:
         """The model has answered, and nothing is posted yet. Raises CannotPost for a turn that is not ours any more."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from agent_cogs.admission import asked_at_once
+from agent_cogs.admission import asked_at_once, on_account
 from agent_cogs.agent import Agent, Find, Outlet
 from agent_cogs.book import TurnBook, told
 from agent_cogs.ending import refused
@@ -147,6 +147,8 @@ class TurnTaker:
     async def _begin(self, event: TurnEvent, brake: Brake) -> None:
         outlet = await self._outlet(event) if brake.reason is None else None
         agent = self._agent if outlet is None else self._agent.at(outlet)
+        if outlet is not None:
+            event = on_account(event, outlet.transcript)
         ask = asked_at_once(agent, outlet, event) if outlet is not None and brake.reason is None else None
         standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest, ask)
         if isinstance(standing, Progress):

@@ -25,6 +25,8 @@ from agent_cogs.sight import Sight
 from agent_cogs.spending import Spending
 from agent_cogs.streaming import Ear, listening
 from agent_cogs.tooling import ToolUse, box_of
+from agent_llm.counting import expected
+from agent_llm.counting import read as tokens_read
 from agent_llm.errors import BadAnswer, ModelError, PrefillRefused
 from agent_llm.stops import cut
 from agent_llm.types import Message, Prompt, Reply, Usage
@@ -52,7 +54,7 @@ class Mind:
         """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read. The
         reply's text is the JSON of the decision.
 
-        Raises UnreadableDecision, ModelError, and TurnOver("deadline") or ("budget").
+        Raises UnreadableDecision, ModelError, TurnOver("deadline") or ("budget"), and CannotPost.
         """
         chat = Chat(sight, self._cache_key)
         if self.progress.answer is not None:
@@ -93,17 +95,34 @@ class Mind:
         return self._understood(await self._think(asked.prompt, asked.history), way)
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
+        cost = self.agent.voice.tariff.most(expected(prompt, history))  # until more is known of it
+        await self._reserve(cost)
+        self.agent.frame.note(tokens_read(prompt, ()))
         try:
             reply = await self.agent.voice.think(replace(prompt, conversation=conversation_of(self.event)), history)
+            cost = reply.usage
         except ModelError as error:
-            self.spending.add(error.usage or Usage())
+            cost = error.usage or Usage()
             self.agent.voice.bench.failed(error)
             if isinstance(error, BadAnswer):
                 raise UnreadableDecision(error.detail or error.kind) from error
             raise
-        self.spending.add(reply.usage)
+        finally:  # also where it is cut off in the middle
+            self.spending.add(cost)
         self.agent.voice.bench.worked()
         return reply
+
+    async def _reserve(self, cost: Usage) -> None:
+        """The money for a call, and a note of it in the turn's record; where limits were asked in the step that claimed
+        the turn, its first call needs neither.
+
+        Raises TurnOver("budget"), and CannotPost for a turn that is not ours any more.
+        """
+        together = self.spending.total + cost
+        if not await self.agent.limits.afford(self.event.id, together.cost_usd):
+            raise TurnOver("budget")
+        if self.spending.total.calls or together.cost_usd > self.progress.foreseen:
+            await self.progress.foresee(together)
 
     def _understood(self, reply: Reply, way: Way) -> tuple[Decision, Reply]:
         """Whoever waits for words gets those of a model that knows no form."""

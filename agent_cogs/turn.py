@@ -145,8 +145,7 @@ def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) ->
 def _spent(agent: Agent, progress: Progress) -> Spending:
     """What an earlier run spent on the turn counts with what this one spends."""
     spending = Spending(agent.costs, agent.key, agent.today())
-    if progress.answer is not None:
-        spending.add(progress.answer.usage)
+    spending.add(progress.spent)
     return spending
 
 
@@ -198,7 +197,7 @@ class _Turn:
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.read = 0  # messages
-        self.asked_by = event.person_id if isinstance(event, MentionEvent) else None
+        self.asked_by = event.person_id
         self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
 
     def facts(self, seconds: float, posted: tuple[int, ...]) -> Facts:
@@ -255,6 +254,9 @@ class _Turn:
             if (refusal := outlet.refusal()) is not None:
                 raise TurnOver(refusal)
             self.closing = progress.closing
+            resumed = ask_of(agent, outlet, self.event)
+            agent.limits.resume(resumed, self.spending.total.cost_usd)
+            self.estimate = resumed.wish.estimate if resumed.wish else 0.0
             return
         ask, verdict = progress.asked, progress.verdict
         if ask is None or verdict is None:

@@ -95,7 +95,7 @@ class AgentSdkModel:
             async with asyncio.timeout(prompt.timeout):
                 reply = await self._converse(sdk, prompt, told(history))
         except TimeoutError:
-            raise TimedOut(provider=PROVIDER, model=self.config.model) from None
+            raise self._cut_off(TimedOut(provider=PROVIDER, model=self.config.model)) from None
         if prompt.on_text is not None:
             prompt.on_text(reply.text)
         return reply
@@ -124,19 +124,21 @@ class AgentSdkModel:
             await self.conversations.drop(channel_id)
 
     async def _query(self, sdk: ModuleType, arguments: QueryArguments, prompt: Prompt, text: str) -> Reply:
-        result = None  # the stream is heard to its end: the program writes its session down before it ends
+        result, began = None, False  # heard to its end: the program writes its session down before it ends
         try:
             async with aclosing(sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments))) as stream:
                 async for message in stream:
                     if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
+                        began = True
                         await self._began(message.data.get("session_id"), prompt, text)
                     elif isinstance(message, sdk.ResultMessage) and not message.is_error:
                         result = message
         except (sdk.ClaudeSDKError, OSError, ValueError) as error:
             if result is None:
-                self._explain(error, resumed=arguments.resume is not None)
+                self._explain(error, resumed=arguments.resume is not None, began=began)
         if result is None:
-            raise BadAnswer("the query ended without a result", provider=PROVIDER, model=self.config.model)
+            ended = "the query ended without a result"
+            raise self._cut_off(BadAnswer(ended, provider=PROVIDER, model=self.config.model))
         return self._reply(result)
 
     async def _began(self, session_id: object, prompt: Prompt, text: str) -> None:
@@ -159,7 +161,15 @@ class AgentSdkModel:
         priced = pricing.price(PROVIDER, self.config.model, usage_of(told_usage, steps), free=self.free)
         return replace(priced, model=self.name)
 
-    def _explain(self, error: Exception, *, resumed: bool) -> NoReturn:
+    def most(self) -> Usage:
+        """What a query costs at most, which nobody knows better when it was cut off: its steps are the program's."""
+        return Usage(model=self.name, calls=1, text_cost_usd=0.0 if self.free else self.config.max_usd)
+
+    def _cut_off(self, error: ModelError) -> ModelError:
+        error.usage = self.most()
+        return error
+
+    def _explain(self, error: Exception, *, resumed: bool, began: bool) -> NoReturn:
         """Raises our error. Without its cause or its words: they may quote the prompt, a path or a key."""
         kind = kind_of(error, resumed=resumed)
         ours = kind(
@@ -172,6 +182,8 @@ class AgentSdkModel:
         data = getattr(error, "data", None)
         if isinstance(data, Mapping) and isinstance(data.get("usage"), Mapping):
             ours.usage = self._priced(data["usage"], int(data.get("num_turns") or 0))
+        elif began and ours.status is None:
+            ours = self._cut_off(ours)
         log.warning("a query of the Claude Agent SDK failed: %s", ours)
         raise ours from None
 

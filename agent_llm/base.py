@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from agent_llm import pricing, stops
-from agent_llm.counting import filled_in
+from agent_llm.counting import expected, filled_in
 from agent_llm.endpoints import Aws, Endpoint
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
 from agent_llm.hearing import Hearing
@@ -136,13 +136,15 @@ class ProviderModel:
         may_be_empty = prompt.prefill is not None  # the model had nothing to add
         hearing = Hearing(prompt.on_text) if prompt.on_text else None
         attempt = partial(self._checked, request, may_be_empty, hearing)
-        return await self._run(self.access.model, seconds, attempt, hearing, prompt.retries)
+        lost = partial(expected, prompt, history)
+        return await self._run(self.access.model, seconds, attempt, lost, hearing, prompt.retries)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""
         if not self.can_draw:
             raise CannotDraw(provider=self.provider, model=self.access.model)
-        drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt))
+        lost = partial(Usage, calls=1, pictures=1)
+        drawing = await self._run(self.access.image_model, timeout, partial(self._paint, prompt), lost)
         return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
 
     async def check(self, *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - all attempts, as in draw
@@ -191,12 +193,14 @@ class ProviderModel:
         model: str,
         seconds: float,
         attempt: Callable[[float], Awaitable[T]],
+        lost: Callable[[], Usage] = Usage,
         hearing: Hearing | None = None,
         retries: int | None = None,
     ) -> T:
-        """The answer, or the last attempt's error, with what the attempts before it cost."""
+        """The answer, or the last attempt's error, with what the attempts before it cost; `lost` is what one costs that
+        was cut off and of which nothing is known."""
         paid: list[Usage] = []
-        failed = partial(self._failed, model, paid, hearing)
+        failed = partial(self._failed, model, paid, lost, hearing)
         attempts = None if retries is None else retries + 1
         translated = partial(self._translated, attempt)
         try:
@@ -215,9 +219,17 @@ class ProviderModel:
             # Without its cause: an SDK's text may quote the key or the prompt, and tracebacks are logged.
             raise self._explain(error) from None
 
-    def _failed(self, model: str, paid: list[Usage], hearing: Hearing | None, error: ModelError, number: int) -> None:
+    def _failed(
+        self,
+        model: str,
+        paid: list[Usage],
+        lost: Callable[[], Usage],
+        hearing: Hearing | None,
+        error: ModelError,
+        number: int,
+    ) -> None:
         error.provider, error.model = self.provider, model
-        cost = error.usage or (hearing.told if hearing else None)
+        cost = error.usage or (hearing.told if hearing else None) or (lost() if error.made else None)
         if cost is not None:
             paid.append(cost)
         log.warning("model call failed, attempt %d: %s", number, error)

@@ -29,11 +29,13 @@ class ModelError(Exception):
     """Base of everything that can go wrong with a model.
 
     `usage` is what the failed call cost nevertheless (a refused or empty answer is billed), None when nothing is known.
+    `made`: the provider may have worked on it until it was cut off, and nobody knows for how much.
     `origin` is the name of the SDK's own error, where it tells more than ours.
     """
 
     kind = "the model failed"
     usage: Usage | None = None
+    made = False
     origin = ""
 
     def __init__(
@@ -77,14 +79,16 @@ class ServerFailed(Retryable):
 
 
 class ConnectionFailed(Retryable):
-    """No connection, or one that was cut."""
+    """No connection (`made` is False then), or one that was cut."""
 
+    made = True
     kind = "no connection to the provider"
 
 
 class TimedOut(ModelError):
     """The call's whole time is used up."""
 
+    made = True
     kind = "the model took too long"
 
 
@@ -144,3 +148,9 @@ class NotInstalled(Final):
     """A package that this provider needs is not installed."""
 
     kind = "a package that this provider needs is not installed"
+
+
+def not_made(error: ModelError) -> ModelError:
+    """The same: the call never came so far as to cost anything."""
+    error.made = False
+    return error

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from agent_llm.errors import CannotDraw, ModelError, TimedOut
+from agent_llm.errors import CannotDraw, ModelError, TimedOut, not_made
 from agent_llm.model import Model
 from agent_llm.retry import Clock, reaction_to
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
@@ -97,7 +97,7 @@ class Fallbacks:
             left = ends - self._clock()
             try:
                 if left <= 0:
-                    raise TimedOut(model=self.models[index].name)
+                    raise not_made(TimedOut(model=self.models[index].name))
                 return await ask(self.models[index], left * SHARE if place < awake else left), spent
             except ModelError as error:
                 spent += error.usage or Usage()

@@ -43,6 +43,7 @@ from agent_llm.errors import (
     ServerFailed,
     SessionLost,
     TimedOut,
+    not_made,
 )
 
 T = TypeVar("T")
@@ -152,7 +153,7 @@ class Retrier:
 
 async def _within(attempt: Callable[[float], Awaitable[T]], seconds: float) -> T:
     if seconds <= 0:
-        raise TimedOut
+        raise not_made(TimedOut())
     try:
         async with asyncio.timeout(seconds):
             return await attempt(seconds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_llm.base import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
 from agent_llm.bounded import ENCODINGS, TooLong, bound_response
-from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
+from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut, not_made
 from agent_llm.failures import error_of_status
 from agent_llm.reading import part, text
 
@@ -132,16 +132,19 @@ def _of_connection(error: Exception, causes: Sequence[BaseException]) -> ModelEr
         return any(isinstance(cause, kinds) for cause in causes)
 
     if among(TooLong):
-        return BadAnswer("too long")
+        answer = BadAnswer("too long")
+        answer.made = True
+        return answer
     if among(aiohttp.ConnectionTimeoutError, httpx2.ConnectTimeout, httpx2.PoolTimeout):
-        return ConnectionFailed("no answer to the connection")
+        return not_made(ConnectionFailed("no answer to the connection"))
     if among(httpx2.TimeoutException, TimeoutError):
         return TimedOut()
     if among(aiohttp.ClientResponseError):
         return BadAnswer("not HTTP")
     if isinstance(error, (ValueError, RecursionError)) and not isinstance(error, aiohttp.ClientError):
         return BadAnswer("not JSON")
-    return ConnectionFailed(type(causes[-1]).__name__)
+    failed = ConnectionFailed(type(causes[-1]).__name__)
+    return not_made(failed) if among(aiohttp.ClientConnectorError, httpx2.ConnectError) else failed
 
 
 def _of_status(error: Any, status: int, request_id_header: str) -> ModelError:

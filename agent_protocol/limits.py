@@ -239,8 +239,13 @@ class Limits:
                 self._owed.setdefault((agent, date), []).extend(owed)
                 return
 
+    def resume(self, ask: Ask, dollars: float) -> None:
+        """Go on with a turn that another process was let in with, and that has cost so much by now."""
+        if ask.wish is not None:
+            self._money.memory.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
+
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
-        """Whether the turn may come to this sum as a whole: asked before each of its calls but the first."""
+        """Whether the turn may come to this sum as a whole; more is put aside where it is more than it has."""
         return await self._money.more(agent, turn_id, dollars)
 
     async def release_cooldown(self, agent: str, channel_id: int) -> None:

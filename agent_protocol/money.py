@@ -132,6 +132,11 @@ class MemoryBudgets:
         if wish.person_id is not None and wish.message_id is not None:
             self._recent(wish.person_id).setdefault(wish.message_id, now)
 
+    def resume(self, agent: str, channel_id: int, wish: Wish, date: str, dollars: float) -> None:
+        """A turn that another process began goes on here; `dollars` are spent on it."""
+        scopes = scopes_of(agent, channel_id, wish.person_id)
+        self.holds[hold_name(agent, wish.turn_id)] = Hold(date, wish.until, millionths(dollars), scopes)
+
     def more(self, name: str, amount: int) -> bool:
         """Put `amount` aside instead of what the hold has; False where that is too much."""
         hold = self.holds.get(name)

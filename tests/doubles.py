@@ -452,7 +452,8 @@ class MemoryTurns(_Away):
         self.checkpoints.append((turn_id, name))
         kept = self.kept.get((agent, turn_id))
         if kept is not None and not self.away:
-            self.kept[agent, turn_id] = replace(kept, **{name: text})
+            heard = {"under_way": None} if name == "answer" else {}
+            self.kept[agent, turn_id] = replace(kept, **{**heard, name: text})
         return not self.taken_over
 
     def forget(self, agent: str, turn_id: str) -> None:
@@ -498,6 +499,10 @@ class LimitStore:
 
     async def take(self, ask: Ask) -> Verdict:
         return self._rules.take(ask)
+
+    def resume(self, ask: Ask, dollars: float) -> None:
+        assert ask.wish is not None
+        self.money.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
         return self.money.more(hold_name(agent, turn_id), millionths(dollars))
@@ -641,7 +646,14 @@ class MemoryLedger(_Away):
         self, agent: str, turn_id: str, deadline: float, event: str, ask: Ask | None = None
     ) -> tuple[Claim, Verdict | None]:
         claim = await self.turns.claim(agent, turn_id, deadline, event)
-        return claim, await self.limits.take(ask) if ask is not None and claim.state == "new" else None
+        if ask is None or claim.state != "new":
+            return claim, None
+        verdict = await self.limits.take(ask)
+        if verdict in ("ok", "closing") and (agent, turn_id) in self.turns.kept:
+            assert ask.wish is not None
+            kept = self.turns.kept[agent, turn_id]
+            self.turns.kept[agent, turn_id] = replace(kept, under_way=ask.wish.under_way)
+        return claim, verdict
 
     async def settle(
         self,

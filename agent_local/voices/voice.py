@@ -12,12 +12,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
+from agent_llm.counting import tokens_of
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_local.voices.composing import Composer, Scene, Words, caption_picture
 from agent_local.voices.drawing import draw_png
 from agent_themes import theme_named
 
-CHARACTERS_PER_TOKEN = 4
 SKIP = 0.12
 REACT = 0.2
 ONLY_REACT = 0.04
@@ -69,7 +69,7 @@ class ScriptedVoice:
         labels = prompt.labels or {"asked": prompt.text}
         text = self._decide(Scene.of(labels, me=self._agent.capitalize())).to_json()
         read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
-        usage = Usage(model=self.name, calls=1, input_tokens=_tokens(read), output_tokens=_tokens(len(text)))
+        usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
         return Reply(text=text, usage=usage, model=self.name)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
@@ -133,7 +133,3 @@ class ScriptedVoice:
 def wish_to_end(round_number: int) -> float:
     """The probability (0 to 1) that a voice wants to stop in this round."""
     return min(MOST_ENDING, ENDING_STEP * max(0, round_number - FIRST_ENDING_ROUND + 1))
-
-
-def _tokens(characters: int) -> int:
-    return -(-characters // CHARACTERS_PER_TOKEN)

@@ -6,12 +6,13 @@ import pytest
 
 from agent_cogs.book import TurnBook
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.money import was_under_way
 from agent_cogs.saved import read_begun, save_event
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_protocol.messages import Instruction
 from agent_protocol.money import Caps
-from tests.agent_scene import LOUNGE, Scene
-from tests.doubles import Clock, MemoryLedger, http_error, message, settle
+from tests.agent_scene import CALL, LOUNGE, Scene
+from tests.doubles import ALICE, Clock, MemoryLedger, http_error, message, settle
 
 
 async def crashed(*, at, decision=None, mention=False, ledger=None, **fields):
@@ -57,12 +58,53 @@ async def end(*scenes):
         await scene.aclose()
 
 
-async def test_a_call_that_was_cut_off_is_made_again():
+async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
     first, scene = await crashed(at="thinking")
+    estimate = was_under_way(first.ledger.turns.kept["claude", "i1"].under_way).cost_usd
     result = await scene.instruct()
     assert (len(scene.cog.asked), scene.texts(), result.text) == (1, ["Hello."], "Hello.")
+    assert (result.usage.calls, scene.spent()["ai_calls"]) == (2, 2)
+    assert scene.spent()["total_cost"] == pytest.approx(CALL.cost_usd + estimate)
+    await end(first, scene)
+
+
+async def test_a_turn_that_is_gone_on_with_has_a_budget_like_any_other():
+    ledger = MemoryLedger(Clock(), caps=Caps(all=0.004))
+    first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
+    scene.house.transcripts.of(LOUNGE).add(first.house.transcripts.of(LOUNGE).entries()[0])
+    await scene.cog.take_up()
+    await settle()
+    assert (scene.cog.asked, [emoji for _, emoji in scene.channel().reacted]) == ([], ["💤"])
     assert scene.spent()["ai_calls"] == 1
     await end(first, scene)
+
+
+async def test_what_a_resumed_turn_asks_of_its_model_is_put_aside_and_on_its_persons_account():
+    ledger = MemoryLedger(Clock(), caps=Caps(all=5.0))
+    first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
+    stuck = asyncio.Event()
+    scene.answers(stuck.wait)
+    await scene.cog.take_up()
+    await settle()
+    (hold,) = scene.ledger.limits.money.holds.values()
+    assert (hold.amount > 4_000, f"person:{ALICE}" in hold.scopes) == (True, True), "two calls of 0.0023 dollars"
+    stuck.set()
+    await settle()
+    charged = {scope: amount for (_, scope), amount in scene.ledger.limits.money.owed.items()}
+    assert charged[f"person:{ALICE}"] == charged["all"] > 10_000
+    await end(first, scene)
+
+
+async def test_a_run_after_the_next_pays_for_both_calls_that_were_cut_off():
+    first, second = await crashed(at="thinking")
+    second.answers(asyncio.Event().wait)
+    await second.instruct()
+    await second.aclose()
+    second.ledger.turns.crash()
+    third = await next_process(second)
+    await third.instruct()
+    assert third.spent()["ai_calls"] == 3
+    await end(first, second, third)
 
 
 async def test_an_answer_that_was_kept_is_posted_without_a_second_call_and_charged_once():
@@ -186,10 +228,17 @@ async def test_a_picture_that_was_drawn_and_lost_is_drawn_again_and_both_are_cha
     await end(first, scene)
 
 
-@pytest.mark.parametrize("at", ["thinking", "posting", "reacting"])
+async def test_a_conversations_last_turn_whose_call_was_lost_has_no_money_for_another():
+    first, scene = await crashed(at="thinking", ledger=MemoryLedger(Clock(), caps=Caps(all=0.004)))
+    result = await scene.instruct()
+    assert (result.skipped, result.reason, scene.cog.asked) == (True, "budget", [])
+    await end(first, scene)
+
+
+@pytest.mark.parametrize("at", ["posting", "reacting"])
 async def test_a_conversations_last_turn_is_still_its_last_when_another_process_ends_it(at):
     decision = {"text": "Bye.", "react_emoji": "🔥", "react_to_message_id": 5} if at == "reacting" else None
-    ledger = MemoryLedger(Clock(), caps=Caps(all=0.0012))
+    ledger = MemoryLedger(Clock(), caps=Caps(all=0.004))
     first, scene = await crashed(at=at, decision=decision, ledger=ledger)
     result = await scene.instruct()
     assert (result.skipped, result.reason) == (False, "budget")

@@ -513,7 +513,7 @@ async def test_a_turn_that_waits_to_be_resumed_is_settled_when_the_channel_is_st
     await scene.stops.stop(LOUNGE, "m1")
     await settle()
     results, calls, _ = settled(scene)
-    assert (results, calls) == ([("i1", "stopped")], 1)
+    assert (results, calls) == ([("i1", "stopped")], 2), "the call that was cut off costs too"
     assert await scene.ledger.turns.open_ids("claude") == []
     await scene.aclose()
 

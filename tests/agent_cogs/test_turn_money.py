@@ -70,7 +70,7 @@ async def test_scheduled_work_is_refused_by_its_reason(stage):
 
 
 async def test_the_last_turn_that_can_be_paid_closes_the_conversation_in_few_words(stage):
-    scene = await stage(channel=0.0115)
+    scene = await stage(channel=0.04)
     history = [HistoryEntry(agent="grok", text="well", message_id=1).model_dump()]
     first = await scene.instruct("i1", channel=DEBATE, conversation_history=history)
     assert "last message" in scene.prompt.text
@@ -87,7 +87,7 @@ async def test_a_turn_before_the_last_is_like_any_other(stage):
 
 
 async def test_a_closing_turn_that_stays_silent_ends_the_conversation_all_the_same(stage):
-    scene = await stage(all=0.0012)
+    scene = await stage(all=0.004)
     scene.answers({"skip": True})
     result = await scene.instruct("i1")
     assert (result.skipped, result.reason) == (True, "budget")

@@ -68,7 +68,8 @@ class Outcome:
             posts=self.posts,
             double_posts=max(0, self.posts - self.wanted),
             model_calls=self.model_calls,
-            double_charges=max(0, round(self.charged_calls) - 1),
+            double_charges=max(0, round(self.charged_calls) - self.model_calls),
+            free=max(0, self.model_calls - round(self.charged_calls)),
             lost=max(0, self.wanted - self.posts),
             slowest=self.seconds,
             wrong=tuple(self.faults()),
@@ -81,7 +82,7 @@ class Outcome:
             found.append(f"{self.posts} messages posted instead of {self.wanted}")
         if self.model_calls != (2 if self.point == "thinking" else 1):
             found.append(f"{self.model_calls} model calls")
-        if self.charged_calls != 1:
+        if self.charged_calls != self.model_calls:
             found.append(f"{self.charged_calls:g} calls charged")
         if self.results != (1 if self.kind == "instruction" else 0):
             found.append(f"{self.results} different results")

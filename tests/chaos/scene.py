@@ -82,6 +82,7 @@ class Scene:
         self.excused: set[str] = set()  # agents whose turn may come to nothing
         self.wrong: list[str] = []
         self._calls_before = len(self.f.models.requests)
+        self._answered = 0  # calls that were well answered, be it to nobody
         self._began = time.monotonic()
 
     async def begin(self) -> None:
@@ -94,7 +95,7 @@ class Scene:
 
     async def emptied(self) -> None:
         """Redis was emptied on purpose: what was charged before is not there any more."""
-        self._charged_before = 0.0
+        self._charged_before, self._answered = 0.0, 0
 
     # -- what the bots' models say, and what happens meanwhile --------------------------------------------------------
 
@@ -119,6 +120,7 @@ class Scene:
         bad = self.misbehave(request)
         if bad is not None:
             return bad
+        self._answered += 1
         return decision(f"{self.head(request, tags, number)} said", topic="t")
 
     def head(self, request: ModelRequest, tags: list[str] | None = None, number: int | None = None) -> str:
@@ -214,6 +216,7 @@ class Scene:
             double_posts=self._doubles(),
             model_calls=calls,
             double_charges=max(0, round(charged - calls)),
+            free=max(0, self._answered - round(charged)),
             lost=self._lost(),
             conversations=len(self.talks),
             ended=self.orderly,

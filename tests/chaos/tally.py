@@ -2,6 +2,7 @@
 
 double posts     a message that stands twice, or a second answer to what was answered already
 double charges   model calls that are booked and were not made, or were booked twice
+free             model calls that were made and are not booked
 lost             a turn or a question of which nothing can be seen though it could have been kept
 """
 
@@ -10,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
-COUNTED = ("posts", "double posts", "model calls", "double charges", "lost", "ended in order", "other faults")
+COUNTED = ("posts", "double posts", "model calls", "double charges", "free", "lost", "ended in order", "other faults")
 HEADS = ("scenario", "runs", *COUNTED, "slowest")
-WIDTHS = (34, 6, 7, 14, 13, 16, 6, 16, 14, 10)
+WIDTHS = (36, 6, 7, 14, 13, 16, 6, 6, 16, 14, 10)
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Tally:
     double_posts: int = 0
     model_calls: int = 0
     double_charges: int = 0
+    free: int = 0
     lost: int = 0
     conversations: int = 0
     ended: int = 0
@@ -35,6 +37,7 @@ class Tally:
         counted = {
             "double posts": self.double_posts,
             "double charges": self.double_charges,
+            "free calls": self.free,
             "instructions lost": self.lost,
             "conversations not ended in order": self.conversations - self.ended,
         }
@@ -54,7 +57,8 @@ def heading() -> str:
 
 def row(name: str, tally: Tally) -> str:
     ended = f"{tally.ended} of {tally.conversations}" if tally.conversations else "-"
-    cells = (tally.runs, tally.posts, tally.double_posts, tally.model_calls, tally.double_charges, tally.lost, ended)
+    money = (tally.model_calls, tally.double_charges, tally.free)
+    cells = (tally.runs, tally.posts, tally.double_posts, *money, tally.lost, ended)
     return _line((name, *cells, len(tally.wrong), f"{tally.slowest:.1f} s"))
 
 

@@ -32,7 +32,7 @@ async def pair(f, settings):
 
 async def test_a_mention_beyond_the_budget_sleeps_also_after_a_restart(tmp_path):
     with RedisServer() as redis:
-        async with flow(tmp_path, redis_url=redis.url, BUDGET_DAILY_USD="0.002") as f:
+        async with flow(tmp_path, redis_url=redis.url, BUDGET_DAILY_USD="0.003") as f:
             claude = f.user_id("claude")
             f.models.answer = lambda r: Answer(text=decision("hello"), output_tokens=4000)
             caps = {"settings": f.settings.with_(budget_user_usd=1.0), "agents": ("claude",)}
@@ -48,9 +48,9 @@ async def test_a_mention_beyond_the_budget_sleeps_also_after_a_restart(tmp_path)
 
 
 async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_once(tmp_path):
-    async with flow(tmp_path, BUDGET_DAILY_USD="0.05") as f:
+    async with flow(tmp_path, BUDGET_DAILY_USD="0.1") as f:
         f.models.answer = lambda r: Answer(
-            text=decision(f"turn {len(f.models.requests)}", topic="t"), output_tokens=18_980
+            text=decision(f"turn {len(f.models.requests)}", topic="t"), output_tokens=37_980
         )
         async with pair(f, f.settings.with_(owner_channel_id=f.channel("debate"))) as runtime:
             report = await runtime.coordinator.fire(f.channel("casual"))
@@ -58,7 +58,7 @@ async def test_a_conversation_closes_for_lack_of_money_and_the_owner_is_told_onc
             assert ["last message" in request.tail for request in f.models.requests] == [False] * 5 + [True]
             again = await runtime.coordinator.fire(f.channel("casual"))
             assert (again.ended_because, again.messages, len(f.models.requests)) == ("budget", 0, 6)
-        assert f.said("debate") == ["⚠️ 80% of the day's budget (0.05 USD) is spent."]
+        assert f.said("debate") == ["⚠️ 80% of the day's budget (0.10 USD) is spent."]
 
 
 async def test_a_bot_whose_key_is_refused_rests_and_conversations_go_on_without_it(tmp_path):
