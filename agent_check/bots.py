@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import discord
 from discord.http import HTTPClient
 
 from agent_check.findings import Findings, Section
 from agent_check.look import BotView, ChannelView, Json, discord_http, look_around
-from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing
+from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing, wanted_by
+from agent_cogs.option_book import opened_book
+from agent_cogs.persona import Personas
 from agent_config import AgentSettings, Settings
+from agent_context.entries import Entry
+from agent_context.options import Options
 
 TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
 # Bots in fewer than a hundred servers have the "limited" one: the same switch of the portal.
 # https://discord.com/developers/docs/resources/application#application-object-application-flags
 MESSAGE_CONTENT = 1 << 18 | 1 << 19
+OptionsIn = Callable[[int | None], Options]  # by server, None for any other
+
 PORTAL = "discord.com/developers/applications"
 
 
@@ -31,19 +38,37 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: Section) 
             found.wrong("token", "Discord refuses it", advice)
             return None
         found.ok("token", f"logs in as {me['username']}")
-        await _check_application(http, settings, section)
+        options = options_in(agent, settings)
+        await _check_application(http, settings, section, options)
         wanted = dict.fromkeys((*settings.channels, *told_apart(settings).values()))
         view = await look_around(http, me, tuple(wanted), settings.guild_ids)
     guild_findings(view, settings, found)
-    channel_findings(view, settings, found)
+    channel_findings(view, settings, found, options)
     purpose_findings(view, settings, found)
     return view
 
 
-async def _check_application(http: HTTPClient, settings: Settings, section: Section) -> None:
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """Where options are looked up without what is pinned there: nothing of Discord's channels is read."""
+
+    guild_id: int | None
+    channel_id: int = 0
+    pins: tuple[tuple[Entry, ...], ...] = ()
+
+
+def options_in(agent: AgentSettings, settings: Settings) -> OptionsIn:
+    """What the owner's files set for the agent, by server."""
+    names = {name: one.display_name for name, one in settings.agents.items()}
+    book = opened_book(settings, names, Personas(settings).layer)
+    return lambda guild_id: book.options(agent.name, _Server(guild_id))
+
+
+async def _check_application(http: HTTPClient, settings: Settings, section: Section, options: OptionsIn) -> None:
     application: Json = await http.application_info()
     only_guild = settings.guild_ids[0] if len(settings.guild_ids) == 1 else None
-    section.link = invite_link(int(application["id"]), only_guild)
+    wanted = {name: one for server in (None, *settings.guild_ids) for name, one in wanted_by(options(server)).items()}
+    section.link = invite_link(int(application["id"]), only_guild, wanted.values())
     if int(application.get("flags") or 0) & MESSAGE_CONTENT:
         section.findings.ok("intents", "Message Content is on")
     else:
@@ -64,7 +89,9 @@ def guild_findings(view: BotView, settings: Settings, found: Findings) -> None:
         found.ok("servers", ", ".join(guild.name for guild in view.guilds.values()))
 
 
-def channel_findings(view: BotView, settings: Settings, found: Findings) -> None:
+def channel_findings(
+    view: BotView, settings: Settings, found: Findings, options: OptionsIn = lambda _: Options()
+) -> None:
     """Every channel with something wrong has lines of its own, the others share one."""
     fine = []
     for channel_id in settings.channels:
@@ -73,7 +100,7 @@ def channel_findings(view: BotView, settings: Settings, found: Findings) -> None
         if channel is None:
             _absent(view, channel_id, found)
         elif not _out_of_place(channel, settings, found):
-            _lacking(channel, view.bits_in(channel), found)
+            _lacking(channel, view.bits_in(channel), found, wanted_by(options(channel.guild_id)))
         if channel is not None and len(found) == before:
             fine.append(f"#{channel.name}")
     if fine:
@@ -128,11 +155,11 @@ def _known(kind: int) -> bool:
     return kind in {one.value for one in discord.ChannelType}
 
 
-def _lacking(channel: ChannelView, bits: int, found: Findings) -> None:
+def _lacking(channel: ChannelView, bits: int, found: Findings, more: Mapping[str, discord.Permissions]) -> None:
     if needed := missing(bits, NEEDED):
         advice = "give its role these permissions, in the server or in the channel"
         found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
-    if welcome := missing(bits, WELCOME):
+    if welcome := missing(bits, {**WELCOME, **more}):
         advice = "give its role this permission, where you want it"
         found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
 

@@ -7,13 +7,15 @@ https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
 
 import discord
+
+from agent_context.options import Options
 
 NEEDED: Mapping[str, discord.Permissions] = MappingProxyType(
     {
@@ -30,6 +32,31 @@ WELCOME: Mapping[str, discord.Permissions] = MappingProxyType(
     {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
 )
 """Without these a bot still does all its work."""
+
+_BY_OPTION: Mapping[str, tuple[str, discord.Permissions, Callable[[Options], bool]]] = MappingProxyType(
+    {
+        "Manage Webhooks": (
+            "tool_output_visible",
+            discord.Permissions(manage_webhooks=True),
+            lambda options: options.tool_output_visible,
+        ),
+        "Manage Messages": (
+            "mode: prefill, whose m commands it deletes",
+            discord.Permissions(manage_messages=True),
+            lambda options: options.mode == "prefill",
+        ),
+    }
+)
+
+
+def wanted_by(options: Options) -> dict[str, discord.Permissions]:
+    """What some options need besides, by a name that says which: without it they do not work, everything else does."""
+    return {
+        f"{name} (for {option})": permission
+        for name, (option, permission, wants) in _BY_OPTION.items()
+        if wants(options)
+    }
+
 
 WRITING: Mapping[str, discord.Permissions] = MappingProxyType(
     {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
@@ -50,10 +77,11 @@ class Overwrite:
     deny: int
 
 
-def invite_link(client_id: int, guild_id: int | None = None) -> str:
-    """The address where the owner of a server adds the bot, with that server chosen already where it is known."""
+def invite_link(client_id: int, guild_id: int | None = None, more: Iterable[discord.Permissions] = ()) -> str:
+    """The address where the owner of a server adds the bot, with that server chosen already where it is known. `more`
+    is asked for besides what every bot needs."""
     wanted = discord.Permissions.none()
-    for permission in (*NEEDED.values(), *WELCOME.values()):
+    for permission in (*NEEDED.values(), *WELCOME.values(), *more):
         wanted |= permission
     if guild_id is None:
         return discord.utils.oauth_url(client_id, permissions=wanted, scopes=SCOPES)

@@ -90,6 +90,32 @@ async def test_a_permission_that_a_bot_can_do_without_is_a_warning(tmp_path: Pat
         assert "missing: Use External Emojis" in set_up.lines("!")[0]
 
 
+@pytest.mark.parametrize(
+    ("option", "lacking"),
+    [("tool_output_visible: true", "Manage Webhooks"), ("mode: prefill", "Manage Messages")],
+)
+async def test_what_an_option_needs_is_asked_for_and_missed_where_it_is_set(
+    tmp_path: Path, option: str, lacking: str
+) -> None:
+    async with stage(tmp_path) as set_up:
+        both = discord.Permissions(manage_webhooks=True, manage_messages=True).value
+        needs = discord.Permissions(**{lacking.lower().replace(" ", "_"): True}).value
+        for name in ("claude", "grok"):
+            _deny(set_up.world.channel("memes"), set_up.world.app(name).user.id, both)
+        await set_up.check()
+        assert set_up.lines("!") == []
+        folder = tmp_path / "config" / "bots"
+        folder.mkdir(parents=True)
+        (folder / f"claude.{set_up.world.guild.id}.yaml").write_text(f"{option}\n")
+        set_up.environ["CONFIG_FILES_DIR"] = str(folder.parent)
+        assert await set_up.check() == 0
+        (warned,) = set_up.lines("!")
+        assert warned.startswith(f"! #memes: missing: {lacking} (for {option.split(':')[0]}")
+        assert warned in set_up.section("Claude")
+        assert f"permissions={274878286912 | needs}&" in set_up.printed
+        assert set_up.printed.count("permissions=274878286912&") == len(AGENTS) - 1
+
+
 async def test_channels_that_are_not_there_or_not_where_they_should_be_are_named(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
         world = set_up.world
