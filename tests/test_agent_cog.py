@@ -10,6 +10,7 @@ import json
 import unittest
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -737,6 +738,20 @@ class ContextTests(CogCase):
         await scene.instruct(round_number=2, conversation_history=history)
         self.assertEqual(len(scene.shown), 15 + 1 + 30)
         self.assertIn("before 5", scene.shown[0])
+
+    async def test_a_pin_that_asks_for_more_than_was_read_gets_it_at_the_first_turn(self) -> None:
+        scene = Scene()
+        channel = scene.channel()
+        pin = message(channel, 1, ".config\n---\nmax_messages: 300", pinned=True)
+        texts = ["far back" if number < 300 else ".aside" for number in range(2, 700)]
+        channel.past = [message(channel, number, text) for number, text in enumerate(texts, start=2)][::-1]
+        channel.last_message_id = channel.past[0].id
+        channel.pinned = [SimpleNamespace(message=pin, pinned_at=0)]
+        with mock.patch("agent_context.pins.may_configure", return_value=True):
+            await scene.start()
+            self.addAsyncCleanup(scene.aclose)
+            await scene.ask()
+        self.assertGreaterEqual("\n".join(scene.shown).count("far back"), 100)
 
     async def test_the_coordinators_record_fills_gaps_and_repeats_nothing(self) -> None:
         scene = await self.scene()

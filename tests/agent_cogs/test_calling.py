@@ -100,6 +100,19 @@ async def test_a_turn_that_is_still_open_tells_by_its_record_where_its_post_came
     assert claude.asked == []
 
 
+async def test_a_turn_that_ends_while_it_is_looked_for_is_known_by_its_mark(scene):
+    marks, looks = scene.ledger.instructed, []
+
+    async def ends_between(agent):
+        looks.append(agent)
+        marks.posts[LOUNGE][4] = False
+        return []
+
+    scene.ledger.turns.open_ids = ends_between
+    await from_grok(scene, message_id=4)
+    assert (looks, scene.cog.asked) == (["grok"], [])
+
+
 async def test_posts_by_instruction_are_noted_before_the_result_is_told(scene):
     await scene.instruct()
     await scene.hear("so?")
@@ -143,6 +156,17 @@ async def test_where_silence_is_wanted_nobody_is_called(scene):
     await scene.stops.stop(LOUNGE, "x")
     await from_grok(scene)
     assert scene.cog.asked == []
+
+
+async def test_where_silence_is_wanted_no_end_of_a_chain_is_shown_either(scene):
+    await scene.hear("talk")
+    names = f"<@{scene.me.id}> <@{grok(scene).id}>"
+    await scene.stops.stop(LOUNGE, "x")
+    for number in range(4):
+        author, name = ((scene.me.id, "Claude"), (grok(scene).id, "Grok"))[number % 2]
+        await scene.hear(f"{names} {number}", author=author, name=name, bot=True)
+        await settle()
+    assert [one for client in scene.clients.values() for one in client.channels[LOUNGE].reacted] == []
 
 
 async def test_who_set_off_the_chain_pays_for_it_and_it_is_for_them_that_tools_run(scene, tmp_path):

@@ -42,6 +42,12 @@ def test_without_a_first_message_or_with_one_out_of_reach_it_goes_back_as_far_as
     assert resolved([history(102, first=5, last=80)], known)[0] == list(range(31, 81))
 
 
+def test_a_beginning_in_another_channel_than_the_end_counts_for_nothing():
+    text = f".history\n---\nfirst: {link(3, channel=HERE)}\nlast: {link(5)}"
+    command = said(102, ALICE, text, hidden=True, may_manage=True)
+    assert resolved([command], {THERE: old(1, 2, 3, 4, 5)})[0] == [1, 2, 3, 4, 5]
+
+
 def test_a_bare_one_clears_what_came_before_and_a_malformed_one_does_nothing():
     assert resolved([said(1), history(2), said(3)]) == ([], [3])
     assert resolved([said(1), history(2, first=9), said(3)]) == ([], [1, 2, 3])

@@ -9,6 +9,7 @@ from said import ALICE, BOB, CLAUDE, GROK, PICTURE, context, said
 from agent_context.blocks import BLOCK, ToolLine
 from agent_context.depth import Depth
 from agent_context.entries import Speaker
+from agent_context.joining import joined
 from agent_context.prefill import (
     OPENING,
     SYSTEM,
@@ -18,6 +19,7 @@ from agent_context.prefill import (
     read_completion,
     unescaped,
 )
+from agent_context.render import MAX_TEXT
 from agent_context.window import Window, WindowMemory
 from agent_llm.types import Message, Picture
 
@@ -50,6 +52,13 @@ def test_the_system_part_begins_with_the_simulation_and_holds_persona_and_rules_
 
 def test_an_empty_channel_begins_with_the_agents_name():
     assert transcript(()).prefill == "Claude:"
+
+
+def test_of_each_message_that_was_joined_into_one_as_much_is_shown_as_of_one_alone():
+    half, longer = "q" * (MAX_TEXT - 10), "z" * (MAX_TEXT + 10)
+    [both] = joined([said(2, CLAUDE, half), said(3, CLAUDE, half)])
+    assert transcript([both, said(4)]).prefill.count("q") == 2 * len(half)
+    assert transcript([said(5, ALICE, longer)]).prefill.count("z") == MAX_TEXT
 
 
 def test_what_the_agent_said_last_is_gone_on_with_without_newline_and_name():
