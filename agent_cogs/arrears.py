@@ -16,6 +16,7 @@ from typing import Protocol
 from agent_cogs.book import TurnBook
 from agent_cogs.events import TurnEvent
 from agent_cogs.house import House
+from agent_cogs.late_orders import LateOrders, heard_of
 from agent_cogs.saved import read_begun
 from agent_cogs.taking import TurnTaker
 from agent_cogs.triggers import Call
@@ -40,9 +41,10 @@ class Returning(Protocol):
     name: str
     house: House
     may_act: Callable[[], bool]
+    late_orders: LateOrders
 
     def channels(self) -> Sequence[Channel]: ...
-    def owes(self, heard: Heard) -> Call | None: ...
+    def owes(self, heard: Heard, said: Entry) -> Call | None: ...
 
 
 class Arrears:
@@ -56,13 +58,19 @@ class Arrears:
     def came_back(self) -> None:
         """A new session: messages may have come that nobody here heard of."""
         self._owed = True
+        self._agent.late_orders.came_back()
         self._back.set()
+
+    def missed_one(self) -> None:
+        """A message came while it was not certain that this process acts for the agent: it may be owed an answer."""
+        self._owed = True
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             self._back.clear()
             try:
+                await self._agent.late_orders.look_again()
                 await self.take_up()
                 await self._answer_missed()
             except RedisAway:
@@ -100,24 +108,11 @@ class Arrears:
         agent = self._agent
         theme = self._house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
         entries = visible(self._house.transcripts.of(channel.id).entries())
-        calling = missed(entries, lambda entry: agent.owes(_heard(entry, channel)), since, people)
+        calling = missed(entries, lambda entry: agent.owes(heard_of(entry, channel), entry), since, people)
         for entry, call in calling if theme is not None else ():
             event = self._house.mention(entry, channel.id, theme or "", to_all=call is Call.ROLE, late=True)
             if self._taker.enter(event):
                 log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
-
-
-def _heard(entry: Entry, channel: Channel) -> Heard:
-    """An old message's facts; ids of users and roles are never the same."""
-    return Heard(
-        author_id=entry.speaker.id,
-        by_person=entry.speaker.kind == "person",
-        guild_id=guild_id_of(channel),
-        channel_id=channel.id,
-        mentioned_users=entry.mentions,
-        mentioned_roles=entry.mentions,
-        replied_to=entry.replied_to,
-    )
 
 
 async def left_open(agent: str, ledger: Ledger, book: TurnBook) -> list[TurnEvent]:

@@ -26,6 +26,7 @@ from agent_cogs.calling import Calling
 from agent_cogs.errands import Errands
 from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
+from agent_cogs.late_orders import LateOrders
 from agent_cogs.m_commands import MCommands
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit, voice_of
@@ -94,6 +95,7 @@ class BaseAgentCog(ListeningCog):
             self.agent, house, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
         )
         self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self.where.parent)
+        self.late_orders = LateOrders(self, house, self._stopping, self.where.outlet_of)
         self._arrears = Arrears(self, self._taker)
         self.errands = Errands(self, self._taker)
         self._busy = BusyLines(self.agent.told)
@@ -227,18 +229,21 @@ class BaseAgentCog(ListeningCog):
         if theme is None:
             return
         self._listener.message(message)
-        if self._closing or not self.may_act() or self.bot.user is None:
+        if self.bot.user is None:
             return
         question = asked_for(message, self.house.directory)
         if message.author.bot and question is None:
-            await self._calling.heard(message.channel.id, message.id, theme)
+            if not self._closing and self.may_act():
+                await self._calling.heard(message.channel.id, message.id, theme)
             return
         self.where.direct.note(message.channel)
         facts = heard(message, question)
         call = self.call_of(facts)
         # A command's question is no order: it would have the rights of the bot that shows it.
-        orders = question is None
-        if orders and await self._stopping.written(message.content, facts, call, partial(who_wrote, message)):
+        if question is None and await self._ordered(message, facts, call):
+            return
+        if self._closing or not self.may_act():
+            self._arrears.missed_one()
             return
         if facts in self._ignored:
             return
@@ -249,6 +254,12 @@ class BaseAgentCog(ListeningCog):
         asked = self.house.transcripts.of(message.channel.id).get(message.id)
         if asked is not None:  # else deleted meanwhile
             await self._said(asked, message.channel.id, theme, call)
+
+    async def _ordered(self, message: discord.Message, facts: Heard, call: Call | None) -> bool:
+        """Whether the message was an order. That needs no lease, and no program that goes on: silence is never wrong,
+        and who acts for the agent now may not have heard it."""
+        said_at, wrote, late = message.created_at.timestamp(), partial(who_wrote, message), not self.may_act()
+        return await self._stopping.written(message.content, facts, call, wrote, at=said_at, late=late)
 
     async def _said(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
         """A person's words: a command, more of a question that waits, or a call."""
@@ -290,10 +301,13 @@ class BaseAgentCog(ListeningCog):
         my_role = guild.self_role.id if guild and guild.self_role else None
         return called(heard, me=self.bot.user.id, my_role=my_role, bots_role=self.house.settings.bots_role_id)
 
-    def owes(self, heard: Heard) -> Call | None:
-        """Whether a message that came while nobody listened is owed an answer."""
-        stopped = self._silent(heard.channel_id)
-        return None if stopped or heard in self._ignored else self.call_of(heard)
+    def owes(self, heard: Heard, said: Entry) -> Call | None:
+        """Whether a message that came while nobody listened is owed an answer: not an order, nor what was said before
+        one, nor into the silence."""
+        call = self.call_of(heard)
+        if self._silent(heard.channel_id) or heard in self._ignored:
+            return None
+        return None if self._stopping.is_order(said.order, heard, call) or self._stopping.ended(said, heard) else call
 
     def _theme(self, message: discord.Message) -> str | None:
         guild_id = message.guild.id if message.guild else None
@@ -310,7 +324,7 @@ class BaseAgentCog(ListeningCog):
     async def on_sign(self, event: discord.RawReactionActionEvent) -> None:
         """A reaction may be an order; the transcript has its own listener for it."""
         sign = signed(event, self.bot.get_channel(event.channel_id), self.house.transcripts)
-        if sign is not None and self.may_act():
+        if sign is not None:
             await self._stopping.signed(sign)
 
     # -- what the coordinator says ------------------------------------------------------------------------------------

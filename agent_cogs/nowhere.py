@@ -107,6 +107,9 @@ class Nowhere:
     async def react(self, message_id: int, emoji: str) -> bool:
         return False
 
+    async def acknowledge(self, message_id: int, emoji: str) -> bool:
+        return False
+
     def typing(self) -> AbstractContextManager[None]:
         return nullcontext()
 

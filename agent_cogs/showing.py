@@ -87,7 +87,8 @@ class ToolShow:
         spot = self._spot(channel_id)
         if spot is None:
             return
-        message_id = await self._poster.send(self._gate, spot.channel, posts(record.agent, record)[0], spot.face)
+        gate, first = self._speaking(channel_id), posts(record.agent, record)[0]
+        message_id = await self._poster.send(gate, spot.channel, first, spot.face)
         if message_id is None:
             return
         self._shown[record.id] = message_id
@@ -99,7 +100,11 @@ class ToolShow:
         message_id, spot = self._shown.pop(record.id, None), self._spot(channel_id)
         if message_id is None or spot is None:
             return
-        first, *more = posts(record.agent, record)
-        await self._poster.edit(self._gate, spot.channel, message_id, first)
+        gate, (first, *more) = self._speaking(channel_id), posts(record.agent, record)
+        await self._poster.edit(gate, spot.channel, message_id, first)
         for text in more:
-            await self._poster.send(self._gate, spot.channel, text, spot.face)
+            await self._poster.send(gate, spot.channel, text, spot.face)
+
+    def _speaking(self, channel_id: int) -> Gate:
+        """Looked for, made, cut off and sent once more, a post takes a while: it may be silence by then."""
+        return self._gate.under(lambda: self._spot(channel_id) is not None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_context.hiding import hidden_by_text
+from agent_context.stop_orders import Order
 
 Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or webhook
 
@@ -53,8 +54,9 @@ class Entry:
     `mentions` are the ids of users and roles that it mentions, `replied_to` is the author of the message `reply_to`.
     `hidden` by its own text: a command, or words that are not meant for bots; a reaction may show it again, or hide
     another (visibility.py). `author_roles` and `may_manage` (Manage Messages, where it was written) say what the author
-    may command; nothing where that is not known. `parts` are the messages that were joined into this one, itself the
-    first (joining.py); empty for a message that stands alone.
+    may command; nothing where that is not known. `order` is what it says to the bots, where it says nothing else.
+    `parts` are the messages that were joined into this one, itself the first (joining.py); empty for a message that
+    stands alone.
     """
 
     id: int
@@ -73,6 +75,7 @@ class Entry:
     author_roles: frozenset[int] = frozenset()
     may_manage: bool = False
     parts: tuple[Entry, ...] = ()
+    order: Order | None = None
 
     def __post_init__(self) -> None:
         # Whoever sees only the words (an edit, the coordinator's record) need not think of it; and it is looked at

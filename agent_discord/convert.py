@@ -9,6 +9,7 @@ import discord
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.hiding import hidden_by_text
+from agent_context.stop_orders import order_in
 from agent_discord.asking import AskedFor, asked_for
 from agent_discord.directory import Directory
 from agent_discord.mentions import clean_name, mentioned_in, to_names
@@ -89,6 +90,7 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
         webhook=message.webhook_id is not None,
         author_roles=who.roles,
         may_manage=who.manages_messages,
+        order=order_in(message.content),
     )
 
 

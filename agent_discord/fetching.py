@@ -46,6 +46,11 @@ class Fetcher:
         self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels in no hurry, in order
         self._not_before: dict[int, float] = {}
         self._idle: asyncio.Task[None] | None = None
+        self._on_past: list[Callable[[int], Awaitable[None]]] = []
+
+    def on_past(self, listener: Callable[[int], Awaitable[None]]) -> None:
+        """`listener` hears of each channel whose past was read, before anybody who waits for it goes on."""
+        self._on_past.append(listener)
 
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
         """The record is whole where nothing is missing, else its past is read. `last` is the newest message's id."""
@@ -131,6 +136,10 @@ class Fetcher:
             for message_id, agent in (await self._posts.read(transcript.channel_id)).items():
                 directory.learn_post(message_id, agent)
         await self._read_pages(transcript, reader)
+        heard = (listener(transcript.channel_id) for listener in self._on_past)
+        for outcome in await asyncio.gather(*heard, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("the past of channel %d was not looked through", transcript.channel_id, exc_info=outcome)
         transcript.whole = transcript.depth == depth  # somebody may want more by now
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> None:

@@ -9,6 +9,7 @@ may leave in no text (redaction.py), and lets nothing pass while Discord refuses
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import logging
 from collections import deque
@@ -29,6 +30,10 @@ from agent_discord.refusals import RefusedRequests
 
 class GateClosed(Exception):
     """Not sent: Discord has refused too many requests of this process."""
+
+
+class Silenced(GateClosed):
+    """Not sent: when its turn had come, it was not to be said any more."""
 
 
 # What a request can fail with; aiohttp's own errors (a server that hangs up) are no OSError.
@@ -119,6 +124,14 @@ class Gate:
         self._window = window or RequestWindow()
         self._shared = shared or WayOut()
         self._typed: dict[int, float] = {}
+        self._may: Callable[[], bool] = lambda: True
+
+    def under(self, may: Callable[[], bool]) -> Gate:
+        """The same way out for what leaves only as long as it `may`: a request that stood in line, or whose connection
+        broke, is not made after a person's stop. Its methods raise Silenced then."""
+        gate = copy.copy(self)
+        gate._may = may
+        return gate
 
     def clean(self, text: str) -> str:
         """The text without what may not leave. For a whole text before it is split: half a secret is not found."""
@@ -131,6 +144,8 @@ class Gate:
         self._check_open(answers=answers)  # it may have closed while this one stood in line
 
     def _check_open(self, *, answers: bool) -> None:
+        if not self._may():
+            raise Silenced
         if not self._shared.refused.may_pass(answers=answers):
             raise GateClosed
 
@@ -295,6 +310,14 @@ class Gate:
         await self._enter()
         return await guild.fetch_channel(channel_id)
 
+    async def message(self, channel: discord.abc.Messageable, message_id: int) -> discord.Message | None:
+        """As Discord has it now; None for one that is gone."""
+        await self._enter()
+        try:
+            return await channel.fetch_message(message_id)
+        except discord.NotFound:
+            return None
+
     async def givers(self, reaction: discord.Reaction, limit: int) -> Sequence[discord.User | discord.Member]:
         """Who gave a reaction, at most 100."""
         await self._enter()
@@ -342,7 +365,9 @@ class Gate:
         now = asyncio.get_running_loop().time()
         if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
             return
-        if not self._shared.refused.may_pass(answers=False) or not self._window.enter_if_quiet(TYPING_SHARE):
+        if not self._may() or not self._shared.refused.may_pass(answers=False):
+            return
+        if not self._window.enter_if_quiet(TYPING_SHARE):
             return
         self._typed.pop(channel_id, None)
         self._typed[channel_id] = now

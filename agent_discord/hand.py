@@ -9,7 +9,7 @@ import discord
 
 from agent_discord.channels import Channel
 from agent_discord.convert import to_entries
-from agent_discord.gate import REQUEST_ERRORS, Gate
+from agent_discord.gate import REQUEST_ERRORS, Gate, Silenced
 from agent_discord.parts import CannotPost, Extras, MessageGone
 from agent_discord.transcript import Transcript, Transcripts
 
@@ -34,6 +34,7 @@ class ChannelHand:
         may_remove: Callable[[], bool] | None = None,
     ) -> None:
         self._channel, self._gate, self._transcripts = channel, gate, transcripts
+        self._speaking = gate.under(may_post)
         self._may_post, self._refusal = may_post, refusal
         self._may_remove = may_remove or may_post
 
@@ -48,7 +49,7 @@ class ChannelHand:
         if (refusal := self._refusal()) is not None:
             raise CannotPost(refusal)
         try:
-            message = await self._gate.send(
+            message = await self._speaking.send(
                 self._channel,
                 text,
                 nonce=nonce,
@@ -65,7 +66,7 @@ class ChannelHand:
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
         self._check()
         try:
-            changed = await self._gate.edit(
+            changed = await self._speaking.edit(
                 message, text, attach=extras.attach, embed=extras.embed, answers=extras.ping is not None
             )
         except discord.NotFound as error:
@@ -100,6 +101,8 @@ class ChannelHand:
 
     def _cannot(self, error: Exception, text: str | None = None) -> CannotPost:
         """What was to be said is told by its length alone."""
+        if isinstance(error, Silenced):
+            return CannotPost("not_ours")
         length = f" ({len(text):,} characters)" if text else ""
         log.warning("post to channel %d failed%s: %s", self._channel.id, length, kind(error))
         if isinstance(error, discord.Forbidden):

@@ -32,7 +32,7 @@ from agent_discord.parts import CannotPost as CannotPost
 from agent_discord.parts import Extras, Parts, put_all
 from agent_discord.pasts import Pasts
 from agent_discord.places import guild_id_of, guild_of, me_in, name_in, permissions_in
-from agent_discord.rights import with_members
+from agent_discord.rights import Who, who_is, with_members
 from agent_discord.splitting import LIMIT, length, split_text
 from agent_discord.text_files import MAX_FILES, TextFile
 from agent_discord.transcript import Transcript, Transcripts
@@ -94,6 +94,7 @@ class DiscordOutlet:
         pasts: Pasts | None = None,
     ) -> None:
         self._channel, self._gate, self._pasts, self._may_post = channel, gate, pasts, may_post
+        self._speaking = gate.under(may_post)  # all that shows that the bot is there
         self._thread = channel if isinstance(channel, discord.Thread) else None
         self._inner_names: Mapping[str, str] = {}
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
@@ -104,6 +105,10 @@ class DiscordOutlet:
         self._growing: GrowingPost | None = None
         self._typing: set[TypingSign] = set()
         self.chores = Chores(channel, gate, self._hand, self._background)
+
+    @property
+    def channel(self) -> Channel:
+        return self._channel
 
     @property
     def channel_id(self) -> int:
@@ -224,6 +229,22 @@ class DiscordOutlet:
             log.info("who hid or showed message %d is not known: %s", mark.message.id, kind(error))
             return None
 
+    async def newest(self, count: int, seconds: float) -> Sequence[discord.Message]:
+        """The channel's newest messages as Discord has them now; none where they cannot be read in that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read_page(count, None)
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
+            return ()
+
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Who]:
+        """The people who gave a reaction, with what they may do here. Raises one of REQUEST_ERRORS."""
+        message = await self._gate.message(self._channel, message_id)
+        given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
+        people = [user for one in given for user in await self._gate.givers(one, MOST_GIVERS) if not user.bot]
+        return [who_is(await self._member(user.id) or user, self._channel) for user in people]
+
     async def _member(self, user_id: int) -> discord.Member | None:
         guild = guild_of(self._channel)
         if guild is None:
@@ -324,16 +345,24 @@ class DiscordOutlet:
         return [message for message in page if message.author.id == me and message.id > after]
 
     async def react(self, message_id: int, emoji: str) -> bool:
-        """False when the message is not one of this channel's, or Discord does not take the emoji.
+        """False when the message is not one of this channel's, Discord does not take the emoji, or a person wants
+        silence.
 
         What the bot may not do is not even asked for: Discord counts refused requests.
         """
+        return await self._react(self._speaking, message_id, emoji)
+
+    async def acknowledge(self, message_id: int, emoji: str) -> bool:
+        """Shows that an order was heard, or is in force: the one thing that leaves a silent channel. As `react`."""
+        return await self._react(self._gate, message_id, emoji)
+
+    async def _react(self, gate: Gate, message_id: int, emoji: str) -> bool:
         permissions = self._permissions()
         if message_id not in self.transcript or not (permissions.add_reactions and permissions.read_message_history):
             return False
         me = me_in(self._channel)
         try:
-            await self._gate.react(self._channel.get_partial_message(message_id), emoji)
+            await gate.react(self._channel.get_partial_message(message_id), emoji)
         except REQUEST_ERRORS as error:
             log.info("reaction %s to %d not taken: %s", emoji, message_id, type(error).__name__)
             return False
@@ -343,7 +372,7 @@ class DiscordOutlet:
     @contextmanager
     def typing(self) -> Iterator[None]:
         """Typing is shown beside the work within; nothing waits for it."""
-        sign = TypingSign(lambda: self._gate.typing(self._channel, self._channel.id), self._background)
+        sign = TypingSign(lambda: self._speaking.typing(self._channel, self._channel.id), self._background)
         self._typing.add(sign)
         try:
             yield

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import discord
 
+from agent_context.stop_orders import order_in
 from agent_discord.channels import Channel
 from agent_discord.transcript import Transcripts
 
@@ -54,7 +55,7 @@ async def with_members(
 ) -> Sequence[discord.Message]:
     """The messages, with the roles of those who wrote commands: REST says only of a member's own record which they
     have, the gateway with each message. One request for each such person."""
-    commands = [one for one in messages if _COMMAND.match(one.content) and isinstance(one.author, discord.User)]
+    commands = [one for one in messages if _commands(one) and isinstance(one.author, discord.User)]
     members: dict[int, discord.Member | None] = {}
     for message in commands:
         author = message.author
@@ -64,6 +65,18 @@ async def with_members(
             members[author.id] = await member(author.id)
         message.author = members[author.id] or author
     return messages
+
+
+def _commands(message: discord.Message) -> bool:
+    if _COMMAND.match(message.content):
+        return True
+    named = message.mentions or message.raw_role_mentions or message.reference
+    return bool(named) and order_in(message.content) is not None
+
+
+def who_is(user: discord.User | discord.Member, channel: object) -> Who:
+    """A person in a channel; without rights where they are not known as a member of its guild."""
+    return _who(user, channel)
 
 
 def _who(user: discord.User | discord.Member | discord.ClientUser, channel: object) -> Who:

@@ -140,6 +140,17 @@ class Stops:
         """The channels and threads that are stopped by themselves, and until when."""
         return {channel: order.until for channel, order in self._orders.items() if self.holds(channel)}
 
+    def silent_until(self, channel_id: int) -> float:
+        """What was said there before this time (unix seconds) is not answered any more: its answer was stopped, or it
+        was said into the silence. 0 where no order is known."""
+        order = self._orders.get(channel_id)
+        return 0.0 if order is None else max(order.at, order.until)
+
+    def resumed_at(self, channel_id: int) -> float:
+        """When a person let the bots speak again there, as the last order; else 0."""
+        order = self._orders.get(channel_id)
+        return 0.0 if order is None or order.until else order.at
+
     async def stop(
         self,
         channel_id: int,

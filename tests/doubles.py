@@ -380,6 +380,12 @@ class MemoryStops:
     def held(self) -> dict[int, float]:
         return {channel_id: until for channel_id, until in self.until.items() if self.holds(channel_id)}
 
+    def silent_until(self, channel_id: int) -> float:
+        return max(self._at.get(channel_id, 0.0), self.until.get(channel_id, 0.0))
+
+    def resumed_at(self, channel_id: int) -> float:
+        return 0.0 if channel_id in self.until else self._at.get(channel_id, 0.0)
+
     async def stop(
         self,
         channel_id: int,

@@ -1,14 +1,17 @@
 """An agent comes back and finds what came while it was away."""
 
 import asyncio
+from types import SimpleNamespace
 
+import discord
 import pytest
 
 from agent_cogs.arrears import TAKE_UP_EVERY, missed
 from agent_cogs.triggers import Call
 from agent_context.entries import Entry, Speaker
+from agent_discord.convert import to_entry
 from tests.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
-from tests.doubles import BOB, LoopTime, message
+from tests.doubles import BOB, LoopTime, message, user, user_payload
 
 CAROL, DAVE = 13, 14
 
@@ -175,6 +178,183 @@ async def test_open_turns_wait_for_a_redis_that_is_away(back):
     scene.ledger.turns.away = False
     await back.passes(2 * TAKE_UP_EVERY)
     assert scene.texts() == ["Hello."]
+
+
+# -- orders that were given while it was away --------------------------------------------------------------------------
+
+RIGHTS = {"STOP_USER_IDS": "11"}  # Alice
+
+
+def signed(back, *, ago, author=None, givers=(11,), emoji="🛑"):
+    """A post of the bot's own (or of `author`) that people put a sign at, while it was away."""
+    me, place = back.scene.me, back.scene.channel()
+    users = [user(giver, f"user{giver}") for giver in givers]
+    message_id = back.wrote("as I said", ago=ago, author=author or me.id, bot=author is None)
+    given = SimpleNamespace(emoji=emoji, count=len(users), users=lambda **_: SimpleNamespace(flatten=_answering(users)))
+    place.past[0].reactions = [given]
+    place.fetch_message = lambda wanted: _answering(next(one for one in place.past if one.id == wanted))()
+    return message_id
+
+
+def _answering(value):
+    async def answer():
+        return value
+
+    return answer
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_a_stop_that_came_while_it_was_away_holds_and_is_not_answered(back):
+    asked = back.asked("are you there?", ago=90, author=BOB)
+    order = back.asked("stop", ago=60)
+    scene = await back.comes()
+    assert scene.stops.holds(LOUNGE)
+    assert (scene.texts(), scene.cog.asked) == ([], [])
+    assert scene.channel().reacted == [(order, "✅")]
+    await scene.stops.lift(LOUNGE)
+    await scene.cog.on_ready()
+    await back.passes(2 * TAKE_UP_EVERY)
+    assert scene.texts() == [], f"{asked} was said before the stop"
+    assert scene.channel().reacted == [(order, "✅")]
+
+
+@pytest.mark.parametrize("back", [{**RIGHTS, "MENTION_CATCHUP_SECONDS": "0"}], indirect=True)
+async def test_orders_are_looked_for_further_back_than_questions_and_also_by_a_new_installation(back):
+    back.scene.ledger.presence.first.clear()
+    back.asked("stop", ago=5 * 3600)
+    scene = await back.comes()
+    assert scene.stops.holds(LOUNGE)
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_what_a_person_said_last_counts_and_what_was_asked_after_it_is_answered(back):
+    back.asked("into the silence?", ago=70, author=CAROL)
+    back.asked("stop", ago=80)
+    back.asked("resume", ago=60)
+    back.asked("and now?", ago=50, author=BOB)
+    scene = await back.comes()
+    assert not scene.stops.holds(LOUNGE)
+    assert [prompt.text.count("and now?") > 0 for prompt, _ in scene.cog.asked] == [True]
+    assert scene.texts() == ["Hello."]
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_a_resume_that_was_said_since_by_a_command_is_not_undone(back):
+    back.asked("stop", ago=60)
+    back.scene.clock.now -= 30
+    await back.scene.stops.lift(LOUNGE)
+    back.scene.clock.now += 30
+    scene = await back.comes()
+    assert not scene.stops.holds(LOUNGE)
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_a_stop_with_a_time_counts_from_when_it_was_said(back):
+    back.asked("stop 30", ago=60)
+    scene = await back.comes()
+    assert scene.stops.held() == {LOUNGE: pytest.approx(scene.clock.now - 60 + 1800, abs=0.01)}
+
+
+async def test_a_stop_of_somebody_without_the_right_ends_the_answers_to_them_and_no_others(back):
+    back.asked("one?", ago=90, author=BOB)
+    back.asked("and me?", ago=80, author=CAROL)
+    back.asked("stop", ago=60, author=BOB)
+    back.asked("resume", ago=50, author=DAVE)
+    scene = await back.comes()
+    assert not scene.stops.holds(LOUNGE)
+    assert [("and me?" in prompt.text) for prompt, _ in scene.cog.asked] == [True], "no order is answered as a question"
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_a_stop_of_a_channel_that_came_meanwhile_covers_its_threads_until_the_channel_is_resumed(back):
+    back.asked("stop", ago=90, channel=THREAD)
+    back.asked("resume", ago=60, channel=LOUNGE)
+    scene = await back.comes()
+    assert (scene.stops.holds(THREAD), scene.stops.holds(LOUNGE)) == (False, False)
+    gap = back.asked("stop", ago=0, channel=LOUNGE)
+    back.asked("hello?", ago=0, channel=THREAD, author=BOB)
+    await scene.cog.on_ready()
+    await back.passes(2 * TAKE_UP_EVERY)
+    assert scene.stops.holds(LOUNGE)
+    assert (scene.texts(THREAD), scene.channel().reacted[-1]) == ([], (gap, "✅"))
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_who_stands_by_keeps_a_stop_that_came_meanwhile(back):
+    back.asked("stop")
+    back.scene.acts = False
+    scene = await back.comes()
+    assert scene.stops.holds(LOUNGE)
+
+
+async def test_rights_of_a_role_or_to_manage_messages_are_looked_up_for_an_order_that_is_found(back):
+    guild = back.scene.client.guild
+    guild.members[11] = member(guild, 11)
+    back.scene.channel().permissions.update(manage_messages=True)
+    back.asked("stop")
+    scene = await back.comes()
+    assert scene.stops.holds(LOUNGE)
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_the_stop_sign_at_a_post_of_its_own_is_found_when_it_comes_back(back):
+    post = signed(back, ago=60)
+    back.asked("hello?", ago=30, author=BOB)
+    scene = await back.comes()
+    assert scene.stops.holds(LOUNGE)
+    assert (scene.texts(), scene.channel().reacted) == ([], [(post, "✅")])
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+@pytest.mark.parametrize("how", ["undone", "no right", "a person's post", "another sign", "old"])
+async def test_a_sign_that_is_no_order_any_more_or_never_was_stops_nothing(back, how):
+    given = {"no right": {"givers": (BOB,)}, "a person's post": {"author": CAROL}, "another sign": {"emoji": "👍"}}
+    signed(back, **{"ago": 90000 if how == "old" else 90, **given.get(how, {})})
+    if how == "undone":
+        back.asked("resume", ago=30)
+    scene = await back.comes()
+    assert not scene.stops.holds(LOUNGE)
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
+    scene = await back.comes()
+    post = signed(back, ago=0)
+    transcript = scene.house.transcripts.of(LOUNGE)
+    transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
+    assert not scene.stops.holds(LOUNGE)
+    await scene.cog.on_ready()
+    await back.passes(2)
+    assert scene.stops.holds(LOUNGE)
+
+
+async def test_a_mention_that_came_while_it_was_not_certain_who_acts_is_answered_when_it_is(back):
+    scene = await back.comes()
+    await back.passes(2 * TAKE_UP_EVERY)
+    scene.acts = False
+    await scene.ask("are you there?")
+    scene.acts = True  # before it was looked at
+    await back.passes(2 * TAKE_UP_EVERY)
+    assert scene.texts() == ["Hello."]
+
+
+async def test_who_takes_over_looks_for_what_came_although_it_was_never_away(back):
+    scene = await back.comes()
+    scene.acts = False
+    await back.passes(2 * TAKE_UP_EVERY)
+    asked = back.asked(ago=0)
+    place = scene.channel()
+    scene.house.transcripts.of(LOUNGE).add(to_entry(place.past[0], scene.directory))
+    scene.acts = True
+    await back.passes(2 * TAKE_UP_EVERY)
+    assert scene.texts() == ["Hello."], asked
+
+
+def member(guild, user_id):
+    """A member of the guild without roles of their own."""
+    data = {"user": user_payload(user_id, f"user{user_id}"), "roles": [], "joined_at": None, "flags": 0}
+    made = discord.Member(data={**data, "deaf": False, "mute": False}, guild=guild, state=user(1, "x")._state)
+    return made
 
 
 def entry(number, person):

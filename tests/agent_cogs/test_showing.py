@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cogs.showing import MOST_WAITING, Spot, ToolShow
+from agent_discord.gate import Gate, Silenced
 from agent_discord.webhooks import Face
 from agent_tools.loop import ToolEvent
 from agent_tools.record import ToolRecord
@@ -29,6 +30,10 @@ RECORD = ToolRecord(
 )
 
 
+async def nothing():
+    """A request that says nothing."""
+
+
 class Poster:
     """Webhooks, as they look from here; `fails` is what the next request comes to."""
 
@@ -45,11 +50,22 @@ class Poster:
             raise failure
         if failure:
             return None
+        if await self.silenced(gate):
+            return None
         self.posts[len(self.posts) + 1] = f"{face.name} in {channel}: {text}"
         return len(self.posts)
 
+    async def silenced(self, gate):
+        try:
+            await gate.request(nothing)
+        except Silenced:
+            return True
+        return False
+
     async def edit(self, gate, channel, message_id, text):
         await self.open.wait()
+        if await self.silenced(gate):
+            return False
         self.posts[message_id] = text
         return True
 
@@ -57,7 +73,7 @@ class Poster:
 class Stage:
     def __init__(self):
         self.poster, self.quiet = Poster(), False
-        self.show = ToolShow(self.poster, None, lambda channel: None if self.quiet else Spot(channel, FACE))
+        self.show = ToolShow(self.poster, Gate(), lambda channel: None if self.quiet else Spot(channel, FACE))
 
     def call(self, record=RECORD):
         self.show(OUTLET, ToolEvent("call", record))
@@ -138,3 +154,19 @@ async def test_a_flood_is_cut_off_and_the_end_waits_for_nothing(caplog):
     stage.poster.open.set()
     await settle()
     assert stage.posts == []
+
+
+@pytest.mark.parametrize("posted", [False, True])
+async def test_what_was_on_its_way_when_a_person_stopped_it_is_not_shown(posted):
+    stage = Stage()
+    if posted:
+        stage.call()
+        await settle()
+    before = stage.posts
+    stage.poster.open.clear()
+    stage.result() if posted else stage.call()
+    await settle()
+    stage.quiet = True
+    stage.poster.open.set()
+    await settle()
+    assert stage.posts == before

@@ -10,6 +10,7 @@ from typing import Any
 import discord
 import pytest
 
+from agent_cogs.excuses import excuse
 from agent_cogs.running import Brake
 from agent_cogs.stopping import Order, may_stop, order_in
 from agent_discord.outlet import CannotPost, Post
@@ -473,6 +474,84 @@ async def test_no_sign_is_shown_for_a_stop_for_chatter_or_to_who_is_ignored(open
     assert (stop_signs(scene), stop_signs(scene, "gemini")) == ([], [])
     called = await scene.ask("hello?", author=BOB)
     assert (stop_signs(scene), stop_signs(scene, "gemini")) == ([called], []), "only the one that was called"
+
+
+# -- after it nothing leaves -------------------------------------------------------------------------------------------
+
+
+async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_scene):
+    scene = await open_scene()
+    seen = await scene.hear("what a day", author=BOB)
+    scene.answers({"text": None, "react_emoji": "🔥", "react_to_message_id": str(seen)})
+    scene.channel().hold_reactions = asyncio.Event()
+    outlet = scene.cog.where.outlet(scene.channel())
+    await scene.stops.stop(LOUNGE, "m1")
+    scene.channel().hold_reactions.set()
+    assert not await outlet.react(seen, "🔥")
+    assert scene.channel().reacted == []
+
+
+async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
+    scene = await open_scene(AGENT_DAILY_MAX="1")
+    asked = await scene.hear("hello", author=BOB)
+    entry = scene.house.transcripts.of(LOUNGE).get(asked)
+    event = scene.house.mention(entry, LOUNGE, "casual", to_all=False)
+    outlet = scene.cog.where.outlet(scene.channel())
+    await scene.stops.stop(LOUNGE, "m1")
+    assert await excuse(outlet, event, "daily_limit") is None
+    assert await excuse(outlet, event, "busy") is None
+    assert (scene.channel().reacted, scene.texts()) == ([], [])
+
+
+# -- who hears of it ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["word", "sign"])
+async def test_a_stop_needs_no_lease(open_scene, by: str):
+    """A process that was paused, or stands by, may be the only one that hears of it."""
+    scene = await open_scene()
+    mine = await scene.hear("as I said", author=scene.me.id, name="Claude", bot=True)
+    scene.acts = False
+    order = await scene.ask("stop") if by == "word" else mine
+    if by == "sign":
+        await sign(scene, mine, author=scene.me.id)
+    assert scene.stops.holds(LOUNGE)
+    assert scene.channel().reacted == [(order, "✅")]
+    scene.acts = True
+    await scene.ask("hello?")
+    assert scene.texts() == []
+
+
+async def test_an_order_that_is_heard_by_who_does_not_act_does_not_undo_a_later_one(open_scene):
+    scene = await open_scene()
+    order = scene.ids()
+    scene.clock.now += 10
+    await scene.ask("resume")
+    scene.acts = False
+    await scene.ask("stop", message_id=order)
+    assert not scene.stops.holds(LOUNGE)
+    scene.acts = True
+
+
+async def test_a_stop_is_heard_while_the_program_ends_its_last_turns(open_scene):
+    scene, thought = await open_scene(), Thought()
+    scene.answers(thought)
+    await scene.ask("think hard")
+    scene.cog.stop_listening()
+    await scene.ask("stop")
+    thought.go_on.set()
+    await settle()
+    assert (scene.stops.holds(LOUNGE), scene.texts()) == (True, [])
+
+
+async def test_the_sign_is_kept_under_the_message_and_the_person_so_that_each_gives_an_order_of_their_own(open_scene):
+    scene = await open_scene()
+    first, second = [await scene.hear("so", author=scene.me.id, name="Claude", bot=True) for _ in range(2)]
+    await sign(scene, first, author=scene.me.id)
+    await scene.stops.lift(LOUNGE)
+    await sign(scene, second, author=scene.me.id)
+    assert scene.stops.holds(LOUNGE)
+    assert scene.stops._sources == {f"{first}:{ALICE}", f"{second}:{ALICE}"}
 
 
 # -- turns that an earlier run began ----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from agent_discord.gate import (
     Gate,
     GateClosed,
     RequestWindow,
+    Silenced,
     WayOut,
     nonce,
     pings,
@@ -254,6 +255,24 @@ async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():
     with pytest.raises(GateClosed):
         await second
     assert [sent.text for sent in channel.sent] == ["one"]
+
+
+@pytest.mark.parametrize("kind", ["post", "reaction", "typing"])
+async def test_what_stands_in_line_when_a_person_wants_silence_is_not_sent(kind):
+    loop, channel, silent = LoopTime(), a_channel(), False
+    way_out = Gate(RequestWindow(limit=1))
+    gate = way_out.under(lambda: not silent)
+    await way_out.history(channel, 1, None)
+    waiting = asyncio.create_task(KINDS[kind](gate, channel))
+    await settle()
+    silent = True
+    await loop.run(1.0)
+    with suppress(Silenced):
+        await waiting
+    assert asked_for(channel) == 1, "the history"
+    await loop.run(1.0)
+    await KINDS[kind](way_out, channel)
+    assert asked_for(channel) == 2, "who does not speak is not held"
 
 
 async def test_all_gates_of_a_process_count_and_close_together():

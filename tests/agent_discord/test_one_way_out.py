@@ -25,7 +25,8 @@ SPEAKING = {
         "crosspost",
     ),
 }
-NOT_DISCORD = ("gate", "listener", "transcript", "_hand")  # these have methods of the same names, and end in the gate
+# These have methods of the same names, and end in the gate.
+NOT_DISCORD = ("gate", "_speaking", "listener", "transcript", "_hand")
 GATE = ROOT / "agent_discord" / "gate.py"
 LISTENED_TO = ("agent_discord", "agent_cogs", "agent_bot.py", "agent_bot_run.py", "agent_setup.py", "agent_runtime.py")
 

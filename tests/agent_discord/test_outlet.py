@@ -270,3 +270,23 @@ async def test_a_past_that_the_bot_may_not_read_is_not_asked_for():
     place.channel.permissions.update(read_message_history=False)
     assert await place.outlet.read_page(100, None) == ()
     assert place.channel.reads == []
+
+
+async def test_where_silence_is_wanted_no_reaction_is_given_but_the_one_that_shows_that_it_was_heard():
+    place = Place(may_post=lambda: False)
+    place.hear(5)
+    assert not await place.outlet.react(5, "🔥")
+    assert place.channel.reacted == []
+    assert await place.outlet.acknowledge(5, "✅")
+    assert place.channel.reacted == [(5, "✅")]
+
+
+async def test_no_typing_is_shown_where_silence_is_wanted():
+    loop, silent = LoopTime(), False
+    place = Place(may_post=lambda: not silent)
+    with place.outlet.typing():
+        await loop.run(1)
+        assert place.channel.typed == 1
+        silent = True
+        await loop.run(30)
+    assert place.channel.typed == 1
