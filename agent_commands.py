@@ -27,6 +27,7 @@ from agent_config import (
 from agent_discord.redaction import Redactor
 from agent_logging import set_up_logging
 from agent_shutdown import Stopping
+from agent_surroundings import oddities_here
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         from agent_check import run_check
 
         return _ended(settings, lambda: asyncio.run(run_check(settings)))
+    _tell_oddities(settings)
     return _serve(settings, only=options.only, without=options.without)
 
 
@@ -73,6 +75,7 @@ def main_one_bot() -> int:
     if not agent.usable:
         print(missing_key_message(agent), file=sys.stderr)
         return 2
+    _tell_oddities(settings)
     return _serve(settings, only=(agent.name,), coordinator=False)
 
 
@@ -176,6 +179,11 @@ def _settings(*, local: bool = False) -> Settings | None:
     for warning in settings.warnings:
         print(f"Warning: {warning}", file=sys.stderr)
     return settings
+
+
+def _tell_oddities(settings: Settings) -> None:
+    for oddity in oddities_here(settings):
+        log.warning("%s", oddity)
 
 
 def _set_up_logging(settings: Settings) -> None:

@@ -64,7 +64,8 @@ async def serving_health(port: int, look: Callable[[], Health]) -> AsyncIterator
             try:
                 await web.TCPSite(runner, HOST, port).start()
             except OSError as error:
-                log.warning("HEALTH_PORT %d cannot be served: %s", port, error.strerror or type(error).__name__)
+                why = error.strerror or type(error).__name__
+                log.warning("HEALTH_PORT %d cannot be served: %s; who asks there asks another program", port, why)
         yield port
     finally:
         await runner.cleanup()

@@ -13,6 +13,7 @@ from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import RedisPlace, locate_redis
 from agent_protocol.redis_binary import OLDEST
+from agent_surroundings import oddities_here, taken_ports
 
 # Writing, publishing and scripts at once: what the program does there.
 _TRY = """
@@ -84,6 +85,12 @@ def check_persona(folder: Path, found: Findings) -> None:
     except OSError as error:
         advice = "give it to the user who runs the bots: they keep their memories there"
         found.warn("persona", f"{folder}: {error.strerror or type(error).__name__}", advice)
+
+
+def check_surroundings(settings: Settings, found: Findings) -> None:
+    """What a start would say, and the ports that it would not get."""
+    for oddity in (*oddities_here(settings), *taken_ports(settings)):
+        found.warn(oddity.subject, oddity.text, oddity.advice)
 
 
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:

@@ -65,6 +65,7 @@ async def check_all(
         advice = "set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
         shared.findings.wrong("channels", "none is named: the bots would speak nowhere", advice)
     machine.check_clock(settings, shared.findings, clock)
+    machine.check_surroundings(settings, shared.findings)
     machine.check_data_folder(settings, shared.findings)
     tools.check_options(settings, shared.findings)
     # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.

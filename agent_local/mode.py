@@ -8,6 +8,7 @@ set uses its real model, the others speak with a scripted voice.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import sys
 from collections.abc import Awaitable, Mapping
@@ -44,6 +45,7 @@ from agent_local.voices import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
 from agent_roster import CodingSettings
 from agent_runtime import Runtime, Setup, running, stop_on_signals
+from agent_surroundings import oddities_here
 from agent_themes import THEMES
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first
@@ -52,6 +54,8 @@ LOCAL_COOLDOWN = 2.0  # seconds; fifteen would feel like a fault to somebody who
 LOCAL = "local"  # the folder below DATA_DIR
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class _Local:
 
     def __init__(self, settings: Settings, *, once: bool, scripted: bool) -> None:
         self.once = once
+        self.oddities = oddities_here(settings)  # before anything is made
         self.pace = ONCE if once else WATCHING
         self.rng = random.Random()
         self.console = Console(highlight=False)
@@ -138,6 +143,8 @@ class _Local:
     async def run(self) -> int:
         async with AsyncExitStack() as stack:
             stack.enter_context(self.log.open())
+            for oddity in self.oddities:
+                log.warning("%s", oddity)
             server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(server))
             setup = Setup(

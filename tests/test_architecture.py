@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
         (
-            *("agent_local", "agent_setup", "agent_runtime", "agent_commands", "agent_check"),
+            *("agent_local", "agent_setup", "agent_surroundings", "agent_runtime", "agent_commands", "agent_check"),
             *("run_all", "run_bot", "benchmarks"),
         ),
         ANYTHING,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -347,6 +348,21 @@ async def test_without_an_address_the_check_says_which_redis_a_start_would_use(t
         assert await set_up.check() == 0
         assert f"private Redis under {tmp_path / 'data'}" in set_up.section("Shared")
         assert "REDIS_URL is not set" in set_up.section("Shared")
+
+
+async def test_what_is_named_and_is_not_there_is_told_and_no_tool_is_ticked_that_there_is_none_of(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        async with stage(tmp_path) as set_up:
+            port = str(listener.getsockname()[1])
+            set_up.environ |= {"ALLOWED_TOOLS": "web_serach,memory", "HEALTH_PORT": port}
+            set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path / "misspelt")}
+            assert await set_up.check() == 0
+            warned = "\n".join(set_up.lines("!"))
+            assert "ALLOWED_TOOLS: web_serach is no tool" in warned
+            assert "CONFIG_FILES_DIR: " in warned
+            assert f"HEALTH_PORT: {port} is in use" in warned
 
 
 async def test_a_data_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> None:
