@@ -1,8 +1,10 @@
 """What may be spent in a day, and what is put aside for the turns that run: so that parallel calls cannot overspend.
 
 A turn puts its estimated cost aside before the model is called (in the script that takes its limits) and is settled by
-its real cost when it ends. What is put aside counts as spent until then, or until its time is over: a process that was
-killed holds nothing for long. money.py has the rules; RESERVE says them in Redis' words.
+its real cost when it ends. What is put aside counts as spent until then. Where nobody has settled it when its time is
+over (its process was killed, and no other went on with the turn), it is spent: its call may have been made, so it is
+booked as such, in the budgets and on the agent's day; an end that comes after all takes this back. money.py has the
+rules; RESERVE says them in Redis' words.
 
 While Redis is away a process may spend a share of what was left when it was seen last; this is written when it is back.
 """
@@ -14,6 +16,7 @@ from dataclasses import replace
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.costs import KEEP_SECONDS as COSTS_KEPT
 from agent_protocol.money import (
     CLOSING_SHARE,
     MICRO,
@@ -35,16 +38,33 @@ AWAY_SHARE = 0.25  # four processes that do not see each other stay within the w
 
 # reserve(spent key, holds key, at): puts a sum aside, or says which kind of scope stands against it.
 # ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
-# ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced.
-RESERVE = f"""
+# ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" where nobody
+# has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back.
+BOOK = f"""
+local function book(spent, holds, sum, scopes, sign)
+  for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
+  redis.call('EXPIRE', spent, {KEEP_SECONDS})
+  local agent, date = string.match(scopes, 'agent:(%S+)'), string.match(holds, '([^:]+):holds$')
+  local costs = 'agent:' .. agent .. ':cost:' .. date
+  for _, field in ipairs({{'total_cost', 'ai_cost'}}) do
+    redis.call('HINCRBYFLOAT', costs, field, string.format('%.6f', sign * sum / {MICRO}))
+  end
+  redis.call('HINCRBY', costs, 'ai_calls', sign)
+  redis.call('EXPIRE', costs, {COSTS_KEPT})
+end
+"""
+RESERVE = f"""{BOOK}
 local function reserve(spent, holds, at)
   local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   local amount, held, live = tonumber(sum), {{}}, redis.call('HGETALL', holds)
   for i = 1, #live, 2 do
     local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
-    if tonumber(ends) <= now then
-      redis.call('HDEL', holds, live[i])
-    elseif live[i] ~= name then
+    if live[i] == name then
+      if ends == 'booked' then book(spent, holds, its_sum, scopes, -1) end
+    elseif ends ~= 'booked' and tonumber(ends) <= now then
+      book(spent, holds, its_sum, scopes, 1)
+      redis.call('HSET', holds, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
+    elseif ends ~= 'booked' then
       for scope in string.gmatch(scopes, '%S+') do held[scope] = (held[scope] or 0) + tonumber(its_sum) end
     end
   end
@@ -74,11 +94,13 @@ MORE = f"{RESERVE} local verdict = reserve(KEYS[1], KEYS[2], 1) return verdict"
 
 # The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the bill, in lines: the sum, the
 # scopes where no hold tells them, caps as "kind=cap", the hold's name. Returns the scopes that now near their cap.
-SPEND = f"""
+SPEND = f"""{BOOK}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local near, hold = {{}}, redis.call('HGET', KEYS[4], name)
 if hold then
-  scopes = string.match(hold, '^%S+ %S+ (.+)$')
+  local ends, its_sum
+  ends, its_sum, scopes = string.match(hold, '^(%S+) (%S+) (.+)$')
+  if ends == 'booked' then book(KEYS[3], KEYS[4], its_sum, scopes, -1) end
   redis.call('HDEL', KEYS[4], name)
 end
 if sum ~= '0' then

@@ -199,9 +199,23 @@ async def test_an_answer_is_counted_and_priced_by_our_own_table(tmp_path):
 async def test_an_empty_answer_and_one_that_never_came_are_bad_answers_that_cost(tmp_path):
     sdk = FakeSdk([init("s1"), ResultMessage("  ")], [init("s1")])
     model = model_with(sdk, tmp_path)
+    costs = []
     for _ in range(2):
-        with pytest.raises(BadAnswer):
+        with pytest.raises(BadAnswer) as caught:
             await model.complete(prompt())
+        costs.append(caught.value.usage.cost_usd)
+    assert 0 < costs[0] < costs[1] == model.config.max_usd
+
+
+async def test_a_query_that_is_cut_off_costs_what_it_may_at_most_and_one_that_never_began_nothing(tmp_path):
+    sdk = FakeSdk([init("s1"), ProcessError("x")], [ProcessError("x")], [init("s1"), asyncio.Event().wait])
+    model = model_with(sdk, tmp_path)
+    usages = []
+    for seconds in (60.0, 60.0, 0.05):
+        with pytest.raises(ModelError) as caught:
+            await model.complete(prompt(timeout=seconds))
+        usages.append(caught.value.usage)
+    assert [usage and usage.cost_usd for usage in usages] == [model.config.max_usd, None, model.config.max_usd]
 
 
 async def test_what_it_cannot_do_is_said(tmp_path):

@@ -110,24 +110,37 @@ async def test_googles_limit_of_a_minute_is_not_that_of_a_day(
 
 async def test_a_hanging_server_ends_with_the_budget(provider: str) -> None:
     async with talking(provider, Answer(delay=math.inf)) as (model, server):
-        with pytest.raises(TimedOut):
-            await model.complete(Prompt(text="x", timeout=0.2))
+        with pytest.raises(TimedOut) as caught:
+            await model.complete(Prompt(text="x" * 300, timeout=0.2, max_output_tokens=500))
     assert len(server.requests) == 1
+    usage = caught.value.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens) == (1, 100, 500), (
+        "nobody knows, so all that it may be"
+    )
+    assert usage.cost_usd > 0
 
 
 async def test_a_cut_connection_is_a_failed_connection(provider: str) -> None:
     async with talking(provider, Answer(cut=True)) as (model, server):
-        with pytest.raises(ConnectionFailed):
+        with pytest.raises(ConnectionFailed) as caught:
             await model.complete(PROMPT)
     assert len(server.requests) == 3
+    assert (caught.value.usage.calls, caught.value.usage.output_tokens) == (3, 3 * PROMPT.max_output_tokens)
+
+
+async def test_an_attempt_that_was_cut_costs_also_where_the_next_one_is_answered(provider: str) -> None:
+    async with talking(provider, Answer(cut=True), Answer(text="yes", output_tokens=7)) as (model, _server):
+        reply = await model.complete(PROMPT)
+    assert (reply.usage.calls, reply.usage.output_tokens) == (2, PROMPT.max_output_tokens + 7)
 
 
 async def test_nobody_listening_is_a_failed_connection(provider: str) -> None:
     with socket.socket() as taken:  # bound and not listening: refused, and nobody else can listen there meanwhile
         taken.bind(("127.0.0.1", 0))
         model = build_model(provider, api_key=KEY, base_url=f"http://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(ConnectionFailed):
+        with pytest.raises(ConnectionFailed) as caught:
             await model.complete(Prompt(text="x", timeout=3))
+        assert caught.value.usage is None, "it was never asked"
         await model.aclose()
 
 
@@ -156,6 +169,7 @@ async def test_every_failed_attempt_is_one_log_line_without_key_or_prompt(
     async with talking(provider, Answer(status=500), tells) as (model, _server):
         with pytest.raises(BadKey) as caught:
             await model.complete(PROMPT)
+    assert caught.value.usage is None, "what is refused costs nothing"
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2
     assert f"provider={provider}" in lines[0]

@@ -100,12 +100,40 @@ async def test_the_money_outlives_a_restart_and_a_kill_of_redis(server: RedisSer
         assert (await spent(link), await spent(link, "person:11")) == (2.0, 2.0)
 
 
-async def test_what_a_killed_process_put_aside_is_free_again_after_its_time(desk, clock):
-    assert await desk(all=1.0).take("m1") == "ok"
+async def test_what_a_killed_process_put_aside_is_spent_when_its_time_is_over_and_once(desk, clock, link):
+    assert await desk(all=4.0).take("m1") == "ok"
     clock.now += 89
-    assert await desk(all=1.0).take("m2") == "budget"
+    assert await desk(all=4.0).take("m2", person=None) == "ok"
+    assert await spent(link) == 0.0
     clock.now += 2
-    assert await desk(all=1.0).take("m3") == "ok"
+    for turn in ("m3", "m4"):
+        assert await desk(all=4.0).take(turn, 0.5) == "ok"
+        assert (await spent(link), await spent(link, "person:11")) == (1.0, 1.0)
+    assert await desk(all=4.0).take("m5", 1.5) == "budget"
+    booked = await desk().ledger.costs.read("claude", DAY)
+    assert booked == {"total_cost": 1.0, "ai_cost": 1.0, "ai_calls": 1.0}
+
+
+async def test_an_end_that_comes_after_all_takes_the_place_of_what_was_booked_for_it(desk, clock, link):
+    one, other = desk(all=9.0), desk(all=9.0)
+    await one.take("m1")
+    clock.now += 100
+    await other.take("m2")
+    assert await spent(link) == 1.0
+    await one.settle("m1", 0.25)
+    assert (await spent(link), await spent(link, "person:11")) == (0.25, 0.25)
+    assert (await one.ledger.costs.read("claude", DAY))["total_cost"] == pytest.approx(0.25)
+
+
+async def test_a_turn_that_is_gone_on_with_after_its_time_has_one_sum_put_aside(desk, clock, link):
+    one, other = desk(all=9.0), desk(all=9.0)
+    await one.take("m1")
+    clock.now += 100
+    await other.take("m2")
+    assert await one.ledger.limits.afford("claude", "m1", 1.5)
+    assert await spent(link) == 0.0
+    await one.settle("m1", 1.25)
+    assert await spent(link) == 1.25
 
 
 async def test_another_call_of_a_turn_is_paid_from_what_is_left(desk):
