@@ -54,6 +54,9 @@ class Arrears:
         self._agent, self._house, self._taker = agent, agent.house, taker
         self._back = asyncio.Event()
         self._owed = False  # there may be mentions that nobody heard of
+        self._unread: set[int] = set()  # channels whose past they may stand in
+        self._since = 0.0
+        self._people: set[int] = set()  # who had their answer
 
     def came_back(self) -> None:
         """A new session: messages may have come that nobody here heard of."""
@@ -93,16 +96,22 @@ class Arrears:
         if not self._agent.may_act():
             self._owed = True  # who takes an agent over has not answered what came meanwhile
             return
-        most = self._house.settings.mention_catchup_seconds
-        if not (most and self._owed):
-            return
-        now = self._house.clock()
+        if self._owed and self._house.settings.mention_catchup_seconds:
+            await self._note_owed()
+        for channel in self._agent.channels() if self._unread else ():
+            # A past that cannot be read now is tried again (fetching.py), and looked at in a later round.
+            if channel.id in self._unread and await self._house.fetcher.known(channel.id):
+                self._unread.discard(channel.id)
+                self._answer_missed_in(channel, self._since, self._people)
+
+    async def _note_owed(self) -> None:
+        """All channels are to be looked through. Raises RedisAway."""
+        now, most = self._house.clock(), self._house.settings.mention_catchup_seconds
         since = max(now - most, await self._house.ledger.presence.first_seen(self._agent.name) or now)
+        self._since = min(self._since, since) if self._unread else since
         self._owed = False
-        people: set[int] = set()
-        for channel in self._agent.channels():
-            if await self._house.fetcher.known(channel.id):
-                self._answer_missed_in(channel, since, people)
+        self._unread |= {channel.id for channel in self._agent.channels()}
+        self._people = set()
 
     def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
         agent = self._agent

@@ -142,11 +142,7 @@ class BaseAgentCog(ListeningCog):
         """Also after each new session: messages may have come in between."""
         assert self.bot.user is not None
         self.house.directory.learn(self.name, self.bot.user.id)
-        self.where.guild_came()
-        for channel in self.channels():
-            outlet = self.where.outlet(channel)
-            self.house.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
-        self._arrears.came_back()
+        self._catch_up()
         if not self.ready.is_set():
             self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
@@ -164,11 +160,21 @@ class BaseAgentCog(ListeningCog):
 
     @discord.Cog.listener()
     async def on_guild_available(self, guild: discord.Guild) -> None:
-        self.where.guild_came()
+        self._catch_up()
 
     @discord.Cog.listener()
     async def on_guild_join(self, guild: discord.Guild) -> None:
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Looks for what was missed in the channels that are known by now; a guild may come late."""
         self.where.guild_came()
+        if self.bot.user is None:
+            return
+        for channel in self.channels():
+            outlet = self.where.outlet(channel)
+            self.house.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
+        self._arrears.came_back()
 
     def stop_listening(self) -> None:
         """Takes nothing more in; what runs goes on."""

@@ -15,7 +15,6 @@ from dataclasses import replace
 import discord
 
 from agent_discord.convert import to_entries
-from agent_discord.gate import REQUEST_ERRORS
 from agent_discord.own_posts import OwnPosts
 from agent_discord.transcript import Transcript, Transcripts
 
@@ -24,7 +23,7 @@ PAGE = 100  # Discord's largest page
 PAGE_TIMEOUT = 5.0  # seconds
 TURN_WAIT = 1.5  # seconds that a turn waits for the past before it goes on without
 READ_PACE = 0.25  # seconds between two reads nobody waits for
-RETRY_AFTER = 30.0  # seconds before a channel whose past could not be read is tried again
+RETRY_AFTER, RETRY_AT_MOST = 2.0, 30.0  # seconds before what could not be read is tried again: doubling, up to that
 
 MOST_READS = 3  # of a channel's pins in a row, when they change while they are read
 
@@ -45,6 +44,10 @@ class Fetcher:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels in no hurry, in order
         self._not_before: dict[int, float] = {}
+        self._failures: dict[int, int] = {}  # in a row
+        self._refused: set[int] = set()  # channels that another try would not open: nobody asks but for a turn
+        self._again: dict[int, asyncio.TimerHandle] = {}
+        self._upto: dict[int, int] = {}  # the newest message that a channel is known to have
         self._idle: asyncio.Task[None] | None = None
         self._on_past: list[Callable[[int], Awaitable[None]]] = []
 
@@ -58,14 +61,17 @@ class Fetcher:
         if last is None:
             transcript.whole = transcript.begins = transcript.pins.known = True
         elif last > transcript.newest and last not in transcript.deleted:
+            self._upto[channel_id] = max(last, self._upto.get(channel_id, 0))
             transcript.note_gap()
             transcript.pins.doubt()
         self.want(channel_id, reader, pins)
 
     def want(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
-        """Reads the channel's past when its turn comes; nobody waits."""
-        if not self._lacks(channel_id, pins) or channel_id in self._tasks:
+        """Reads the channel's past when its turn comes, again until it was read; nobody waits."""
+        if not self._lacks(channel_id, pins):
             return
+        if (timer := self._again.pop(channel_id, None)) is not None:
+            timer.cancel()
         self._waiting[channel_id] = (reader, pins)
         if self._idle is None or self._idle.done():
             self._idle = asyncio.create_task(self._read_waiting(), name="history")
@@ -92,6 +98,8 @@ class Fetcher:
         return True
 
     async def aclose(self) -> None:
+        for timer in self._again.values():
+            timer.cancel()
         tasks = [*self._tasks.values(), *([self._idle] if self._idle else [])]
         for task in tasks:
             task.cancel()
@@ -101,12 +109,24 @@ class Fetcher:
         while self._waiting:
             channel_id = next(iter(self._waiting))
             reader, pins = self._waiting.pop(channel_id)
-            if not self._lacks(channel_id, pins):  # a turn could not wait
+            if (running := self._tasks.get(channel_id)) is not None:  # a turn could not wait
+                await asyncio.wait((running,))
+            if not self._lacks(channel_id, pins):
                 continue
-            task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
+            task = self._start(channel_id, reader, pins)
             if task is not None:
                 await asyncio.wait((task,))
+            self._want_again(channel_id, reader, pins)
+            if task is not None:
                 await asyncio.sleep(READ_PACE)
+
+    def _want_again(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
+        """What failed, later; and at once where more is wanted by now than was when the read began."""
+        loop = asyncio.get_running_loop()
+        at = self._not_before.get(channel_id, 0.0)
+        failed, whole = at > loop.time(), self._transcripts.of(channel_id).whole
+        if channel_id not in self._waiting and (channel_id not in self._refused if failed else not whole):
+            self._again[channel_id] = loop.call_at(at, self.want, channel_id, reader, pins)
 
     def _start(self, channel_id: int, reader: Reader, pins: PinReader | None) -> asyncio.Task[None] | None:
         now = asyncio.get_running_loop().time()
@@ -124,38 +144,55 @@ class Fetcher:
                 await self._read_past(transcript, reader)
             if pins is not None and not transcript.pins.known:
                 await self._read_pins(transcript, pins)
-        except REQUEST_ERRORS as error:
-            self._not_before[channel_id] = asyncio.get_running_loop().time() + RETRY_AFTER
+            self._failures.pop(channel_id, None)
+            self._refused.discard(channel_id)
+        except Exception as error:  # the edge of a read: whatever it was, the next one is made all the same
+            self._not_before[channel_id] = self._next_try(channel_id, error)
             kind = f"HTTP {error.status}" if isinstance(error, discord.HTTPException) else type(error).__name__
             what = "pins" if transcript.whole else "history"
-            log.warning("%s of channel %d could not be read (%s); going on with what is known", what, channel_id, kind)
+            text = "%s of channel %d could not be read (%s); going on with what is known"
+            log.log(logging.WARNING if self._failures[channel_id] == 1 else logging.DEBUG, text, what, channel_id, kind)
+
+    def _next_try(self, channel_id: int, error: Exception) -> float:
+        """By the event loop's time."""
+        failures = self._failures[channel_id] = self._failures.get(channel_id, 0) + 1
+        if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # the last: its bot is gone
+            self._refused.add(channel_id)
+        pause = RETRY_AT_MOST if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
+        return asyncio.get_running_loop().time() + min(pause, RETRY_AT_MOST)
 
     async def _read_past(self, transcript: Transcript, reader: Reader) -> None:
         directory, depth = self._transcripts.directory, transcript.depth
+        upto = self._upto.get(transcript.channel_id, 0)
         if self._posts is not None:
             for message_id, agent in (await self._posts.read(transcript.channel_id)).items():
                 directory.learn_post(message_id, agent)
-        await self._read_pages(transcript, reader)
+        seen = await self._read_pages(transcript, reader)
         heard = (listener(transcript.channel_id) for listener in self._on_past)
         for outcome in await asyncio.gather(*heard, return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("the past of channel %d was not looked through", transcript.channel_id, exc_info=outcome)
-        transcript.whole = transcript.depth == depth  # somebody may want more by now
+        newer = self._upto.get(transcript.channel_id, 0) > max(upto, seen)
+        transcript.whole = transcript.depth == depth and not newer  # somebody may want more by now
 
-    async def _read_pages(self, transcript: Transcript, reader: Reader) -> None:
+    async def _read_pages(self, transcript: Transcript, reader: Reader) -> int:
+        """The newest message's id; 0 where there is none."""
         before: int | None = None
+        seen = 0
         for _ in range(-(-transcript.depth // PAGE)):
             page = await asyncio.wait_for(reader(PAGE, before), PAGE_TIMEOUT)
+            seen = max(seen, page[0].id if page else 0)
             joined = any(message.id in transcript and message.id <= transcript.gap_after for message in page)
             for entry in to_entries(page, self._transcripts.directory):
                 transcript.add(entry)
             if len(page) < PAGE:
                 transcript.begins = True
-                return
+                return seen
             if joined and transcript.was_whole:
-                return
+                return seen
             before = page[-1].id
         transcript.cut_back(before or 0)
+        return seen
 
     async def _read_pins(self, transcript: Transcript, reader: PinReader) -> None:
         for _ in range(MOST_READS):

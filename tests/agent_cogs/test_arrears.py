@@ -11,7 +11,7 @@ from agent_cogs.triggers import Call
 from agent_context.entries import Entry, Speaker
 from agent_discord.convert import to_entry
 from tests.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
-from tests.doubles import BOB, LoopTime, message, user, user_payload
+from tests.doubles import BOB, LoopTime, http_error, message, user, user_payload
 
 CAROL, DAVE = 13, 14
 
@@ -69,6 +69,18 @@ async def test_a_mention_that_came_while_it_was_away_is_answered_once(back):
     await scene.cog.on_ready()  # a new session
     await scene.hear("again", message_id=message_id, mentions=[scene.me])
     await back.passes(2 * TAKE_UP_EVERY)
+    assert len(scene.texts()) == 1
+
+
+async def test_a_mention_in_a_past_that_could_not_be_read_at_first_is_answered_when_it_was_read(back):
+    back.asked()
+    scene, channel = back.scene, back.scene.channel(LOUNGE)
+    channel.wrong = [http_error(500), OSError(104, "reset"), http_error(502)]
+    await back.comes()
+    assert scene.texts() == []
+    await back.passes(30)
+    assert scene.texts() == ["Hello."]
+    await back.passes(60)
     assert len(scene.texts()) == 1
 
 

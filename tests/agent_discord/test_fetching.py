@@ -6,7 +6,15 @@ import pytest
 
 from agent_context.entries import Entry, Speaker
 from agent_discord.directory import Directory
-from agent_discord.fetching import HISTORY_LIMIT, PAGE, PAGE_TIMEOUT, READ_PACE, RETRY_AFTER, TURN_WAIT, Fetcher
+from agent_discord.fetching import (
+    HISTORY_LIMIT,
+    PAGE,
+    PAGE_TIMEOUT,
+    READ_PACE,
+    RETRY_AT_MOST,
+    TURN_WAIT,
+    Fetcher,
+)
 from agent_discord.transcript import Transcripts
 from tests.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, message, settle, user
 
@@ -99,9 +107,74 @@ async def test_a_past_that_cannot_be_read_holds_nobody_and_is_tried_again_later(
     await fetcher.whole(CHANNEL, past.read)
     await fetcher.whole(CHANNEL, past.read)
     assert (len(past.reads), transcripts.of(CHANNEL).whole) == (1, False)
-    await loop.run(RETRY_AFTER, step=10)
+    await loop.run(RETRY_AT_MOST, step=10)
     await fetcher.whole(CHANNEL, past.read)
     assert ids(transcripts) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [http_error(500), aiohttp.ServerDisconnectedError(), TypeError("odd")])
+async def test_a_past_that_is_wanted_is_asked_for_with_growing_pauses_until_it_was_read(
+    fetcher, transcripts, error, caplog
+):
+    loop, past = LoopTime(), Past(3)
+    past.wrong = [error] * 6
+    fetcher.want(CHANNEL, past.read)
+    asked = []
+    for _ in range(300):
+        await loop.run(0.5)
+        if len(past.reads) > len(asked):
+            asked.append(loop.now)
+    pauses = [later - earlier for earlier, later in pairwise(asked)]
+    assert len(asked) == 7
+    assert pauses == pytest.approx([2, 4, 8, 16, 30, 30], abs=1.0)
+    assert caplog.text.count("could not be read") == 1
+    assert ids(transcripts) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [http_error(403), http_error(404), RuntimeError("Session is closed")])
+async def test_a_channel_that_another_try_would_not_open_is_read_again_for_a_turn_alone(fetcher, transcripts, error):
+    loop, past = LoopTime(), Past(3)
+    past.wrong = [error]
+    fetcher.want(CHANNEL, past.read)
+    await loop.run(10 * RETRY_AT_MOST, step=10)
+    assert len(past.reads) == 1
+    await fetcher.whole(CHANNEL, past.read)
+    assert ids(transcripts) == [1, 2, 3]
+
+
+async def test_a_read_that_is_wanted_while_another_one_runs_is_made_after_it(fetcher, transcripts):
+    loop, past, transcript = LoopTime(), Past(3), transcripts.of(CHANNEL)
+    past.hold = asyncio.Event()
+    fetcher.catch_up(CHANNEL, 3, past.read)
+    await settle()
+    assert len(past.reads) == 1
+    late = Past(5)  # two were written, of which a new session's bot heard nothing
+    first = past.messages
+    fetcher.catch_up(CHANNEL, 5, late.read)
+    assert past.messages is first
+    past.hold.set()
+    await loop.run(5)
+    assert (ids(transcripts), len(late.reads), transcript.whole) == ([1, 2, 3, 4, 5], 1, True)
+
+
+async def test_what_four_bots_want_at_once_is_read_once(fetcher, transcripts):
+    loop, past = LoopTime(), Past(3)
+    for _ in range(4):
+        fetcher.catch_up(CHANNEL, 3, past.read)
+        await settle()
+    await loop.run(5)
+    assert (len(past.reads), transcripts.of(CHANNEL).whole) == (1, True)
+
+
+async def test_pins_that_a_bot_may_not_know_are_asked_for_once(fetcher, transcripts):
+    loop, past, asked = LoopTime(), Past(3), []
+
+    async def forbidden():
+        asked.append(loop.now)
+
+    fetcher.catch_up(CHANNEL, 3, past.read, forbidden)
+    await loop.run(3 * RETRY_AT_MOST, step=1)
+    assert (len(asked), transcripts.of(CHANNEL).whole) == (1, True)
 
 
 async def test_a_read_that_hangs_is_given_up(fetcher, transcripts):

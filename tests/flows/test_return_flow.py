@@ -87,6 +87,24 @@ async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it
                 assert len(f.models.requests) == 2
 
 
+async def test_a_mention_that_was_missed_in_a_guild_that_comes_late_is_answered(tmp_path):
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            only, late = {"agents": ("claude",), "coordinator": False}, {}
+            async with f.running(**only):
+                pass
+            await f.discord.say("Bob", "debate", f"<@{f.user_id('claude')}> are you there?")
+
+            def hold(created):
+                late.update(created)
+                return {"id": created["id"], "unavailable": True}
+
+            f.discord.faults.altered["GUILD_CREATE"] = hold
+            async with f.running(**only):
+                await f.discord.send_event("claude", "GUILD_CREATE", late)
+                await f.discord.wait_for(lambda: f.said("debate", "claude"))
+
+
 async def test_a_mention_in_a_thread_that_came_while_the_bot_was_offline_is_answered_there(tmp_path):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url) as f:
