@@ -191,6 +191,7 @@ class BaseAgentCog(ListeningCog):
     async def aclose(self) -> None:
         """Takes nothing more in and ends what runs."""
         self.stop_listening()
+        self.late_orders.stop()
         await self._taker.keep_waiting()
         await self._taker.inbox.aclose()
         await self._busy.aclose()

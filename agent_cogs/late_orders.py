@@ -51,6 +51,10 @@ class LateOrders:
         self._sessions, self._looked = 0, 0
         house.fetcher.on_past(self.read)
 
+    def stop(self) -> None:
+        """Its bot has ended; another run of it looks for itself."""
+        self._house.fetcher.off_past(self.read)
+
     def came_back(self) -> None:
         """A new session."""
         self._sessions += 1

@@ -55,6 +55,11 @@ class Fetcher:
         """`listener` hears of each channel whose past was read, before anybody who waits for it goes on."""
         self._on_past.append(listener)
 
+    def off_past(self, listener: Callable[[int], Awaitable[None]]) -> None:
+        """`listener` hears no more."""
+        if listener in self._on_past:
+            self._on_past.remove(listener)
+
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
         """The record is whole where nothing is missing, else its past is read. `last` is the newest message's id."""
         transcript = self._transcripts.of(channel_id)

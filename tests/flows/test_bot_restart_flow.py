@@ -74,6 +74,7 @@ async def test_after_a_restart_nothing_of_the_ended_run_is_left(tmp_path):
         await until(lambda: claude.client is not client)
         assert client.is_closed()
         assert client.http._HTTPClient__session.closed
+        assert len(runtime.house.fetcher._on_past) == len(runtime.bots)
         left = [task.get_coro().__qualname__ for task in asyncio.all_tasks() if "claude" in task.get_name()]
         await until(lambda: claude.online)
         await answers(f, "claude")
