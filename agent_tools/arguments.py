@@ -1,125 +1,102 @@
-"""Whether a call's arguments fit the tool's JSON schema, in the part of it that models get wrong.
+"""Whether a call's arguments fit the tool's JSON schema, as the `jsonschema` package judges it; in one line for models.
 
-Types, required and unknown properties, choices, bounds, lists, `anyOf` and references inside of the schema. What is
-not looked at is left to the tool, which judges its arguments itself. A schema may come from another program: nothing in
-it is fetched, and `pattern` is not run, because a regular expression can take for ever. (The `jsonschema` package does
-both by default, and its import takes 120 ms.)
+A schema may come from another program. Nothing in it is fetched: a reference to elsewhere takes anything. No regular
+expression of it is run, because one can take for ever. One that is no schema, or whose references do not come to an
+end, takes anything too: what is not judged here is left to the tool, which judges its arguments itself. So is `oneOf`,
+which other programs write where they mean `anyOf`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-MAX_DEPTH = 32
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+MOST_REFERENCES = 10_000  # followed for one call: a few that double each other are more than anybody could follow
 RAW = "_raw"  # where a provider's module puts arguments that are no JSON
 
-_TYPES: Mapping[str, Callable[[Any], bool]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": lambda value: _is_number(value),
-    "string": lambda value: isinstance(value, str),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
+_WITH_PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
+_WORDS: Mapping[str, Callable[[Any], str]] = {
+    "type": lambda kinds: f"must be {kinds if isinstance(kinds, str) else ' or '.join(kinds)}",
+    "const": lambda value: f"must be {value!r}",
+    "enum": lambda choices: f"must be one of {', '.join(map(repr, choices[:20]))}",
+    "minimum": "must be at least {}".format,
+    "maximum": "must be at most {}".format,
+    "exclusiveMinimum": "must be more than {}".format,
+    "exclusiveMaximum": "must be less than {}".format,
+    "minLength": "must be at least {} characters".format,
+    "maxLength": "must be at most {} characters".format,
+    "minItems": "must be at least {} items".format,
+    "maxItems": "must be at most {} items".format,
+    "anyOf": lambda _: "fits none of its allowed forms",
+    "oneOf": lambda _: "fits none of its allowed forms",
 }
-_BOUNDS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool], str]] = {
-    "minimum": ((int, float), lambda value, bound: value >= bound, "at least {}"),
-    "maximum": ((int, float), lambda value, bound: value <= bound, "at most {}"),
-    "exclusiveMinimum": ((int, float), lambda value, bound: value > bound, "more than {}"),
-    "exclusiveMaximum": ((int, float), lambda value, bound: value < bound, "less than {}"),
-    "minLength": (str, lambda value, bound: len(value) >= bound, "at least {} characters"),
-    "maxLength": (str, lambda value, bound: len(value) <= bound, "at most {} characters"),
-    "minItems": (list, lambda value, bound: len(value) >= bound, "at least {} items"),
-    "maxItems": (list, lambda value, bound: len(value) <= bound, "at most {} items"),
-}
+_references_left: ContextVar[list[int]] = ContextVar("references_left")
 
 
 def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """What does not fit, in one line that the model can act on; None where everything does."""
-    if set(arguments) == {RAW} and RAW not in schema.get("properties", {}):
+    if set(arguments) == {RAW} and RAW not in (schema.get("properties") or {}):
         return "the arguments are not one JSON object"
-    return next(_problems(dict(arguments), {"type": "object", **schema}, "", schema, 0), None)
+    from referencing import Registry  # no registry retrieves by itself
+    from referencing.exceptions import Unresolvable
+
+    _references_left.set([MOST_REFERENCES])
+    try:
+        validator = _validator()({"type": "object", **schema}, registry=Registry())
+        error = next(validator.iter_errors(dict(arguments)), None)
+        return None if error is None else _told(error)
+    except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
+        return None  # it is no schema
 
 
-def _problems(value: Any, schema: Any, path: str, root: Mapping[str, Any], depth: int) -> Iterator[str]:
-    if schema is False:
-        yield f"{path or 'it'} is not wanted"
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-        return
-    if isinstance(schema.get("$ref"), str):
-        yield from _problems(value, _referred(schema["$ref"], root), path, root, depth + 1)
-    yield from _own_problems(value, schema, path or "the arguments")
-    for part in _listed(schema.get("allOf")):
-        yield from _problems(value, part, path, root, depth + 1)
-    for key in ("anyOf", "oneOf"):
-        options = _listed(schema.get(key))
-        if options and all(any(_problems(value, option, path, root, depth + 1)) for option in options):
-            yield f"{path or 'it'} fits none of its allowed forms"
-    if isinstance(value, dict):
-        yield from _problems_of_properties(value, schema, path, root, depth)
-    if isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _problems(item, schema.get("items"), f"{path}[{index}]", root, depth + 1)
+@cache
+def _validator() -> Any:
+    """The class, without what would run a schema's regular expressions."""
+    from jsonschema import Draft202012Validator, validators  # 60 ms, and only for who calls tools
+    from jsonschema.exceptions import UnknownType
+    from referencing.exceptions import Unresolvable
+
+    known = Draft202012Validator.VALIDATORS
+
+    def lenient(keyword: str) -> Any:
+        def check(*judged: Any) -> Iterator[ValidationError]:
+            left = _references_left.get()
+            left[0] -= keyword != "type"
+            if left[0] < 0:
+                raise RecursionError
+            try:
+                yield from known[keyword](*judged) or ()
+            except (Unresolvable, UnknownType):
+                return
+
+        return check
+
+    def others(validator: Any, wanted: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[ValidationError]:
+        if not schema.get("patternProperties"):
+            yield from known["additionalProperties"](validator, wanted, value, schema) or ()
+
+    judged = {keyword: check for keyword, check in known.items() if keyword not in _WITH_PATTERNS}
+    judged |= {keyword: lenient(keyword) for keyword in ("$ref", "$dynamicRef", "type")}
+    return validators.create(
+        Draft202012Validator.META_SCHEMA,
+        judged | {"additionalProperties": others, "oneOf": known["anyOf"]},
+        type_checker=Draft202012Validator.TYPE_CHECKER,
+    )
 
 
-def _own_problems(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    kinds = schema.get("type")
-    wanted = [kinds] if isinstance(kinds, str) else _listed(kinds)
-    checks = [_TYPES[kind] for kind in wanted if kind in _TYPES]
-    if checks and not any(check(value) for check in checks):
-        yield f"{path} must be {' or '.join(map(str, wanted))}"
-        return
-    if "const" in schema and not _same(value, schema["const"]):
-        yield f"{path} must be {schema['const']!r}"
-    choices = schema.get("enum")
-    if isinstance(choices, list) and not any(_same(value, choice) for choice in choices):
-        yield f"{path} must be one of {', '.join(map(repr, choices[:20]))}"
-    for key, (kind, holds, words) in _BOUNDS.items():
-        bound = schema.get(key)
-        bounded = _is_number(value) if isinstance(value, bool | int | float) else isinstance(value, kind)
-        if bounded and isinstance(value, kind) and _is_number(bound) and not holds(value, bound):
-            yield f"{path} must be {words.format(bound)}"
-
-
-def _problems_of_properties(
-    value: dict[str, Any], schema: Mapping[str, Any], path: str, root: Mapping[str, Any], depth: int
-) -> Iterator[str]:
-    known = schema.get("properties")
-    known = known if isinstance(known, Mapping) else {}
-    for name in _listed(schema.get("required")):
-        if name not in value:
-            yield f"{_within(path, name)} is missing"
-    others = schema.get("additionalProperties", True)
-    for name, item in value.items():
-        if name not in known and others is False and not schema.get("patternProperties"):
-            yield f"{_within(path, name[:100])} is not one of its arguments"
-        else:
-            yield from _problems(item, known.get(name, others), _within(path, name), root, depth + 1)
-
-
-def _referred(reference: str, root: Mapping[str, Any]) -> Any:
-    """The part of the schema that `#/…` names; one that takes anything where there is none."""
-    place: Any = root
-    for step in reference.removeprefix("#").strip("/").split("/") if reference.startswith("#") else ("/",):
-        name = step.replace("~1", "/").replace("~0", "~")
-        if name:
-            place = place.get(name) if isinstance(place, Mapping) else None
-    return place
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _same(value: Any, other: Any) -> bool:
-    """Equal as JSON: true is not 1."""
-    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
-
-
-def _within(path: str, name: Any) -> str:
-    return f"{path}.{name}" if path else str(name)
+def _told(error: Any) -> str:
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)[:200]
+    path, keyword, value = place.lstrip("."), str(error.validator), error.instance
+    if keyword == "required" and isinstance(value, dict):
+        lacking = next(name for name in error.validator_value if name not in value)
+        return f"{path}.{lacking} is missing".lstrip(".")
+    if keyword == "additionalProperties" and isinstance(value, dict):
+        other = next(name for name in value if name not in error.schema.get("properties", {}))
+        return f"{path}.{other[:100]} is not one of its arguments".lstrip(".")
+    words = _WORDS[keyword](error.validator_value) if keyword in _WORDS else error.message[:200]
+    return f"{path or 'the arguments'} {words}"

@@ -58,6 +58,47 @@ def test_a_regular_expression_of_a_schema_is_not_run():
     assert problem_with({"a": "a" * 40 + "!"}, {"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}) is None
 
 
+def test_references_that_double_each_other_come_to_an_end():
+    steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(60)}
+    assert problem_with({"a": 1}, {"properties": {"a": {"$ref": "#/$defs/s0"}}, "$defs": steps | {"s60": {}}}) is None
+    assert problem_with({"a": 1}, {"allOf": [{"$ref": "#"}, {"$ref": "#"}]}) is None
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False},
+        {"patternProperties": {"^(a+)+$": {}}, "unevaluatedProperties": False},
+        {"propertyNames": {"pattern": "^(a+)+$"}},
+    ],
+)
+def test_nor_is_one_for_the_names_of_arguments(more):
+    assert problem_with({"a" * 40 + "!": 1}, more) is None
+
+
+def test_nothing_of_a_schema_is_fetched(monkeypatch):
+    def fetched(*_, **__):
+        raise AssertionError("somebody asked for it")
+
+    monkeypatch.setattr("socket.getaddrinfo", fetched)
+    monkeypatch.setattr("urllib.request.urlopen", fetched)
+    for where in ("https://x.example/s", "file:///etc/passwd", "other#/a", "urn:x"):
+        schema = {
+            "$schema": "https://x.example/own",
+            "$id": "https://x.example/here",
+            "properties": {"a": {"$ref": where}},
+        }
+        assert problem_with({"a": 1}, schema) is None
+        assert problem_with({"a": 1}, schema | {"required": ["b"]}) == "b is missing"
+
+
+def test_what_is_written_as_one_of_and_meant_as_any_of_is_taken():
+    assert problem_with({"a": 1}, {"properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}}}) is None
+    assert problem_with({"a": ""}, {"properties": {"a": {"oneOf": [{"type": "integer"}]}}}) == (
+        "a fits none of its allowed forms"
+    )
+
+
 @pytest.mark.parametrize(
     "schema", [{}, {"properties": None}, {"required": "a"}, {"properties": {"a": True}}, {"type": 3}]
 )
