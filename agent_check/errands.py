@@ -1,7 +1,7 @@
 """What an agent's persona files make it do by itself, in turns a day. Pure but for reading the files.
 
-Heartbeats, cron jobs, and the hooks around these and around the coordinator's turns. What people bring about, and the
-hooks around that, is not foreseen.
+Heartbeats, cron jobs, and the hooks around these and around the coordinator's turns. How much people bring about is not
+foreseen; how many hooks stand around each of their mentions is.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ def errands_a_day(folder: Path, instructions: float, now: float, zone: tzinfo) -
     events = {"heartbeat": beats, "cron": runs, "instruction": instructions}
     problems = (*unclosed_comments(files), *wrong, *more_wrong, *still_more)
     return beats + runs + hooks_a_day(hooks, events), tuple(dict.fromkeys(problems))
+
+
+def hooks_of_a_mention(folder: Path) -> int:
+    """Turns that come with each mention, by the folder's files."""
+    hooks, _ = parse_hooks(read_persona(folder).agents)
+    return sum(hook.fires_for("message") for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None)
 
 
 def beats_a_day(checks: Sequence[Check]) -> float:

@@ -1,7 +1,7 @@
 """What is likely to be spent in a day: conversations × rounds × turns × prices, and what the agents do by themselves.
 
 Averages of ordinary turns; errands (heartbeats, cron jobs, hooks) count as turns in a casual channel that may search.
-What people bring about comes on top, and is held by the budgets.
+What people bring about comes on top, by the price of a mention with the hooks around it, and is held by the budgets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from agent_check.errands import errands_a_day
+from agent_check.errands import errands_a_day, hooks_of_a_mention
 from agent_check.findings import Findings
 from agent_cogs.money import Tariff
 from agent_cogs.reach import is_free
@@ -53,6 +53,11 @@ def errand_cost(tariff: Tariff) -> float:
     return turn_cost(tariff, replace(theme, search=True, always_draw=False))
 
 
+def mention_cost(tariff: Tariff, hooks: int) -> float:
+    """US dollars for one mention in a casual channel, with the hooks around it."""
+    return (1 + hooks) * turn_cost(tariff, theme_named(DEFAULT_THEME))
+
+
 def tariff_in(server: int | None, agent: AgentSettings) -> Tariff:
     """What an agent's calls cost in a server; None: in one that is not known."""
     there = agent.elsewhere.get(server or 0, agent)
@@ -72,7 +77,8 @@ def check_costs(
     budget = settings.budget_daily_usd
     held = "no limit for all bots together" if budget is None else f"the budget is ${budget:.2f}"
     more = f" and {sum(errands):,.0f} errands of the bots' own files" if any(errands) else ""
-    told = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, without mentions; {held}"
+    each = _mentions(settings, agents)
+    told = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, and {each}; {held}"
     if budget is not None and dollars > budget:
         advice = "lower COORDINATOR_SCHEDULE_MAX, or raise BUDGET_DAILY_USD"
         found.warn("costs", told, "give the errands more time, or raise BUDGET_DAILY_USD" if any(errands) else advice)
@@ -80,6 +86,14 @@ def check_costs(
         found.warn("costs", told, "set BUDGET_DAILY_USD, or what people bring about may cost any sum")
     else:
         found.ok("costs", told)
+
+
+def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
+    """What a mention costs, by the cheapest and the dearest bot."""
+    hooks = [hooks_of_a_mention(settings.personas_dir / agent.spec.name) for agent in agents]
+    costs = [mention_cost(tariff_in(None, agent), count) for agent, count in zip(agents, hooks, strict=True)]
+    prices = dict.fromkeys(f"${cost:.4f}" for cost in sorted(costs)[:: max(1, len(costs) - 1)])
+    return f"{' to '.join(prices) or '$0'} for each mention{', its hooks included' if any(hooks) else ''}"
 
 
 def _conversations(
