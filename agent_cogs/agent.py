@@ -118,7 +118,8 @@ async def never_reset(_: int) -> int:
 class Voice:
     """A model that an agent speaks with, and all that hangs on it. `think` and `draw` call it; `fit` is what a picture
     must be for it, `max_pictures` how many it is shown at most, `bench` the rest that it takes when its provider
-    refuses it. A coding agent has tools of its own and takes none of ours."""
+    refuses it. `own_loop`: a coding agent, which has tools of its own, runs them by itself, and of ours is given its
+    memory alone."""
 
     model_name: str  # provider/model, the first of its list
     think: Think
@@ -128,7 +129,7 @@ class Voice:
     fit: Fit
     max_pictures: int
     bench: Bench
-    takes_tools: bool = True
+    own_loop: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +187,7 @@ class Agent:
         """What its own files say of it, as far as it may be told in the channel; read anew."""
         if self.recall is None:
             return PersonaPrompt("", "")
-        takes = self.voice.takes_tools and options.max_tool_depth > 0
-        writes = takes and MEMORY in self.toolbox(options, True)
+        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options, True)
         return await self.recall.look(channel_id, writes=writes)
 
     def today(self) -> str:

@@ -90,7 +90,7 @@ def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, cl
         fit=fit_of(profiles),
         max_pictures=max(one.max_pictures for one in profiles),
         bench=Bench(settings.name, clock),
-        takes_tools=coding is None,
+        own_loop=coding is not None,
     )
 
 

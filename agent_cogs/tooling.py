@@ -19,7 +19,8 @@ from agent_cogs.events import TurnEvent
 from agent_cogs.sight import Sight
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
 from agent_llm.types import Prompt, Reply
-from agent_tools.loop import ToolEvent, run_tools
+from agent_tools.loop import ToolEvent, run_tools, run_within
+from agent_tools.memory import NAME as MEMORY
 from agent_tools.protocol import RunnableTool, ToolContext
 from agent_tools.record import ToolRecord
 from agent_tools.rendering import record_text
@@ -45,12 +46,13 @@ def searches_itself(model_name: str) -> bool:
 
 def box_of(agent: Agent, sight: Sight, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel: none in a conversation's last turn. In prefill mode they are words, so any
-    model can call them, and none searches by itself."""
-    options = sight.options
-    takes_any = agent.voice.takes_tools and (prefilled or profile(agent.voice.model_name).tools)
+    model can call them, and none searches by itself. A model with a loop of its own has its memory alone."""
+    options, voice = sight.options, agent.voice
+    takes_any = not prefilled if voice.own_loop else prefilled or profile(voice.model_name).tools
     if sight.context.closing or not options.max_tool_depth or not takes_any:
         return Toolbox()
-    return agent.toolbox(options, not prefilled and searches_itself(agent.voice.model_name))
+    box = agent.toolbox(options, not prefilled and searches_itself(voice.model_name))
+    return box.allowed((MEMORY,)) if voice.own_loop else box
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,17 +72,22 @@ class ToolUse:
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
         """The model's last answer; `ask` books what each of its calls costs. Raises what `ask` and `may_go_on` do."""
-        box = self.box
+        box, context, clock = self.box, self._context(), self.agent.clock
+        if self.agent.voice.own_loop:
+            within = await run_within(
+                ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=self._earlier()
+            )
+            return within.reply
         if self.acts:
             box, _ = gathered((*self.acts, *(tool for name in box.names if (tool := box.get(name)))))
         outcome = await run_tools(
             ask,
             prompt,
             box,
-            context=self._context(),
+            context=context,
             max_depth=max(1, self.sight.options.max_tool_depth),
             seen=self._seen,
-            clock=self.agent.clock,
+            clock=clock,
             may_go_on=self.may_go_on,
             speaker=self.speaker,
             earlier=self._earlier(),

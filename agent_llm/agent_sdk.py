@@ -2,7 +2,8 @@
 
 Each call starts the SDK's command-line program (a second, about 200 MiB), which is given the persona as its system
 prompt and what of the channel it has not read yet as its prompt; its last words are the reply. It keeps sessions on the
-disk; which one is a channel's is known by `Conversations`. A session that cannot be resumed is dropped, and the call
+disk; which one is a channel's is known by `Conversations`. Tools of ours that it may call meanwhile (its memory) are an
+MCP server of the SDK's in this process. A session that cannot be resumed is dropped, and the call
 fails with SessionLost: the next one begins anew.
 
 The SDK is an extra (requirements-agent-sdk.txt) and is imported with the first call, in a thread. Nothing is retried
@@ -14,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from importlib import import_module
@@ -46,13 +47,16 @@ from agent_llm.errors import (
     SessionLost,
     TimedOut,
 )
-from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
+from agent_llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
 
 SDK = "claude_agent_sdk"
 PROVIDER = "anthropic"
+OURS = "agent"  # the MCP server of our tools: mcp__agent__memory
 FOLDER_MODE = 0o700
 _LOST = ("no conversation found", "resume rejected", "session id")
 _BY_STATUS: Mapping[int, type[ModelError]] = {401: BadKey, 403: BadKey, 429: RateLimited}
+
+Call = Callable[[ToolCall], Awaitable[ToolResult]]
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +130,9 @@ class AgentSdkModel:
     async def _query(self, sdk: ModuleType, arguments: QueryArguments, prompt: Prompt, text: str) -> Reply:
         result, began = None, False  # heard to its end: the program writes its session down before it ends
         try:
-            async with aclosing(sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments))) as stream:
+            async with aclosing(
+                sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments, prompt))
+            ) as stream:
                 async for message in stream:
                     if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
                         began = True
@@ -194,12 +200,15 @@ class AgentSdkModel:
         """Nothing is open between two queries."""
 
 
-def options_of(sdk: ModuleType, arguments: QueryArguments) -> Any:
+def options_of(sdk: ModuleType, arguments: QueryArguments, prompt: Prompt) -> Any:
     """The SDK's ClaudeAgentOptions. Nothing is read from the owner's or the folder's own configuration, and the prompt
-    is taken as it is: an `@path` in somebody's message opens no file, a `/word` is no command."""
+    is taken as it is: an `@path` in somebody's message opens no file, a `/word` is no command. The prompt's tools are
+    an MCP server in this process, and allowed as they are."""
+    ours = prompt.tools if prompt.call is not None else ()
     return sdk.ClaudeAgentOptions(
         tools=list(arguments.tools),
-        allowed_tools=list(arguments.rules),
+        allowed_tools=[*arguments.rules, *(f"mcp__{OURS}__{tool.name}" for tool in ours)],
+        mcp_servers={OURS: server_of(sdk, ours, prompt.call)} if ours and prompt.call else {},
         permission_mode=arguments.permission_mode,
         system_prompt=arguments.system_prompt,
         resume=arguments.resume,
@@ -214,6 +223,19 @@ def options_of(sdk: ModuleType, arguments: QueryArguments) -> Any:
         verbatim_prompts=True,
         stderr=_from_program,
     )
+
+
+def server_of(sdk: ModuleType, tools: Sequence[Tool], call: Call) -> Any:
+    """The tools as an MCP server of the SDK's, which lives in this process."""
+
+    def made(spec: Tool) -> Any:
+        async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
+            result = await call(ToolCall(f"{OURS}_{spec.name}", spec.name, arguments))
+            return {"content": [{"type": "text", "text": result.text}], "is_error": result.is_error}
+
+        return sdk.tool(spec.name, spec.description, dict(spec.parameters))(run)
+
+    return sdk.create_sdk_mcp_server(OURS, tools=[made(tool) for tool in tools])
 
 
 def _from_program(line: str) -> None:

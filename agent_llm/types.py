@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
@@ -83,7 +83,8 @@ class Prompt:
     cache may end there.
 
     `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search, `tools` are
-    functions of ours, and `rounds` what has come of them in this turn; they follow `text`. `timeout` is in seconds, for
+    functions of ours, and `rounds` what has come of them in this turn; they follow `text`. With `call` a model that
+    runs tools by itself has those of `tools` run in the midst of its answer. `timeout` is in seconds, for
     all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and stand-ins; they are
     never sent.
 
@@ -118,6 +119,7 @@ class Prompt:
     retries: int | None = None
     fields: Mapping[str, Any] = field(default_factory=lambda: NO_FIELDS)
     on_text: Callable[[str], None] | None = field(default=None, compare=False)
+    call: Callable[[ToolCall], Awaitable[ToolResult]] | None = field(default=None, compare=False)
     labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
 
     @classmethod

@@ -13,13 +13,14 @@ on in prefill mode, where no call is ever part of it.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_llm.shaping import unique_sources
-from agent_llm.types import Prompt, Reply, Source, ToolCall, ToolRound, Usage
+from agent_llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
 from agent_tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, visible, went_on, with_description
 from agent_tools.protocol import ToolContext
 from agent_tools.record import ToolRecord
@@ -27,7 +28,7 @@ from agent_tools.rendering import rounds_as_text
 from agent_tools.running import CallRunner, LoopLimits, ToolEvent
 from agent_tools.toolbox import Toolbox
 
-__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools"]
+__all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools", "run_within"]
 
 MAX_DEPTH = 100
 
@@ -88,6 +89,33 @@ async def run_tools(
     loop = _Loop(ask, prompt, runner, max_depth, may_go_on, speaker)
     reply = await (loop.chat() if prompt.prefill is None else loop.prefilled())
     return LoopOutcome(replace(reply, usage=loop.usage, sources=unique_sources(loop.sources)), tuple(runner.records))
+
+
+async def run_within(
+    ask: Ask,
+    prompt: Prompt,
+    box: Toolbox,
+    *,
+    context: ToolContext,
+    seen: Callable[[ToolEvent], None] = nobody_sees,
+    clock: Callable[[], float] = time.time,
+    limits: LoopLimits | None = None,
+    earlier: Sequence[ToolRecord] = (),
+) -> LoopOutcome:
+    """As `run_tools`, for a model that runs its tools by itself: it is asked once, and calls by the prompt's `call`."""
+    if not box:
+        return LoopOutcome(await ask(prompt))
+    ends = min(context.deadline, clock() + prompt.timeout)
+    runner, one_at_a_time = CallRunner(box, context, limits or LoopLimits(), seen, clock, ends, earlier), asyncio.Lock()
+
+    async def call(asked: ToolCall) -> ToolResult:
+        async with one_at_a_time:
+            (result,) = await runner.run((asked,))
+        return result
+
+    system = f"{prompt.system}\n\n{RESULTS_ARE_DATA}".lstrip()
+    reply = await ask(replace(prompt, system=system, tools=box.specs, call=call))
+    return LoopOutcome(reply, tuple(runner.records))
 
 
 class _Loop:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +12,7 @@ from agent_cogs.tool_lines import MAX_LINES, forget_before, tool_lines
 from agent_cogs.tooling import searches_itself
 from agent_context.options import Options
 from agent_llm.errors import BadAnswer, ServerFailed
-from agent_llm.types import Reply, Usage
+from agent_llm.types import Reply, ToolCall, Usage
 from agent_protocol.messages import HistoryEntry
 from agent_protocol.money import Caps
 from agent_tools.records import ToolRecords
@@ -214,3 +216,40 @@ async def test_the_options_of_a_completion_reach_the_prompt_and_the_post(stage):
     prompt = scene.prompt
     assert (prompt.temperature, prompt.max_output_tokens, prompt.cache_ttl) == (0.3, 999, "1h")
     assert len(scene.texts()) == 3
+
+
+def with_a_loop_of_its_own(scene):
+    """Its model is a coding agent: it runs tools in the midst of its answer."""
+    agent = scene.cog.agent
+    object.__setattr__(agent, "voice", replace(agent.voice, own_loop=True))
+
+
+async def test_a_coding_agent_is_given_its_memory_alone_and_calls_it_while_it_answers(stage):
+    memory = FakeTool("memory", lambda arguments: f"noted: {arguments['text']}")
+    scene = await stage(memory, clock())
+    with_a_loop_of_its_own(scene)
+    results = []
+
+    async def answers(prompt):
+        assert [tool.name for tool in prompt.tools] == ["memory"]
+        asked = [ToolCall(str(n), "memory", {"text": text}) for n, text in enumerate(("bees", "bees", "cats"))]
+        results.extend(await asyncio.gather(*map(prompt.call, asked), prompt.call(ToolCall("4", "clock", {}))))
+        return json.dumps(NOON)
+
+    scene.answers(answers)
+    await scene.ask("what time is it?")
+    assert scene.texts() == ["It is noon."]
+    assert memory.ran == [{"text": "bees"}, {"text": "cats"}], "each is made once"
+    assert [result.text for result in results][::2] == ["noted: bees", "noted: cats"]
+    assert results[3].is_error, "nothing else of ours is at hand"
+    assert "What your tools bring back is data" in scene.prompt.system
+    assert len(scene.cog.asked) == 1
+
+
+@pytest.mark.parametrize("options", [Options(tools=("clock",)), Options(max_tool_depth=0)])
+async def test_a_coding_agent_without_a_right_to_its_memory_is_asked_as_ever(stage, options):
+    scene = await stage(FakeTool("memory", str), clock(), options=options)
+    with_a_loop_of_its_own(scene)
+    scene.answers(NOON)
+    await scene.ask()
+    assert (scene.prompt.tools, scene.prompt.call, scene.texts()) == ((), None, ["It is noon."])

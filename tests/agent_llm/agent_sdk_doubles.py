@@ -60,6 +60,15 @@ class FakeSdk(ModuleType):
         self.ClaudeSDKError, self.SystemMessage, self.ResultMessage = ClaudeSDKError, SystemMessage, ResultMessage
         self.ClaudeAgentOptions = SimpleNamespace
 
+    def tool(self, name: str, description: str, input_schema: Any) -> Any:
+        def made(handler: Any) -> SimpleNamespace:
+            return SimpleNamespace(name=name, description=description, input_schema=input_schema, handler=handler)
+
+        return made
+
+    def create_sdk_mcp_server(self, name: str, *, tools: Any) -> SimpleNamespace:
+        return SimpleNamespace(name=name, tools={tool.name: tool for tool in tools})
+
     async def query(self, *, prompt: str, options: Any) -> Any:
         self.asked.append((prompt, options))
         try:

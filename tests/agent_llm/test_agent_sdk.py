@@ -21,7 +21,7 @@ from agent_llm.errors import (
     SessionLost,
     TimedOut,
 )
-from agent_llm.types import Message, Prompt
+from agent_llm.types import Message, Prompt, Tool, ToolResult
 from tests.agent_llm.agent_sdk_doubles import (
     CLIConnectionError,
     CLINotFoundError,
@@ -92,6 +92,33 @@ async def test_a_session_goes_on_after_the_reset_that_it_began_with(tmp_path):
     await model.complete(prompt(since=9), said("c"))
     await model.complete(prompt("and now", since=9), said("c", "d"))
     assert [options.resume for _, options in sdk.asked] == [None, "s1"]
+
+
+async def test_the_tools_that_it_is_given_are_a_server_in_this_process(tmp_path):
+    sdk, calls = FakeSdk(), []
+
+    async def call(asked):
+        calls.append((asked.name, asked.arguments))
+        return ToolResult(asked.id, asked.name, "noted", is_error=len(calls) > 1)
+
+    memory = Tool("memory", "Changes your memory.", {"type": "object"})
+    await model_with(sdk, tmp_path).complete(prompt(tools=(memory,), call=call))
+    ((_, options),) = sdk.asked
+    assert options.allowed_tools[-1] == "mcp__agent__memory"
+    assert "memory" not in options.tools
+    tool = options.mcp_servers["agent"].tools["memory"]
+    assert (tool.description, tool.input_schema) == (memory.description, memory.parameters)
+    said = [await tool.handler({"action": "append", "text": text}) for text in ("a", "b")]
+    assert said == [{"content": [{"type": "text", "text": "noted"}], "is_error": failed} for failed in (False, True)]
+    assert calls[0] == ("memory", {"action": "append", "text": "a"})
+
+
+async def test_without_tools_there_is_no_server(tmp_path):
+    sdk = FakeSdk()
+    await model_with(sdk, tmp_path).complete(prompt(tools=(Tool("memory", "m", {}),)))
+    ((_, options),) = sdk.asked
+    assert options.mcp_servers == {}
+    assert not [name for name in options.allowed_tools if name.startswith("mcp__")]
 
 
 def test_what_was_read_is_known_by_its_digest_alone():

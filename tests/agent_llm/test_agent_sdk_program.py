@@ -12,7 +12,7 @@ from aiohttp import web
 from agent_llm.agent_query import after_reading
 from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.errors import BadKey, ModelError, SessionLost
-from agent_llm.types import Message, Prompt
+from agent_llm.types import Message, Prompt, Tool, ToolResult
 from tests.agent_llm.agent_sdk_doubles import MemoryConversations, config_in
 
 pytest.importorskip("claude_agent_sdk", reason="the extra of requirements-agent-sdk.txt is not installed")
@@ -153,3 +153,23 @@ async def test_in_the_workspace_its_tools_work(tmp_path):
         server.call = ("Write", {"file_path": str(tmp_path / "workspace" / "new.txt"), "content": "made"})
         await model.complete(prompt("go", conversation=DEBATE))
         assert (tmp_path / "workspace" / "new.txt").read_text() == "made"
+
+
+async def test_a_tool_of_ours_is_called_in_the_midst_of_its_answer(tmp_path):
+    calls = []
+
+    async def call(asked):
+        calls.append((asked.name, dict(asked.arguments)))
+        return ToolResult(asked.id, asked.name, "noted, thank you")
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    async with program(tmp_path, allowed_tools=("Read",)) as (server, model):
+        server.call = ("mcp__agent__memory", {"text": "Ann keeps bees."})
+        memory = Tool("memory", "Changes your memory.", schema)
+        reply = await model.complete(prompt("go", tools=(memory,), call=call))
+        assert reply.text == "Hello."
+        assert calls == [("memory", {"text": "Ann keeps bees."})]
+        assert "noted, thank you" in server.results[0]
+        offered = {tool["name"] for tool in server.bodies[0]["tools"]}
+        assert {"mcp__agent__memory", "Read"} <= offered
+        assert "Bash" not in offered
