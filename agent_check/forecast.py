@@ -92,7 +92,7 @@ def _mentions(settings: Settings, agents: Sequence[AgentSettings]) -> str:
     """What a mention costs, by the cheapest and the dearest bot."""
     hooks = [hooks_of_a_mention(settings.personas_dir / agent.spec.name) for agent in agents]
     costs = [mention_cost(tariff_in(None, agent), count) for agent, count in zip(agents, hooks, strict=True)]
-    prices = dict.fromkeys(f"${cost:.4f}" for cost in sorted(costs)[:: max(1, len(costs) - 1)])
+    prices = dict.fromkeys(f"${cost:.3g}" for cost in sorted(costs)[:: max(1, len(costs) - 1)])
     return f"{' to '.join(prices) or '$0'} for each mention{', its hooks included' if any(hooks) else ''}"
 
 

@@ -45,7 +45,7 @@ def test_a_day_costs_its_conversations_over_all_channels():
 
 def test_the_check_tells_the_forecast_beside_the_budget():
     assert found().level is Level.OK
-    assert found().text == "about $0.01 a day for 4.5 conversations, and $0.0006 for each mention; the budget is $5.00"
+    assert found().text == "about $0.01 a day for 4.5 conversations, and $0.00055 for each mention; the budget is $5.00"
     assert found(BUDGET_CHANNEL_DAILY_USD="1").text.endswith("the budget is $5.00")
 
 
@@ -89,10 +89,10 @@ def test_errands_are_counted_by_the_day(tmp_path):
 @pytest.mark.parametrize(
     ("hooks", "price"),
     [
-        ("### startup\nHello.\n", "$0.0006 for each mention;"),
+        ("### startup\nHello.\n", "$0.00055 for each mention;"),
         ("### agent_stop\nNote.\n", "$0.0011 for each mention, its hooks included;"),
-        ("### agent_begin\nLook.\n### agent_stop\nNote.\n", "$0.0016 for each mention, its hooks included;"),
-        ("### agent_begin\n- when: cron\n\nLook.\n", "$0.0006 for each mention;"),
+        ("### agent_begin\nLook.\n### agent_stop\nNote.\n", "$0.00165 for each mention, its hooks included;"),
+        ("### agent_begin\n- when: cron\n\nLook.\n", "$0.00055 for each mention;"),
     ],
 )
 def test_the_price_of_a_mention_counts_the_hooks_around_it(tmp_path, hooks, price):
@@ -101,7 +101,7 @@ def test_the_price_of_a_mention_counts_the_hooks_around_it(tmp_path, hooks, pric
 
 def test_the_price_of_a_mention_is_told_for_the_cheapest_and_the_dearest_bot():
     both = {"BOT_TOKEN_CLAUDE": "u", "ANTHROPIC_API_KEY": "k", "BOT_TOKEN_GROK": "v", "XAI_API_KEY": "k"}
-    assert "and $0.0006 to $0.0098 for each mention" in found(**both).text
+    assert "and $0.00055 to $0.0098 for each mention" in found(**both).text
 
 
 def test_a_job_of_every_ten_minutes_is_counted(tmp_path):
