@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from agent_cogs.board import look
 from agent_cogs.file_desk import FileDesk, here_alone
@@ -110,10 +111,16 @@ class Desk:
             log.warning("/%s was not done, Redis is away: %s", asked.command, away)
             return AWAY
 
+    def _is_here(self, channel_id: int, asked: Asked) -> bool:
+        """Other servers' channels are no matter of this one."""
+        return channel_id == asked.channel_id or self._rights.guild_of(channel_id) == asked.guild_id
+
     # -- for everyone -------------------------------------------------------------------------------------------------
 
     async def _status(self, asked: Asked) -> str:
         board = await look(self._house, asked.channel_id, asked.parent_id)
+        here = {channel: left for channel, left in board.stops.items() if self._is_here(channel, asked)}
+        board = replace(board, stops=here)
         return board.text(asked.channel_id, self._house.names)
 
     async def _stop(self, asked: Asked) -> str:
@@ -207,7 +214,7 @@ class Desk:
         chosen = asked.values.get("channel")
         channel_id = int(chosen) if chosen is not None else asked.parent_id or asked.channel_id
         where = f"<#{channel_id}>"
-        if channel_id not in self._house.scope.channels:
+        if channel_id not in self._house.scope.channels or not self._is_here(channel_id, asked):
             return f"The bots do not converse in {where}: it is none of their channels."
         if self._house.stops.holds(channel_id):
             return STARTED["stopped"].format(where=where)

@@ -46,13 +46,13 @@ class FileRights:
     def __init__(
         self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
     ) -> None:
-        self._settings, self._guild_of, self._owners = settings, guild_of, owners
+        self._settings, self.guild_of, self._owners = settings, guild_of, owners
 
     async def refusal(self, who: Person, guild_id: int | None) -> str | None:
         """Why a person may not change an agent's files in this guild; None where they may."""
         if who.user_id in self._settings.owner_user_ids:
             return None
-        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self._guild_of):
+        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
             return None
         if who.user_id in await self._owners():
             return None

@@ -514,6 +514,17 @@ async def test_nobody_is_asked_where_nobody_may_answer():
         assert not isinstance(await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), Told)
 
 
+# other servers
+
+
+async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_here():
+    async with a_place() as place:
+        place.guilds[DEBATE] = 2
+        await place.stops.stop(DEBATE, "m1", 7200.0)
+        assert f"<#{DEBATE}>" not in await place.use("bots status")
+        assert "none of their channels" in await place.use("bots start", channel_=str(DEBATE))
+
+
 # reset
 
 

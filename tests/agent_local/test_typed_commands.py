@@ -7,7 +7,7 @@ import pytest
 from agent_discord.command_list import command_list
 from agent_local.typed_commands import Places, Use, read_use
 
-COMMANDS = command_list({"claude": "Claude", "grok": "Grok"}, ("debate", "story"), ("soul.md",))
+COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))
 PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
 
 
@@ -18,6 +18,7 @@ PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
         ("/BOTS Status", Use("bots status")),
         ("/bots mute grok 5", Use("bots mute", {"bot": "grok", "minutes": 5})),
         ("/bots mute @Grok", Use("bots mute", {"bot": "grok"})),
+        ("/bots mute @klaus", Use("bots mute", {"bot": "hal"})),
         ("/bots start", Use("bots start")),
         ("/bots start #debate story", Use("bots start", {"channel": 10, "theme": "story"})),
         ("/bots start story", Use("bots start", {"theme": "story"})),
@@ -46,8 +47,8 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
         ("/bots dance", "/bots needs one of"),
         ("/bots mute", "/bots mute needs bot"),
         (
-            "/bots mute hal",
-            "hal does not fit /bots mute: bot is one of claude, grok; minutes is a whole number from 1 to",
+            "/bots mute eve",
+            "eve does not fit /bots mute: bot is one of claude, grok, hal; minutes is a whole number from 1 to",
         ),
         ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is somebody, as /who lists them"),
         ("/ask claude", "/ask needs prompt"),

@@ -159,6 +159,15 @@ def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
     assert below.count("max_mesages: there is no such option, max_messages is meant?") == 1
 
 
+def test_in_local_mode_a_bot_is_mentioned_by_the_name_that_is_shown(tmp_path):
+    (tmp_path / "personas" / "claude").mkdir(parents=True)
+    (tmp_path / "personas" / "claude" / "identity.md").write_text("---\ndisplay_name: Klaus\n---\nYou are Klaus.\n")
+    typed = "@klaus hello\n#memes @claude hello\n"
+    ended = run(tmp_path, "--local", "--scripted", COLUMNS="200", TIMEZONE="UTC", typed=typed)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("@Klaus hello") == 2
+
+
 def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_path):
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--scripted"]
