@@ -1,5 +1,6 @@
 """What a bot does by itself, through the whole program: a heartbeat, a job, hooks, news from outside."""
 
+import asyncio
 import json
 import socket
 import time
@@ -7,10 +8,10 @@ import time
 import aiohttp
 import pytest
 from flow import decision, flow
-from redis_server import RedisServer
+from redis_server import RedisServer, until
 
 from agent_cogs.clocks import Tick
-from agent_cogs.events_http import sign
+from agent_cogs.events_http import News, sign
 from agent_personas.cron import Job
 from agent_personas.heartbeat import Check
 from agent_protocol.connection import RedisLink
@@ -64,6 +65,61 @@ async def test_heartbeat_job_and_startup_hook_run_in_their_channels_and_a_restar
             async with f.running(agents=("claude",)) as runtime:
                 await runtime.drain()
             assert len(f.models.requests) == asked + 1, "of the second run only the goodbye"
+
+
+async def test_a_server_that_comes_late_loses_no_startup_hook_no_job_and_no_news(tmp_path, personas):
+    late = {}
+
+    def hold(created):
+        late.update(created)
+        return {"id": created["id"], "unavailable": True}
+
+    with RedisServer() as redis:
+        await ran_before(redis.url, 2 * 86_400)
+        async with flow(tmp_path, redis_url=redis.url, **personas) as f:
+            f.models.answer = by_order
+            f.discord.faults.altered["GUILD_CREATE"] = hold
+            async with f.running(agents=("claude",), coordinator=False) as runtime:
+                errands = runtime.bots["claude"].cog.errands
+                told = asyncio.create_task(
+                    errands.receive(News("event-1", f.channel("casual"), "build", "main is red"))
+                )
+                await until(lambda: errands._clocks._held)
+                assert f.models.requests == []
+                await f.discord.send_event("claude", "GUILD_CREATE", late)
+                assert await told == "taken"
+                await f.discord.wait_for(lambda: len(f.said("debate")) == 2 and len(f.said("casual")) == 2)
+            assert sorted(f.said("debate", "claude")) == ["did: HELLO", "did: PLAN"]
+            assert sorted(f.said("casual", "claude")) == ["did: BUILD", "did: main is red"]
+
+
+async def test_what_waits_at_a_shutdown_is_taken_up_by_the_next_run(tmp_path):
+    go_on = asyncio.Event()
+
+    async def held(request):
+        await go_on.wait()
+        return by_order(request)
+
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            f.models.answer, only = held, {"agents": ("claude",), "coordinator": False}
+            async with f.running(**only) as runtime:
+                cog = runtime.bots["claude"].cog
+                await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> the BUILD?")
+                await f.models.wait_for(1)
+                news = [News(f"event-{n}", f.channel("casual"), "build", "main is red") for n in range(3)]
+                assert [await cog.errands.receive(one) for one in news] == ["taken"] * 3
+                await f.discord.say("Bob", "casual", f"<@{f.user_id('claude')}> the PLAN?")
+                await until(lambda: cog._taker.inbox.size() == 4)
+                draining = asyncio.create_task(runtime.drain())
+                await until(lambda: cog._taker.inbox.size() == 0)
+                go_on.set()
+                await draining
+            assert f.said("casual", "claude") == ["did: BUILD"]
+            async with f.running(**only):
+                await f.discord.wait_for(lambda: len(f.said("casual", "claude")) == 5)
+            assert sorted(f.said("casual", "claude")) == ["did: BUILD", "did: PLAN", *["did: main is red"] * 3]
+            assert len(f.models.requests) == 5, "each once"
 
 
 async def test_a_signed_event_is_told_in_its_channel_and_hooks_stand_around_it(tmp_path, personas, caplog):
