@@ -56,7 +56,7 @@ async def test_heartbeat_job_and_startup_hook_run_in_their_channels_and_a_restar
         async with flow(tmp_path, redis_url=redis.url, **personas) as f:
             f.models.answer = by_order
             async with f.running(agents=("claude",)) as runtime:
-                await f.discord.wait_for(lambda: len(f.said("debate")) == 2 and f.said("casual"))
+                await f.discord.wait_for(lambda: len(f.said("debate")) == 2 and f.said("casual"), timeout=30)
                 assert sorted(f.said("debate", "claude")) == ["did: HELLO", "did: PLAN"]
                 assert f.said("casual", "claude") == ["did: BUILD"]
                 await runtime.drain()
