@@ -11,18 +11,18 @@ from dataclasses import replace
 from agent_cogs.agent import Agent, Outlet
 from agent_cogs.ending import asked_id, trigger_of
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.gathering import gone, taken_back
+from agent_cogs.gathering import called_off, gone, taken_back
 from agent_cogs.money import wish_of
 from agent_context.depth import Depth
 from agent_discord.transcript import Transcript
 from agent_protocol.limits import Ask
 
 
-def withdrawn(event: TurnEvent, transcript: Transcript) -> bool:
-    """What was asked was taken back: it is neither read nor answered any more."""
+def withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
+    """What was asked was taken back, or asks the agent no more: it is neither read nor answered."""
     if isinstance(event, MentionEvent):
-        return taken_back(event, transcript)
-    return gone(asked_id(event) or 0, transcript)
+        return taken_back(event, outlet.transcript) or called_off(event, outlet.transcript, outlet.own_ids)
+    return gone(asked_id(event) or 0, outlet.transcript)
 
 
 def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
@@ -63,6 +63,6 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
 
 def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask | None:
     """What is asked along with the claim; None where the turn will not come that far."""
-    if event.deadline <= agent.clock() or withdrawn(event, outlet.transcript) or obstacle(agent, outlet):
+    if event.deadline <= agent.clock() or withdrawn(event, outlet) or obstacle(agent, outlet):
         return None
     return ask_of(agent, outlet, event)

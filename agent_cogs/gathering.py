@@ -6,6 +6,7 @@ it is answered once and as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from agent_cogs.events import MentionEvent, TurnEvent
@@ -65,6 +66,29 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
 def taken_back(event: MentionEvent, transcript: Transcript) -> bool:
     """Nothing of the question is there any more. A command is taken away as soon as it is understood."""
     return not event.continues and all(gone(part.id, transcript) for part in (event.asked, *event.pieces))
+
+
+def called_off(event: MentionEvent, transcript: Transcript, own_ids: Collection[int]) -> bool:
+    """Whether the mention that called was edited out of the question. `own_ids` are those by which the agent is
+    mentioned; who called all bots by a role mentioned that role. A reply calls whatever it says."""
+    if not event.by_person or event.continues:
+        return False
+    before, now = set[int](), set[int]()
+    for part in (event.asked, *event.pieces):
+        reads = transcript.get(part.id) or part
+        if reads.replied_to in own_ids:
+            return False
+        before, now = before | part.mentions, now | reads.mentions
+    called = before if event.to_all else before.intersection(own_ids)
+    return bool(called) and called.isdisjoint(now)
+
+
+def wording(event: TurnEvent, transcript: Transcript) -> str | None:
+    """What a person asks, as it reads now; None where nobody asked."""
+    if not isinstance(event, MentionEvent) or not event.by_person or event.continues:
+        return None
+    asked = question(event, transcript)
+    return None if asked is None else asked.text
 
 
 def gone(message_id: int, transcript: Transcript) -> bool:

@@ -50,6 +50,10 @@ class Nowhere:
         return self._agent
 
     @property
+    def own_ids(self) -> frozenset[int]:
+        return frozenset()
+
+    @property
     def transcript(self) -> Transcript:
         return self._transcript
 

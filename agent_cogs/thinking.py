@@ -124,6 +124,11 @@ class Mind:
         if self.spending.total.calls or together.cost_usd > self.progress.foreseen:
             await self.progress.foresee(together)
 
+    async def may_ask_again(self) -> bool:
+        """Whether there is time and money to ask anew what was answered already."""
+        left = self.event.deadline - self.agent.clock() - POST_SECONDS
+        return left >= MIN_MODEL_SECONDS and await self._afford(1)
+
     def _understood(self, reply: Reply, way: Way) -> tuple[Decision, Reply]:
         """Whoever waits for words gets those of a model that knows no form."""
         reply = way.understood(reply)

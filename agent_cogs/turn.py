@@ -21,6 +21,7 @@ from agent_cogs.decision import UnreadableDecision
 from agent_cogs.ending import log_turn, result_of
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent
 from agent_cogs.excuses import MEANINGS, error_line, excuse
+from agent_cogs.gathering import wording
 from agent_cogs.over import TurnOver
 from agent_cogs.progress import Done, Facts, Progress
 from agent_cogs.running import Brake
@@ -197,6 +198,7 @@ class _Turn:
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
         self.read = 0  # messages
+        self.wording: str | None = None  # what was asked, as it was read
         self.asked_by = event.person_id
         self.seen: int | None = None  # the newest message when it began to think, where a newer one is given way to
 
@@ -220,6 +222,10 @@ class _Turn:
             sight = await self._look()
             self._check_question()
             decision, reply = await self._mind().decide(sight)
+            self._check_question()
+            if await self._is_reworded():
+                sight = await self._look()
+                decision, reply = await self._mind().decide(sight)
             if decision.is_empty:
                 await self._give_back()
                 raise TurnOver("budget" if self.closing else "skipped")
@@ -235,8 +241,18 @@ class _Turn:
             return replace(done, reason="budget") if self.closing else done
 
     def _check_question(self) -> None:
-        if withdrawn(self.event, self.outlet.transcript):
+        if withdrawn(self.event, self.outlet):
             raise TurnOver("withdrawn")
+
+    async def _is_reworded(self) -> bool:
+        """Whether the question was changed while the agent thought about it, and there is time and money to think of
+        it as it reads now. What has grown of the first answer is taken back."""
+        reads = wording(self.event, self.outlet.transcript)
+        if self.progress.answer is not None or reads == self.wording or not await self._mind().may_ask_again():
+            return False
+        log.info("%s: asking once more, the question was changed", self.agent.key)
+        await _taken_back(self)
+        return True
 
     def _check_clock(self) -> None:
         """A machine that slept, or a clock that was set, ends no timer: the deadline is looked at once more."""
@@ -277,6 +293,7 @@ class _Turn:
     async def _look(self) -> Sight:
         """What the agent knows when it begins to think."""
         sight = await self.eyes.look(closing=self.closing)
+        self.wording = wording(self.event, self.outlet.transcript)
         context = sight.context
         self.read = len(context.window.entries)
         if context.trigger == "reactive" and context.target is not None and context.target.speaker.kind == "person":

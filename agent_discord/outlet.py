@@ -128,6 +128,13 @@ class DiscordOutlet:
         return clean_name(me_in(self._channel).display_name)
 
     @property
+    def own_ids(self) -> frozenset[int]:
+        """By which it is mentioned: the bot's user, and the role that is its alone."""
+        guild = guild_of(self._channel)
+        role = guild.self_role if guild is not None else None
+        return frozenset((me_in(self._channel).id, *((role.id,) if role is not None else ())))
+
+    @property
     def transcript(self) -> Transcript:
         return self._transcripts.of(self._channel.id)
 

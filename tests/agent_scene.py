@@ -200,6 +200,14 @@ class Scene:
         await settle()
         return message_id
 
+    async def edit(self, message_id: int, text: str, *, channel: int = LOUNGE, **more: Any) -> None:
+        """Who wrote a message changes it; whom it mentions then is said by its words."""
+        mentions = [self.me] if f"<@{self.me.id}>" in text else []
+        data: Any = {"id": str(message_id), "channel_id": str(channel), "content": text}
+        for name, cog in self.cogs.items():
+            new = message(self.clients[name].channels[channel], message_id, text, mentions=mentions, **more)
+            await cog.on_raw_message_edit(discord.RawMessageUpdateEvent(data, new))
+
     async def instruct(self, instruction_id: str = "i1", *, channel: int = LOUNGE, **fields: Any) -> Result | None:
         """The coordinator gives a turn; the newest result with that id, if there is one."""
         theme = self.settings.channels.get(channel, "casual")

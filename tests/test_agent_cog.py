@@ -690,9 +690,7 @@ class ContextTests(CogCase):
         scene.answers(thought.wait)
         await scene.ask("first")
         second = await scene.ask("is tee soup?")
-        new = message(scene.channel(), second, "is tea soup?")
-        data: Any = {"id": str(second), "channel_id": str(LOUNGE), "content": "is tea soup?"}
-        await scene.cog.on_raw_message_edit(discord.RawMessageUpdateEvent(data, new))
+        await scene.edit(second, f"<@{scene.me.id}> is tea soup?")
         thought.set()
         await settle()
         self.assertIn(f"[msg:{second}] Alice: is tea soup?", scene.prompt.text)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from flow import decision, flow
+from redis_server import until
 from thinking_scene import let
 
 from agent_context.options import Options
@@ -111,3 +114,23 @@ async def test_what_a_process_left_half_written_is_ended_by_the_next(tmp_path, a
         f.models.answer = lambda r: answer
         async with f.running(agents=("claude",)):
             await f.discord.wait_for(lambda: [text[: len(said)] for text in f.said("debate", "claude")] == [said])
+
+
+async def test_what_was_shown_of_an_answer_to_a_question_that_changed_does_not_stay(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        me, asked = f.user_id("claude"), []
+
+        async def answer(request):
+            if len(f.models.requests) == 1:
+                await f.discord.edit("debate", asked[0], f"<@{me}> and only the end of it")
+                record = runtime.house.transcripts.of(f.channel("debate"))
+                await until(lambda: "only the end" in record.get(int(asked[0]["id"])).text)
+                return decision(LONG)
+            return decision("The end.")
+
+        f.models.answer = answer
+        let(None, cog=runtime.bots["claude"].cog, options=STREAM)
+        async with asyncio.timeout(30):
+            asked.append(await f.discord.say("Alice", "debate", f"<@{me}> tell me all of it"))
+            await f.discord.wait_for(lambda: f.said("debate", "claude") == ["The end."], timeout=20)
+        assert len(f.models.requests) == 2
