@@ -8,9 +8,10 @@ is open by its record, afterwards by a mark (agent_protocol.instructed), in ever
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Literal
+
+from cachetools import LRUCache
 
 from agent_cogs.agent import Agent
 from agent_cogs.chains import called_already, calls, last_person, links, spoken_before
@@ -47,7 +48,7 @@ class Calling:
     ) -> None:
         self._agent, self._house, self._taker = agent, house, taker
         self._me, self._outlet_of, self._silent = me, outlet_of, silent
-        self._growing: OrderedDict[int, None] = OrderedDict()
+        self._growing: LRUCache[int, None] = LRUCache(UNFINISHED)
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         """A bot wrote a message, or changed one that grew until now."""
@@ -75,8 +76,6 @@ class Calling:
         self._growing.pop(entry.id, None)
         if unfinished(entry.text):
             self._growing[entry.id] = None
-            if len(self._growing) > UNFINISHED:
-                self._growing.popitem(last=False)
             return True
         return edited and not grew
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+
+from cachetools import LRUCache
 
 from agent_config import AgentSpec, Front, Settings
 from agent_personas.assembly import PersonaPrompt, laid_out, unclosed_comments
@@ -50,7 +51,7 @@ class Persona:
         self._heartbeat: tuple[str | None, tuple[Check, ...]] = (None, ())
         self._cron: tuple[str | None, tuple[Job, ...]] = (None, ())
         self._hooks: tuple[str | None, Hooks] = (None, Hooks())
-        self._prompts: OrderedDict[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = OrderedDict()
+        self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(KEPT_PROMPTS)
 
     @property
     def exists(self) -> bool:
@@ -100,8 +101,6 @@ class Persona:
             self._tell("comments", unclosed_comments(files))
             memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
             known = self._prompts[key] = self._disclosing(laid_out(replace(files, memory=memory), memory_tool))
-            if len(self._prompts) > KEPT_PROMPTS:
-                self._prompts.popitem(last=False)
         return known
 
     def _disclosing(self, prompt: PersonaPrompt) -> PersonaPrompt:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 from weakref import WeakValueDictionary
+
+from cachetools import LRUCache
 
 from agent_cogs.agent import Outlet
 from agent_discord.channels import Channel
@@ -52,7 +53,7 @@ class ToolShow:
     def __init__(self, poster: Poster, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._shown: OrderedDict[str, int] = OrderedDict()  # the post of a call, by the record's id
+        self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, outlet: Outlet, event: ToolEvent) -> None:
@@ -92,8 +93,6 @@ class ToolShow:
         if message_id is None:
             return
         self._shown[record.id] = message_id
-        if len(self._shown) > REMEMBERED:
-            self._shown.popitem(last=False)
 
     async def _result(self, record: ToolRecord, channel_id: int) -> None:
         """The call's post with the result; where the call could not be shown, the result is not either."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
+
+from cachetools import TTLCache
 
 TOLD_FOR = 60.0  # seconds: "ask me again in a minute"
 EXPLAINED_FOR = 7 * 86400.0  # seconds, while the process lives: what a sign means
@@ -15,17 +16,12 @@ class Told:
     """One bot's memory of what it says. `clock` gives unix seconds; `seconds`: as long as it is not said again."""
 
     def __init__(self, clock: Callable[[], float], seconds: float = TOLD_FOR) -> None:
-        self._clock, self._seconds = clock, seconds
-        self._told: OrderedDict[tuple[int, int, str], float] = OrderedDict()  # channel, person and what → when
+        self._told: TTLCache[tuple[int, int, str], None] = TTLCache(REMEMBERED, seconds, clock)  # channel, person, what
 
     def lately(self, channel_id: int, user_id: int, what: str = "") -> bool:
         """Whether the person was told there within that time."""
-        return self._clock() - self._told.get((channel_id, user_id, what), -self._seconds) < self._seconds
+        return (channel_id, user_id, what) in self._told
 
     def note(self, channel_id: int, user_id: int, what: str = "") -> None:
         """The person is told now."""
-        who = (channel_id, user_id, what)
-        self._told[who] = self._clock()
-        self._told.move_to_end(who)
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
+        self._told[channel_id, user_id, what] = None

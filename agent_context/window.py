@@ -17,10 +17,11 @@ process (`state`, `restore`); notes do not: after a restart changes are told whe
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import OrderedDict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from cachetools import LRUCache
 
 from agent_context.blocks import BLOCK, Block, Line, Note, ToolLine, behind, in_blocks, in_order, left_of, without
 from agent_context.depth import Depth
@@ -94,7 +95,7 @@ class WindowMemory:
     """The windows of one agent, by channel and kind ("recent", "conversation")."""
 
     def __init__(self) -> None:
-        self._windows: OrderedDict[tuple[int, str], _Laid] = OrderedDict()
+        self._windows: LRUCache[tuple[int, str], _Laid] = LRUCache(MAX_REMEMBERED)
 
     def state(self, channel_id: int, kind: str) -> WindowState | None:
         laid = self._windows.get((channel_id, kind))
@@ -127,8 +128,6 @@ class WindowMemory:
             start = 0 if whole and depth.allows(entries) else depth.start(entries)
             laid = _cut(prefix, entries[start:], tools, now, marker_depth)
         self._windows[key] = laid
-        if len(self._windows) > MAX_REMEMBERED:
-            self._windows.popitem(last=False)
         shown = (*prefix, *entries[_place_of(laid.state.first, entries) :])
         return Window(shown, laid.state.cut_at, laid.blocks, laid.state.marker, fresh)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import discord
+from cachetools import LRUCache
 
 REMEMBERED = 1000
 
@@ -13,15 +12,12 @@ class DirectMessages:
     """One bot's, by channel id; the longest unheard ones are forgotten."""
 
     def __init__(self) -> None:
-        self._channels: OrderedDict[int, discord.DMChannel] = OrderedDict()
+        self._channels: LRUCache[int, discord.DMChannel] = LRUCache(REMEMBERED)
 
     def note(self, channel: object) -> None:
         """Remembers where something was heard, if that is a direct message."""
         if isinstance(channel, discord.DMChannel):
             self._channels[channel.id] = channel
-            self._channels.move_to_end(channel.id)
-            if len(self._channels) > REMEMBERED:
-                self._channels.popitem(last=False)
 
     def of(self, channel_id: int) -> discord.DMChannel | None:
         return self._channels.get(channel_id)

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 import discord
+from cachetools import LRUCache
 
 from agent_discord.pins import MAX_PINS
 from agent_discord.readable import UnreadableAnswer, answer_read
@@ -123,7 +124,7 @@ class Gate:
     def __init__(self, window: RequestWindow | None = None, shared: WayOut | None = None) -> None:
         self._window = window or RequestWindow()
         self._shared = shared or WayOut()
-        self._typed: dict[int, float] = {}
+        self._typed: LRUCache[int, float] = LRUCache(REMEMBERED_TYPING)
         self._may: Callable[[], bool] = lambda: True
 
     def under(self, may: Callable[[], bool]) -> Gate:
@@ -369,10 +370,7 @@ class Gate:
             return
         if not self._window.enter_if_quiet(TYPING_SHARE):
             return
-        self._typed.pop(channel_id, None)
         self._typed[channel_id] = now
-        if len(self._typed) > REMEMBERED_TYPING:
-            self._typed.pop(next(iter(self._typed)))
         try:
             await channel.trigger_typing()
         except REQUEST_ERRORS as error:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import discord
+from cachetools import TLRUCache
 
 from agent_context.entries import Entry
 from agent_context.history import Interval
@@ -29,16 +28,12 @@ TRY_AGAIN = 30.0  # seconds after a read that failed
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    entries: tuple[Entry, ...] | None  # oldest first; None: could not be read
-    until: float
+_REFUSED = object()  # no channel that the bot sees, and none that is asked for again soon
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    channel: object  # None: the bot does not see it, or it is in no way known
-    until: float
+def _until(_: object, found: object, now: float) -> float:
+    """As long as what was read is kept; what could not be read is None."""
+    return now + (TRY_AGAIN if found is None else KEEP_SECONDS)
 
 
 class Pasts:
@@ -46,32 +41,29 @@ class Pasts:
 
     def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
         self._transcripts, self._clock = transcripts, clock
-        self._kept: OrderedDict[tuple[int, int, int | None, int], _Kept] = OrderedDict()
-        self._found: OrderedDict[tuple[int, int], _Found] = OrderedDict()  # by bot and channel
+        self._kept: TLRUCache[tuple[int, int, int | None, int], tuple[Entry, ...] | None]  # oldest first
+        self._kept = TLRUCache(MOST_KEPT, _until, self._now)
+        self._found: TLRUCache[tuple[int, int], object] = TLRUCache(MOST_KEPT, _until, self._now)  # by bot and channel
         transcripts.on_change(self.forget)
 
     async def channel(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
-        """A channel or thread of the guild as the gate's bot sees it; None where it does not. Discord tells a bot of
-        its channels and of threads in use; archived threads are asked for."""
+        """A channel or thread of the guild as the gate's bot sees it; anything else where it does not. Discord tells a
+        bot of its channels and of threads in use; archived threads are asked for."""
         known = guild.get_channel_or_thread(channel_id)
         if known is not None:
             return known
         key = (guild.me.id, channel_id)
-        found = self._found.get(key)
-        if found is None or found.until <= self._now():
-            found = self._found[key] = await self._look(gate, guild, channel_id)
-            if len(self._found) > MOST_KEPT:
-                self._found.popitem(last=False)
-        return found.channel
+        if key not in self._found:
+            self._found[key] = await self._look(gate, guild, channel_id)
+        return self._found.get(key)
 
-    async def _look(self, gate: Gate, guild: discord.Guild, channel_id: int) -> _Found:
+    async def _look(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
         try:
-            channel = await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
-            return _Found(channel, self._now() + KEEP_SECONDS)
+            return await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
         except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
             log.info("channel %d, which .history names, could not be asked for: %s", channel_id, kind(error))
             refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
-            return _Found(None, self._now() + (KEEP_SECONDS if refused else TRY_AGAIN))
+            return _REFUSED if refused else None
 
     async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
         """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read.
@@ -82,14 +74,9 @@ class Pasts:
         if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
             return live
         key = (interval.channel_id, interval.last, interval.first, messages)  # no more is read than back to the first
-        kept = self._kept.get(key)
-        if kept is None or kept.until <= self._now():
-            entries = await self._read(interval, messages, reader)
-            kept = _Kept(entries, self._now() + (KEEP_SECONDS if entries is not None else TRY_AGAIN))
-            self._kept[key] = kept
-            if len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-        return kept.entries
+        if key not in self._kept:
+            self._kept[key] = await self._read(interval, messages, reader)
+        return self._kept.get(key)
 
     def forget(self, channel_id: int, message_ids: Iterable[int]) -> None:
         """Messages were edited or deleted."""

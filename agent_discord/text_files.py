@@ -11,8 +11,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cachetools import LRUCache
+
 from agent_context.entries import Attachment, Entry
-from agent_net.cache import BytesCache
 from agent_net.fetch import FetchRefused, PictureFetcher
 
 MAX_BYTES = 1_000_000
@@ -49,7 +50,9 @@ class TextReader:
 
     def __init__(self, fetcher: PictureFetcher) -> None:
         self._fetcher = fetcher
-        self._cache: BytesCache[int, str] = BytesCache(CACHE_BYTES)  # an attachment never changes
+        self._cache: LRUCache[int, str] = LRUCache(
+            CACHE_BYTES, lambda text: 4 * len(text)
+        )  # an attachment never changes
 
     async def read(
         self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
@@ -79,7 +82,7 @@ class TextReader:
         except (FetchRefused, TimeoutError) as error:
             log.info("file %d is not shown to the model: %s", attachment.id, error or "too slow")
             return None
-        self._cache.put(attachment.id, text, len(text) * 4)  # bytes, at most
+        self._cache[attachment.id] = text
         return text
 
 

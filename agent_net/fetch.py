@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import aiohttp
+from cachetools import LRUCache
 from yarl import URL
 
 from agent_net.addresses import FetchRefused, parsed_url
-from agent_net.cache import BytesCache
 from agent_net.download import download
 from agent_net.pictures import media_type_of, size_of
 
@@ -70,7 +71,7 @@ class PictureFetcher:
         self._origins = frozenset(URL(origin).origin() for origin in extra_origins)
         self._max_bytes = max_bytes
         self._timeout = timeout
-        self._cache: BytesCache[str, FetchedPicture] = BytesCache(cache_bytes)
+        self._cache: LRUCache[str, FetchedPicture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -105,7 +106,8 @@ class PictureFetcher:
                 return cached
             async with self._at_once:
                 picture = as_picture(await self._bytes(address, _ACCEPT, self._max_bytes))
-            self._cache.put(url, picture, len(picture.data))
+            with suppress(ValueError):  # larger than all that is kept
+                self._cache[url] = picture
             return picture
 
     async def _bytes(self, address: URL, accept: str, max_bytes: int) -> bytes:

@@ -11,10 +11,12 @@ import asyncio
 import hashlib
 import io
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_net.cache import BytesCache
+from cachetools import LRUCache
+
 from agent_net.fetch import MAX_PIXELS, FetchedPicture, FetchRefused
 from agent_net.pictures import size_of
 
@@ -42,7 +44,7 @@ class Scaler:
     """Shared by all bots of a process."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        self._cache: BytesCache[tuple[bytes, Fit], FetchedPicture] = BytesCache(cache_bytes)
+        self._cache: LRUCache[tuple[bytes, Fit], FetchedPicture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def fit(self, picture: FetchedPicture, fit: Fit) -> FetchedPicture:
@@ -55,7 +57,8 @@ class Scaler:
             return known
         async with self._at_once:
             scaled = await asyncio.to_thread(scale, picture.data, fit)
-        self._cache.put(key, scaled, len(scaled.data))
+        with suppress(ValueError):  # larger than all that is kept
+            self._cache[key] = scaled
         return scaled
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections import OrderedDict
+
+from cachetools import LRUCache
 
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
@@ -20,7 +21,7 @@ class Notices:
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._told: LRUCache[str, None] = LRUCache(REMEMBERED)
 
     async def first(self, message_id: int, what: str) -> bool:
         """Whether nobody has told `what` of that message yet; from now on somebody has. A message that is wrong in
@@ -29,8 +30,6 @@ class Notices:
         if key in self._told:
             return False
         self._told[key] = None
-        if len(self._told) > REMEMBERED:
-            self._told.popitem(last=False)
         try:
             return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS)))
         except RedisAway as away:

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from cachetools import LRUCache
 from redis.asyncio import Redis
 
 from agent_protocol import keys
@@ -86,7 +87,7 @@ class Resets:
 
     def __init__(self, link: RedisLink, bus: Listener) -> None:
         self._link, self._bus = link, bus
-        self._known: OrderedDict[str, int] = OrderedDict()
+        self._known: LRUCache[str, int] = LRUCache(REMEMBERED)
         self._reading = asyncio.Lock()
 
     def start(self) -> None:
@@ -107,7 +108,7 @@ class Resets:
                 log.debug("where %s begins in channel %d is not known: %s", agent, channel_id, away)
                 return self._known.get(key, 0)
         read = int(text) if text is not None and str(text).isdecimal() else 0
-        self._note(key, max(read, self._known.get(key, 0)))
+        self._known[key] = max(read, self._known.get(key, 0))
         return self._known[key]
 
     async def reset(self, agents: Iterable[str], channel_id: int, message_id: int) -> None:
@@ -134,10 +135,4 @@ class Resets:
     def _take(self, notice: ResetNotice) -> None:
         for name in notice.agents:
             key = keys.reset(name, notice.channel_id)
-            self._note(key, max(notice.message_id, self._known.get(key, 0)))
-
-    def _note(self, key: str, message_id: int) -> None:
-        self._known[key] = message_id
-        self._known.move_to_end(key)
-        if len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+            self._known[key] = max(notice.message_id, self._known.get(key, 0))

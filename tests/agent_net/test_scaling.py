@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent_net import scaling
-from agent_net.cache import BytesCache
 from agent_net.fetch import FetchedPicture, FetchRefused
 from agent_net.pictures import media_type_of, size_of
 from agent_net.scaling import Fit, Scaler, scale
@@ -126,12 +125,13 @@ def test_a_broken_picture_is_refused_or_read_but_never_fails_otherwise(form, dat
     assert media_type_of(fitted.data) == fitted.media_type
 
 
-def test_a_cache_forgets_what_was_not_asked_for_the_longest():
-    cache = BytesCache(10)
-    cache.put("a", 1, 4)
-    cache.put("b", 2, 4)
-    assert cache.get("a") == 1
-    cache.put("c", 3, 4)
-    assert [cache.get(key) for key in "abc"] == [1, None, 3]
-    cache.put("c", 4, 6)
-    assert [cache.get(key) for key in "ac"] == [1, 4]
+async def test_what_was_not_asked_for_the_longest_is_forgotten_and_what_is_too_large_is_not_kept():
+    pictures = [picture(drawn(size)) for size in ((300, 20), (310, 20), (320, 20))]
+    sizes = [len((await Scaler().fit(one, SMALL)).data) for one in pictures]
+    two = Scaler(cache_bytes=sum(sorted(sizes)[1:]))
+    first, second, _ = [await two.fit(one, SMALL) for one in pictures]
+    assert await two.fit(pictures[0], SMALL) is not first
+    assert await two.fit(pictures[2], SMALL) is await two.fit(pictures[2], SMALL)
+    none = Scaler(cache_bytes=1)
+    assert await none.fit(pictures[0], SMALL) is not await none.fit(pictures[0], SMALL)
+    assert second.data
