@@ -203,6 +203,7 @@ class Runtime:
         for outcome in await asyncio.gather(*goodbyes, return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a bot could not be closed in order", exc_info=outcome)
+        await self.house.ledger.finish()
         await cancel(list(self._tasks.values()))
 
 

@@ -6,10 +6,12 @@ costs) goes on in this process's memory while Redis is away; the rest raises Red
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from agent_protocol.agenda import Agenda, Slot
 from agent_protocol.budgets import Budgets
@@ -42,6 +44,8 @@ local told = take(2, 9)
 local let_in = told[1] == 'ok' or told[1] == 'closing'
 if let_in and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
 return {{false, unpack(told)}}"""
+
+LAST_WAIT = 2.0  # seconds for Redis, at the end of the process
 
 log = logging.getLogger(__name__)
 
@@ -144,3 +148,16 @@ class Ledger:
         """Write what was kept while Redis was away. Never raises RedisAway."""
         await self.limits.pay()
         await self.settling.pay()
+
+    async def finish(self, seconds: float = LAST_WAIT) -> None:
+        """Before the process ends: write what is kept, and wait so long for Redis if it is away. Never raises."""
+        if not self.settling.owes:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._link.present.wait()
+        await self.pay()
+        if self.settling.owes:
+            log.error(
+                "Redis is away: the ends of %d turns go with this process, and are not on the books", self.settling.kept
+            )

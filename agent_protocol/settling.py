@@ -88,6 +88,11 @@ class Settling:
         """Whether an end is kept that Redis does not know of."""
         return bool(self._kept)
 
+    @property
+    def kept(self) -> int:
+        """How many are."""
+        return len(self._kept)
+
     async def settle(self, ending: Ending) -> bool:
         """Write the end of a turn; False while Redis is away: it is kept then."""
         try:

@@ -234,3 +234,17 @@ async def test_a_process_that_takes_its_own_turn_up_again_pays_for_what_it_spend
     assert (await first.turns.claim("claude", "m1", clock() + 90)).state == "left"
     await end(first, clock, "m1", 0.25)
     assert (await books(link))[:2] == (1, 0.25)
+
+
+async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(server: RedisServer, clock, caplog):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        ledger = Ledger(link, clock, holder="here")
+        await ledger.finish()
+        await take_away(link, server)
+        await end(ledger, clock, "m1")
+        await ledger.finish(0.01)
+        assert "the ends of 1 turns go with this process" in caplog.text
+        ending = asyncio.create_task(ledger.finish(10.0))
+        await back(link, server)
+        await ending
+        assert (await books(link))[0] == 1

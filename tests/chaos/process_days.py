@@ -1,4 +1,5 @@
-"""The program in processes of its own: two of them of which one is killed, and one that is told to end in mid-turn."""
+"""The program in processes of its own: two of them of which one is killed, one that is told to end in mid-turn, and one
+that is started again after Redis was away."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from agent_config import AGENTS
 from agent_protocol import keys
 from agent_protocol.connection import RedisLink
 from agent_protocol.messages import Command
-from tests.chaos.scene import TALK, WITHIN, Scene, until
+from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
 from tests.flow import QUICK, Flow, flow
 from tests.program import LAUNCH, PROJECT, environment
 from tests.redis_server import PATIENT, RedisServer
@@ -168,6 +169,49 @@ async def sigterm(scene: Outside) -> None:
 
 async def ctrl_c(scene: Outside) -> None:
     await told_to_end(scene, signal.SIGINT)
+
+
+async def after_an_outage(scene: Outside) -> None:
+    """Turns end while Redis is away; once it is back and knows of them, the process is killed or ended, and starts
+    again: nothing is replayed, paid again, excused under its own answer, or forgotten."""
+    with scene.process() as first:
+        await scene.up(first)
+        await scene.ask_and_hear(scene.present[0])
+
+        async def take_away() -> None:
+            scene.redis.kill()
+
+        trap = scene.at(scene.rng.choice(MOMENTS), scene.rng.randint(1, len(scene.present)), take_away)
+        await scene.talk()
+        await asyncio.wait_for(trap.sprung.wait(), WITHIN)
+        asked = [await scene.ask(agent) for agent in scene.rng.sample(scene.present, 2)]
+        for question in asked:
+            await scene.answered(question)
+        await asyncio.sleep(0 if scene.quick else scene.rng.uniform(0, 5))
+        scene.redis.start()
+        await _known(scene, asked)
+        if scene.rng.random() < 0.5:
+            first.kill()
+        else:
+            await _ended_well(scene, first, signal.SIGTERM)
+    with scene.process() as second:
+        await scene.up(second)
+        for question in asked:
+            await scene.answered(question)
+        await scene.over()
+        await scene.ask_and_hear(scene.present[-1])
+        await _known(scene, scene.questions)
+        await _ended_well(scene, second, signal.SIGTERM)
+    scene.wrong += await scene.miscounted()
+
+
+async def _known(scene: Outside, questions: Sequence[Question]) -> None:
+    """Returns when Redis knows that these were answered."""
+    async with asyncio.timeout(WITHIN):
+        for question in questions:
+            key = keys.turn(question.agent, f"m{question.message_id}")
+            while await scene.link.call(lambda redis, key=key: redis.hget(key, "state")) != "done":  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
 
 async def _ended_well(scene: Outside, process: Process, number: signal.Signals) -> None:

@@ -1,4 +1,5 @@
-"""Redis in mid-conversation: killed and restarted, emptied, paused, full, slow. A person asks meanwhile."""
+"""Redis in mid-conversation: killed and restarted, emptied, paused, full, slow, cut off between what it did and its
+reply. A person asks meanwhile."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from agent_config import AGENTS
+from tests.chaos.scene import until
 from tests.chaos.stage import Inside
 
 PAUSE = 60.0  # seconds; the short version ends it as soon as the program has noticed
 ANSWERED_WITHIN = 5.0  # seconds, while Redis is away
 MOMENTS = ("thinking", "posting")
+# A turn's steps by words of their scripts: it begins and takes its limits, its answer is kept, it ends.
+STEPS = ("local kept = claim()", "return 'kept'", "'settled:'")
 
 Step = Callable[[], Awaitable[object]]
 
@@ -86,3 +90,35 @@ async def slow(scene: Inside) -> None:
         scene.way.delay = 0.0
 
     await _through(scene, dawdle, hurry)
+
+
+async def cut(scene: Inside) -> None:
+    """Connections are cut between execution and reply, at each step of a turn: of a mention's, of a conversation's."""
+    steps = list(STEPS)
+    scene.rng.shuffle(steps)
+    for step in steps:
+        scene.way.cuts.append(step)
+        await scene.ask_and_hear(scene.rng.choice(tuple(AGENTS)))
+        await _written(scene)
+    talking = scene.talk()
+    trap = scene.at("thinking", scene.rng.randint(1, len(AGENTS)), lambda: _cut_next(scene))
+    await scene.await_moment(talking, trap.sprung)
+    asked = await scene.ask(scene.rng.choice(tuple(AGENTS)))
+    await scene.answered(asked)
+    await scene.heard_out(talking, 120)
+    await _written(scene)
+    if lacking := [step for step in steps if step not in scene.way.cut]:
+        scene.wrong.append(f"not cut: {lacking}")
+    scene.wrong += await scene.miscounted()
+
+
+async def _cut_next(scene: Inside) -> None:
+    scene.way.cuts.append(scene.rng.choice(STEPS[1:]))
+
+
+async def _written(scene: Inside) -> None:
+    """Returns when Redis knows of each turn that has ended."""
+    await scene.settled()
+    ledger = scene.runtime.house.ledger
+    await until(lambda: not ledger.settling.owes)
+    await ledger.pay()

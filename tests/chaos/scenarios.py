@@ -59,6 +59,7 @@ SCENARIOS = (
     _here("redis", "redis paused for 60 s", 1, redis_days.paused),
     _here("redis", "redis full", 3, redis_days.full),
     _here("redis", "redis slow", 5, redis_days.slow, slow=True),
+    _here("redis", "redis did it, its reply was cut off", 6, redis_days.cut, slow=True),
     _here("gateway", "gateway dropped", 6, gateway_days.dropped),
     _here("gateway", "gateway moves (op 7)", 6, gateway_days.reconnect),
     _here("gateway", "session invalid (op 9)", 4, gateway_days.invalidated),
@@ -69,6 +70,7 @@ SCENARIOS = (
     _here("gateway", "posts cut off", 6, gateway_days.cut),
     *(_here("models", name, model_days.RUNS.get(name, 6), play) for name, play in model_days.SCENES.items()),
     _there("two coordinators, one is killed", 4, process_days.leader_killed),
+    _there("restarted after redis was away", 6, process_days.after_an_outage),
     _there("SIGTERM in mid-turn", 4, process_days.sigterm),
     _there("Ctrl-C in mid-turn", 4, process_days.ctrl_c),
 )

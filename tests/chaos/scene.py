@@ -198,6 +198,18 @@ class Scene:
         silent = sum(len(set(self.present) - self.excused - self.posted_in(talk)) for talk in self.talks)
         return silent + sum(not self._seen_of(question) for question in self.questions)
 
+    async def miscounted(self) -> list[str]:
+        """Agents whose turns of the day are not as many as their records: none where no limit stood against one."""
+        found = []
+        for name in AGENTS:
+            records = await self.link.call(lambda redis, name=name: redis.xlen(keys.turns(name)))
+            found_keys = await self.link.call(lambda redis, name=name: redis.keys(keys.daily_count(name, "*")))
+            days = [key for key in found_keys if not key.endswith(":turns")]
+            counts = [int(await self.link.call(lambda redis, day=day: redis.get(day)) or 0) for day in days]
+            if sum(counts) != records:
+                found.append(f"{name}: {sum(counts)} turns counted, {records} recorded")
+        return found
+
     async def _charged(self) -> float:
         found = 0.0
         for name in AGENTS:

@@ -38,3 +38,10 @@ async def test_a_slow_redis_costs_no_word_and_no_money_twice(tmp_path):
         await redis_days.slow(scene)
         tally = await scene.tally()
         assert (tally.faults(), tally.conversations) == ([], 1)
+
+
+async def test_redis_whose_replies_are_lost_costs_no_word_and_no_money_twice(tmp_path):
+    async with inside(tmp_path, 1, quick=True, slow=True) as scene:
+        await redis_days.cut(scene)
+        tally = await scene.tally()
+        assert (tally.faults(), tally.conversations) == ([], 1)

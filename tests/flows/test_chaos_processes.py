@@ -7,7 +7,7 @@ import discord.http
 from tests.chaos import process_days
 from tests.chaos.process_days import outside
 
-PLAYS = (process_days.leader_killed, process_days.sigterm, process_days.ctrl_c)
+PLAYS = (process_days.leader_killed, process_days.sigterm, process_days.ctrl_c, process_days.after_an_outage)
 
 
 async def played(play, folder, seed):
