@@ -7,7 +7,7 @@ import discord.http
 from tests.chaos import process_days
 from tests.chaos.process_days import outside
 
-PLAYS = (process_days.leader_killed, process_days.sigterm, process_days.ctrl_c, process_days.after_an_outage)
+PLAYS = (process_days.leader_killed, process_days.sigterm, process_days.ctrl_c)
 
 
 async def played(play, folder, seed):
@@ -23,3 +23,8 @@ async def test_killed_or_told_to_end_in_mid_turn_nothing_is_doubled_or_lost(tmp_
     for play, tally in zip(PLAYS, tallies, strict=True):
         assert tally.faults() == [], (play, tally)
         assert tally.conversations == 1
+
+
+async def test_what_ended_while_redis_was_away_is_not_done_again_by_the_next_process(tmp_path):
+    tally = await played(process_days.after_an_outage, tmp_path / "outage", 1)
+    assert (tally.faults(), tally.conversations) == ([], 1)
