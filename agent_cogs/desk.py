@@ -112,8 +112,11 @@ class Desk:
             return AWAY
 
     def _is_here(self, channel_id: int, asked: Asked) -> bool:
-        """Other servers' channels are no matter of this one."""
-        return channel_id == asked.channel_id or self._rights.guild_of(channel_id) == asked.guild_id
+        """Other servers' channels are no matter of this one; one that this bot does not see may be another server's."""
+        guild_id = self._rights.guild_of(channel_id)
+        if guild_id is None:
+            return channel_id == asked.channel_id or self._house.scope.guild_ids == {asked.guild_id}
+        return guild_id == asked.guild_id
 
     # -- for everyone -------------------------------------------------------------------------------------------------
 

@@ -523,6 +523,10 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
         await place.stops.stop(DEBATE, "m1", 7200.0)
         assert f"<#{DEBATE}>" not in await place.use("bots status")
         assert "none of their channels" in await place.use("bots start", channel_=str(DEBATE))
+        place.guilds.clear()  # what this bot does not see is this server's where the owner named no other
+        assert f"<#{DEBATE}>" in await place.use("bots status")
+        place.house.scope = replace(place.house.scope, guild_ids=frozenset({GUILD, 2}))
+        assert f"<#{DEBATE}>" not in await place.use("bots status")
 
 
 # reset
