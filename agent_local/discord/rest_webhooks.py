@@ -56,14 +56,22 @@ def _of_channel(call: Call, channel: Channel) -> list[Webhook]:
 
 
 async def of_channel(call: Call) -> Any:
-    return [payloads.webhook(call.world, w) for w in _of_channel(call, call.channel(permissions.MANAGE_WEBHOOKS))]
+    return [_listed(call, w) for w in _of_channel(call, call.channel(permissions.MANAGE_WEBHOOKS))]
+
+
+def _listed(call: Call, webhook: Webhook) -> Any:
+    """Another application's comes without its token."""
+    shown = payloads.webhook(call.world, webhook)
+    if webhook.application_id not in (None, call.app.id):
+        del shown["token"]
+    return shown
 
 
 async def of_guild(call: Call) -> Any:
     guild = call.guild()
     if not permissions.guild_permissions(guild, call.me.id) & permissions.MANAGE_WEBHOOKS:
         raise errors.missing_permissions()
-    return [payloads.webhook(call.world, w) for w in call.world.webhooks.values() if w.guild_id == guild.id]
+    return [_listed(call, w) for w in call.world.webhooks.values() if w.guild_id == guild.id]
 
 
 def _webhook(call: Call) -> Webhook:

@@ -48,6 +48,25 @@ def test_what_is_no_mention_stays(text: str) -> None:
     assert from_names(text, IDS) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("#general", "<#5>"),
+        ("#general, #general. #general!", "<#5>, <#5>. <#5>!"),
+        ("#general-x", "#general-x"),
+        ("#general-help", "<#6>"),
+        ("#general-help-2 #general_2 #generals", "#general-help-2 #general_2 #generals"),
+        ("#general - see there", "<#5> - see there"),
+    ],
+)
+def test_a_channels_name_goes_on_behind_a_hyphen(text: str, shown: str) -> None:
+    assert from_names(text, [("general", 5), ("general-help", 6)], "#", "<#{}>") == shown
+
+
+def test_a_persons_name_ends_before_a_hyphen() -> None:
+    assert from_names("@grok-style", IDS) == "<@3>-style"
+
+
 def test_a_name_of_two_people_is_nobodys_mention_unless_written_as_one_of_them() -> None:
     assert from_names("@sam", [("sam", 1), ("sam", 2)]) == "@sam"
     assert from_names("@Sam and @sam and @SAM", [("Sam", 1), ("sam", 2)]) == "<@1> and <@2> and @SAM"

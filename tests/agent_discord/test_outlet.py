@@ -9,6 +9,7 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import Gate, nonce
 from agent_discord.outlet import CannotPost, DiscordOutlet, Post
+from agent_discord.splitting import LIMIT
 from agent_discord.transcript import Transcripts
 from agent_llm.types import Picture
 from tests.doubles import (
@@ -108,6 +109,19 @@ async def test_a_long_text_is_several_messages_the_last_with_picture_and_embed()
     assert [part.options["nonce"] for part in sent] == [nonce("t1", number) for number in range(3)]
     assert [part.pinged for part in sent] == [[ALICE]] * 3
     assert posted.message_id == sent[0].id
+
+
+@pytest.mark.parametrize(("split_at", "lengths"), [(200, [200, 200, 100]), (LIMIT, [500]), (5000, [500])])
+async def test_a_text_is_split_where_the_owner_wants_it(split_at, lengths):
+    place = Place()
+    await place.outlet.post(Post(text="x" * 500, split_at=split_at), "t1")
+    assert [len(sent.text) for sent in place.channel.sent] == lengths
+
+
+async def test_no_message_is_longer_than_discord_takes_whatever_the_owner_wants():
+    place = Place()
+    await place.outlet.post(Post(text="x" * (LIMIT + 1), split_at=5000), "t1")
+    assert [len(sent.text) for sent in place.channel.sent] == [LIMIT, 1]
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,14 @@ def test_a_code_block_over_a_split_is_closed_and_opened_with_its_language() -> N
     assert set(left_out(f"Look:\n```python\n{code}\n```\nNice.", chunks)) <= {"", "\n"}
 
 
+@pytest.mark.parametrize(("language", "kept"), [("python", True), ("a-language-of-that-very-long-name", False)])
+def test_a_languages_name_is_repeated_only_where_it_leaves_room_for_code(language: str, kept: bool) -> None:
+    chunks = split_text(f"```{language[:32]}\n" + "f(x)\n" * 40 + "```", 60)
+    assert len(chunks) > 2
+    assert all(chunk.startswith(f"```{language[:32]}\n" if kept else "```\nf(x)") for chunk in chunks[1:])
+    assert all(length(chunk) <= 60 for chunk in chunks)
+
+
 def test_a_block_moves_on_whole_where_the_text_before_it_is_enough() -> None:
     block = "```js\n" + "f();\n" * 12 + "```"
     assert split_text("w " * 20 + "\n" + block, 80) == [("w " * 20).strip(), block]

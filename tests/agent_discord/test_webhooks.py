@@ -15,14 +15,15 @@ from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import Gate, WayOut
 from agent_discord.listening_cog import ListeningCog
-from agent_discord.outlet import DiscordOutlet, Post
+from agent_discord.outlet import GROWN_LIMIT, DiscordOutlet, Post
 from agent_discord.redaction import Redactor
 from agent_discord.refusals import NARROW_AT
 from agent_discord.splitting import LIMIT, length
 from agent_discord.transcript import Transcripts
 from agent_discord.webhooks import NAME, Face, Webhooks, allowed_name, fitting
 from agent_llm.types import Picture
-from agent_local.discord import permissions
+from agent_local.discord import permissions, rest_webhooks
+from agent_local.discord.world import User
 from agent_net.fetch import PictureFetcher
 from tests.agent_local.discord_standin_bots import one_bot
 from tests.doubles import MemoryPosts
@@ -181,6 +182,39 @@ async def test_a_webhook_of_somebody_else_is_not_ours_whatever_its_name():
         assert [(e.text, e.speaker.kind) for e in entries] == [("I am Claude", "stranger"), (".mine", "agent")]
 
 
+async def test_a_webhook_that_another_of_our_bots_made_comes_without_its_token_and_is_not_used():
+    async with house() as h:
+        world, channel = h.server.world, h.server.world.channel("debate")
+        made_by_grok = rest_webhooks.make(h.server.backend, channel, NAME, 4242, 4343)
+        world.users[4242] = User(4242, "Grok", bot=True)
+        h.directory.learn("grok", 4242)
+        [listed] = await h.channel.webhooks()
+        assert (listed.id, listed.token, listed.user.id) == (made_by_grok.id, None, 4242)
+        assert await h.webhooks().send(h.gate, h.channel, ".mine", CLAUDE) is not None
+        assert (h.asked(*MAKE), len(world.webhooks)) == (1, 2)
+
+
+async def test_a_webhook_that_is_found_gone_at_an_edit_is_not_tried_again_and_one_that_is_there_is_kept():
+    async with house() as h:
+        webhooks = h.webhooks()
+        post = await webhooks.send(h.gate, h.channel, ".x", CLAUDE)
+        assert not await webhooks.edit(h.gate, h.channel, 4242, ".no such message")
+        assert await webhooks.edit(h.gate, h.channel, post, ".y")
+        assert h.asked(*LIST) == 1, "it is the message that is gone"
+        h.server.world.webhooks.clear()
+        assert not await webhooks.edit(h.gate, h.channel, post, ".z")
+        refused = h.server.counts.get("404", 0)
+        assert await webhooks.send(h.gate, h.channel, ".again", CLAUDE) is not None
+        assert h.server.counts.get("404", 0) == refused, "nothing more is asked of the webhook that is gone"
+
+
+async def test_a_name_is_shown_without_secrets_too():
+    async with house() as h:
+        await h.webhooks().send(h.gate, h.channel, ".hi", Face("claude", f"Claude {SECRET}"))
+        (message,) = h.server.messages("debate")
+        assert message["author"]["username"] == "Claude [redacted]"
+
+
 async def test_no_log_shows_a_webhooks_token(caplog):
     async with house() as h:
         webhooks = h.webhooks()
@@ -247,6 +281,16 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
         assert not message.mention_everyone
         entry = outlet.transcript.get(message.id)
         assert (entry.text, entry.hidden) == ("The whole answer, @everyone.", False)
+
+
+async def test_the_end_of_a_growing_post_is_as_short_as_it_grew():
+    async with house() as h:
+        outlet = h.outlet()
+        async with outlet.growing("t1", ping=None) as growing:
+            growing.grow("An answer that is long enough to be shown, " * 2)
+            await h.server.wait_for(lambda: outlet.transcript.newest)
+            await outlet.post(Post(text="x" * LIMIT, split_at=LIMIT), "t1")
+        assert [length(text) for text in h.texts()] == [GROWN_LIMIT, LIMIT - GROWN_LIMIT]
 
 
 async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
