@@ -23,6 +23,7 @@ from agent_bot_run import cancel
 from agent_cogs.events_http import EventDoor, Receive, serving_events
 from agent_cogs.forgetting import DoneOrders
 from agent_cogs.house import House
+from agent_cogs.presence import recall_agents
 from agent_config import AgentSettings
 from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
@@ -268,6 +269,8 @@ async def _remember(house: House) -> None:
         memory.start()
         with suppress(RedisAway):  # it is read when Redis is there
             await memory.read()
+    with suppress(RedisAway):
+        await recall_agents(house.ledger.presence, house.directory, house.names)
     house.forgetting.start()
     house.orders.start()
     if house.resets is not None:

@@ -49,7 +49,9 @@ class LateOrders:
     ) -> None:
         self._agent, self._house, self._stopping, self._outlet_of = agent, house, stopping, outlet_of
         self._sessions, self._looked = 0, 0
+        self._met = False  # an agent whose user was not known when the past was read
         house.fetcher.on_past(self.read)
+        house.directory.on_news(self._meet)
 
     def stop(self) -> None:
         """Its bot has ended; another run of it looks for itself."""
@@ -58,6 +60,10 @@ class LateOrders:
     def came_back(self) -> None:
         """A new session."""
         self._sessions += 1
+
+    def _meet(self, user_id: int, agent: str) -> None:
+        del user_id, agent
+        self._met = True
 
     async def read(self, channel_id: int) -> None:
         """Obeys what stands in a channel's record, in the order in which it was said."""
@@ -73,7 +79,13 @@ class LateOrders:
 
     async def look_again(self) -> None:
         """After each new session but the first, in which the whole past is read: signs at the newest posts. Messages
-        that are missing are read by whoever noticed the gap."""
+        that are missing are read by whoever noticed the gap. And all of it where an agent was met since: what was
+        said to it was not known to be an order."""
+        if self._met:
+            self._met = False
+            for channel in self._agent.channels():
+                if self._house.transcripts.of(channel.id).whole:
+                    await self.read(channel.id)
         if self._looked == self._sessions:
             return
         first, self._looked = self._looked == 0, self._sessions

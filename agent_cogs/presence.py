@@ -37,6 +37,12 @@ async def keep_present(
             await _leave(agent, store)
 
 
+async def recall_agents(store: Presence, directory: Directory, everyone: Iterable[str]) -> None:
+    """Learns at the start who the agents were lately: what was said to one of them is understood also by a bot that is
+    online before it. Raises RedisAway."""
+    _learn(directory, await store.seen(everyone))
+
+
 async def _renew(agent: str, store: Presence, directory: Directory) -> bool:
     user_id = directory.id_of(agent)
     if user_id is not None:

@@ -139,13 +139,12 @@ class Stopping:
             return
         source = f"{sign.message_id}:{sign.who.user_id}"
         if said_at is None:
-            news: bool | None = True
             await self._stop(sign.who, sign.channel_id, source, None)
-        elif may_stop(sign.who, self._users, self._roles):
-            news = await self._stop_late(sign.channel_id, source, None, said_at)
-        else:
-            news = False  # what answered them is long said, or was never begun
-        if news and sign.author == self._me():
+            shows = sign.author == self._me()
+        else:  # what would answer who has no right to it is long said, or was never begun
+            right = may_stop(sign.who, self._users, self._roles)
+            shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
+        if shows:
             await self._show(sign.channel_id, sign.message_id, HEARD)
 
     async def _show(self, channel_id: int, message_id: int, emoji: str) -> None:

@@ -21,7 +21,7 @@ class Presence:
         self._link, self._clock = link, clock
 
     async def renew(self, agent: str, text: str) -> None:
-        """Say for 15 more seconds that the agent is online. `text` is free."""
+        """Say for 15 more seconds that the agent is online. `text` is free; it is remembered as the last one."""
         now = self._clock()
 
         async def write(redis: Redis) -> None:
@@ -29,6 +29,7 @@ class Presence:
             pipe.set(keys.ready(agent), text, ex=TTL_SECONDS)
             pipe.hsetnx(keys.seen(agent), "first", str(now))
             pipe.hset(keys.seen(agent), "last", str(now))
+            pipe.hset(keys.seen(agent), "text", text)
             pipe.expire(keys.seen(agent), SEEN_SECONDS)
             await pipe.execute()
 
@@ -38,6 +39,19 @@ class Presence:
         """Since when, in unix seconds, this Redis knows the agent; None for one that was never online."""
         first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
         return None if first is None else float(first)
+
+    async def seen(self, agents: Iterable[str]) -> dict[str, str]:
+        """What each of `agents` that was online in the last month said of itself last."""
+        names = list(agents)
+
+        async def read(redis: Redis) -> list[str | None]:
+            pipe = redis.pipeline(transaction=False)
+            for name in names:
+                pipe.hget(keys.seen(name), "text")
+            return list(await pipe.execute())
+
+        found = await self._link.call(read) if names else []
+        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
 
     async def clear(self, agent: str) -> None:
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))

@@ -404,3 +404,23 @@ async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back
 def test_people_who_had_theirs_are_passed_over():
     found = missed([entry(1, 1), entry(2, 2), entry(3, 3)], lambda _: Call.MENTION, 2.0, people := {3})
     assert ([each.id for each, _ in found], people) == ([2], {2, 3})
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_an_order_to_a_bot_that_comes_later_is_obeyed_when_it_is_known(back):
+    grok = user(22, "Grok", bot=True)
+    back.wrote("<@22> stop", mentions=[grok], ago=60)
+    scene = await back.comes()
+    assert not scene.stops.holds(LOUNGE), "nobody knows yet whom it is for"
+    scene.directory.learn("grok", 22)
+    await back.passes(2 * TAKE_UP_EVERY)
+    assert scene.stops.holds(LOUNGE)
+
+
+@pytest.mark.parametrize("back", [RIGHTS], indirect=True)
+async def test_a_sign_at_another_bots_post_is_shown_to_be_heard_by_whichever_found_it(back):
+    back.scene.directory.learn("grok", 22)
+    post = signed(back, ago=60, author=22)
+    scene = await back.comes()
+    assert scene.stops.holds(LOUNGE)
+    assert scene.channel().reacted == [(post, "✅")]

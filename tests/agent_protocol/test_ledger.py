@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from agent_cogs.presence import recall_agents
+from agent_discord.directory import Directory
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Claim, Ledger, Slot
@@ -480,3 +482,15 @@ async def test_an_agent_is_known_since_it_was_first_online(link, ledger, clock):
     clock.now += 500
     await ledger.presence.renew("claude", "21")
     assert await ledger.presence.first_seen("claude") == first
+
+
+async def test_who_was_online_is_known_by_its_last_name_also_when_it_is_gone(link, clock):
+    presence = Ledger(link, clock).presence
+    assert await presence.seen(["claude"]) == {}
+    await presence.renew("claude", "21")
+    await presence.clear("claude")
+    assert await presence.seen(["claude", "grok"]) == {"claude": "21"}
+    assert await presence.seen([]) == {}
+    directory = Directory()
+    await recall_agents(presence, directory, ["claude", "grok"])
+    assert directory.agent_of(21) == "claude"

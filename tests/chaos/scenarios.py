@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import gateway_days, kills, model_days, process_days, redis_days
+from tests.chaos import gateway_days, kills, model_days, pause_days, process_days, redis_days
 from tests.chaos.process_days import Outside, outside
 from tests.chaos.stage import Inside, inside
 from tests.chaos.tally import Tally
@@ -48,8 +48,8 @@ def _here(group: str, name: str, runs: int, play: Any, *, slow: bool = False) ->
     return Scenario(group, name, runs, functools.partial(_inside, play, slow))
 
 
-def _there(name: str, runs: int, play: Any) -> Scenario:
-    return Scenario("processes", name, runs, functools.partial(_outside, play), at_once=2)
+def _there(name: str, runs: int, play: Any, group: str = "processes") -> Scenario:
+    return Scenario(group, name, runs, functools.partial(_outside, play), at_once=2)
 
 
 SCENARIOS = (
@@ -73,4 +73,9 @@ SCENARIOS = (
     _there("restarted after redis was away", 6, process_days.after_an_outage),
     _there("SIGTERM in mid-turn", 4, process_days.sigterm),
     _there("Ctrl-C in mid-turn", 4, process_days.ctrl_c),
+    _there("two coordinators, one is paused", 6, pause_days.leader_paused, "pauses"),
+    _there("the machine sleeps", 4, pause_days.machine_sleeps, "pauses"),
+    _there("stop said while it is down", 4, pause_days.stopped_while_down, "orders"),
+    _there("stop said while it is paused", 4, pause_days.stopped_while_paused, "orders"),
+    _here("orders", "stop said in a gateway gap", 4, pause_days.stopped_in_a_gap),
 )

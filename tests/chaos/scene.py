@@ -81,6 +81,7 @@ class Scene:
         self.orderly = 0  # conversations that ended in order
         self.excused: set[str] = set()  # agents whose turn may come to nothing
         self.wrong: list[str] = []
+        self.cut_off = 0  # calls that may be charged although the server never heard of them: a person stopped them
         self._calls_before = len(self.f.models.requests)
         self._answered = 0  # calls that were well answered, be it to nobody
         self._began = time.monotonic()
@@ -227,7 +228,7 @@ class Scene:
             posts=sum(head is not None and head[1] in named for head in heads),
             double_posts=self._doubles(),
             model_calls=calls,
-            double_charges=max(0, round(charged - calls)),
+            double_charges=max(0, round(charged - calls) - self.cut_off),
             free=max(0, self._answered - round(charged)),
             lost=self._lost(),
             conversations=len(self.talks),
