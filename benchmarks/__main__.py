@@ -1,4 +1,4 @@
-"""python -m benchmarks [--only name,...] [--quick] [--seconds N] [--json FILE] [--profile FOLDER]
+"""python -m benchmarks [--only name,...] [--quick] [--without-bare] [--seconds N] [--json FILE] [--profile FOLDER]
 
 Numbers are reported, not asserted: the exit code is 0 unless something broke.
 """
@@ -32,7 +32,13 @@ def main() -> int:
     if options.profile is not None:
         options.profile.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        bench = Bench(Path(folder), quick=options.quick, seconds=options.seconds, profiles=options.profile)
+        bench = Bench(
+            Path(folder),
+            quick=options.quick,
+            bare=not options.without_bare,
+            seconds=options.seconds,
+            profiles=options.profile,
+        )
         rows, broken = asyncio.run(run(bench, options.only, progress))
     out.print(render(rows))
     out.print(f"[dim]{machine()['text']}. Memory in units of 1024² bytes. What is measured and how: docs/benchmarks.md")
@@ -54,20 +60,22 @@ def machine() -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program from outside.")
     known = ", ".join(MEASURES)
-    parser.add_argument("--only", type=_names, default=tuple(MEASURES), metavar="name,...", help=f"of {known}")
+    parser.add_argument("--only", type=names, default=tuple(MEASURES), metavar="name,...", help=f"of {known}")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: about two minutes, rough numbers")
+    parser.add_argument("--without-bare", action="store_true", help="leave the bare libraries out")
     parser.add_argument("--seconds", type=float, default=60.0, help="of ordinary traffic in stalls (60)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
     parser.add_argument("--profile", type=Path, metavar="FOLDER", help="profile the program; times are then not true")
     return parser
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    unknown = [name for name in names if name not in MEASURES]
-    if unknown or not names:
+def names(text: str) -> tuple[str, ...]:
+    """The rows that a command line names."""
+    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in found if name not in MEASURES]
+    if unknown or not found:
         raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: there are {', '.join(MEASURES)}")
-    return names
+    return found
 
 
 if __name__ == "__main__":

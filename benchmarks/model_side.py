@@ -36,12 +36,21 @@ class Models:
         self._delay, self._silent = delay, silent
 
     async def requests(self) -> list[dict[str, Any]]:
-        """[{tag, provider, at}] in the order of arrival, since this was asked the last time."""
-        seen = [
-            {"tag": tag_in(one.tail), "provider": one.provider, "at": one.received_at} for one in self.server.requests
-        ]
+        """[{tag, provider, at, characters}] in the order of arrival, since this was asked the last time."""
+        seen = [_seen(request) for request in self.server.requests]
         self.server.requests.clear()
         return seen
+
+
+def _seen(request: ModelRequest) -> dict[str, Any]:
+    """`characters` of all that was sent as text."""
+    characters = len(request.system) + sum(map(len, request.texts))
+    return {
+        "tag": tag_in(request.tail),
+        "provider": request.provider,
+        "at": request.received_at,
+        "characters": characters,
+    }
 
 
 async def run(given: Mapping[str, Any]) -> None:

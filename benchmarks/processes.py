@@ -100,11 +100,15 @@ class Child:
         return "\n".join(lines[-SHOWN_LOG_LINES:])
 
 
+def measured_environment() -> dict[str, str]:
+    """What a measured process sees of ours."""
+    return {name: value for name, value in process_environment().items() if name in KEPT}
+
+
 @asynccontextmanager
 async def child(module: str, arguments: Mapping[str, Any], folder: Path) -> AsyncIterator[Child]:
     """`python -m benchmarks.{module}` once it said hello; its log goes to `folder`. Raises Broken."""
     log = folder / f"{module}.log"
-    environment = {name: value for name, value in process_environment().items() if name in KEPT}
     began = time.perf_counter()
     with log.open("ab") as stderr:
         process = await asyncio.create_subprocess_exec(
@@ -113,7 +117,7 @@ async def child(module: str, arguments: Mapping[str, Any], folder: Path) -> Asyn
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
             cwd=ROOT,
-            env=environment,
+            env=measured_environment(),
             limit=LONGEST_LINE,
         )
     started = Child(module, process, log)

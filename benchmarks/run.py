@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from rich.console import Console
 
 from agent_protocol.bus import NoAnswer
+from benchmarks.measures.cold import cold
 from benchmarks.measures.context import context
 from benchmarks.measures.conversation import conversation
 from benchmarks.measures.crowds import crowd, limits, rush
@@ -22,6 +23,7 @@ Measure = Callable[[Bench], Awaitable[list[Row]]]
 
 MEASURES: Mapping[str, Measure] = {
     "start": start,
+    "cold": cold,
     "mentions": mentions,
     "instructions": instructions,
     "context": context,

@@ -173,10 +173,12 @@ class Stage:
 
 @dataclass(frozen=True)
 class Bench:
-    """One run of benchmarks. `seconds`: how long ordinary traffic is watched. `profiles`: a folder for profiles."""
+    """One run of benchmarks. `seconds`: how long ordinary traffic is watched. `profiles`: a folder for profiles.
+    `bare`: the bare libraries are measured too."""
 
     folder: Path
     quick: bool = False
+    bare: bool = True
     seconds: float = 60.0
     profiles: Path | None = None
 

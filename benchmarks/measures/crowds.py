@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent_config import AGENTS
 from benchmarks.processes import Child
 from benchmarks.stage import Asked, Bench, Stage
-from benchmarks.table import Row
+from benchmarks.table import Row, milliseconds
 
 PEOPLE = 10
 RAISED = {"MAX_CONCURRENT_TURNS": "1000", "MAX_QUEUE_DEPTH": "10000"}
@@ -48,10 +48,12 @@ async def crowd(bench: Bench) -> list[Row]:
         async with stage.settled_program(**RAISED) as program:
             await _warm_up(stage)
             ours = await _all_at_once(stage, program, 200, within=30)
-        async with stage.bare() as bare:
-            await _warm_up(stage)
-            floor = await _all_at_once(stage, bare, 200, within=30)
-    return [_last("200 mentions in 20 channels, models 0.5 s: the last answer", ours, 2.6, floor), _wrong(ours)]
+        floor = await _floor(bench, stage, 200, within=30)
+    return [
+        _last("200 mentions in 20 channels, models 0.5 s: the last answer", ours, 2.6, floor),
+        _processor("200 mentions: processor time for each", ours, floor),
+        _wrong(ours),
+    ]
 
 
 async def limits(bench: Bench) -> list[Row]:
@@ -61,9 +63,8 @@ async def limits(bench: Bench) -> list[Row]:
             await _warm_up(stage)
             await stage.discord.ask("limits", real=True)
             ours = await _all_at_once(stage, program, 200, within=60)
-        async with stage.bare() as bare:
-            floor = await _all_at_once(stage, bare, 200, within=60)
-    refused = Row(metric="answers of 429", value=ours.refused, target=5, bare=floor.refused)
+        floor = await _floor(bench, stage, 200, within=60)
+    refused = Row(metric="answers of 429", value=ours.refused, target=5, bare=floor.refused if floor else None)
     return [_last("the same under Discord's rate limits: the last answer", ours, None, floor), _wrong(ours), refused]
 
 
@@ -75,19 +76,41 @@ async def rush(bench: Bench) -> list[Row]:
         async with stage.settled_program(**RAISED) as program:
             await _warm_up(stage)
             ours = await _all_at_once(stage, program, count, within=60)
-        async with stage.bare() as bare:
-            await _warm_up(stage)
-            floor = await _all_at_once(stage, bare, count, within=60)
+        floor = await _floor(bench, stage, count, within=60)
     return [
         _last(f"{count} mentions in 200 channels, models 2 s: the last answer", ours, last_target, floor),
+        _processor(f"{count} mentions: processor time for each", ours, floor),
         _wrong(ours),
-        Row(metric="highest memory meanwhile", value=ours.memory, unit="MB", target=memory_target, bare=floor.memory),
+        Row(
+            metric="highest memory meanwhile",
+            value=ours.memory,
+            unit="MB",
+            target=memory_target,
+            bare=floor.memory if floor else None,
+        ),
     ]
 
 
-def _last(metric: str, ours: Outcome, target: float | None, floor: Outcome) -> Row:
-    note = f"{ours.note}; the bare libraries: {floor.note}"
-    return Row(metric=metric, value=ours.last_after, unit="s", target=target, bare=floor.last_after, note=note)
+async def _floor(bench: Bench, stage: Stage, count: int, within: float) -> Outcome | None:
+    """The bare libraries' outcome, where they are measured."""
+    if not bench.bare:
+        return None
+    async with stage.bare() as bare:
+        await _warm_up(stage)
+        return await _all_at_once(stage, bare, count, within)
+
+
+def _last(metric: str, ours: Outcome, target: float | None, floor: Outcome | None) -> Row:
+    note = f"{ours.note}; the bare libraries: {floor.note}" if floor else ours.note
+    bare = floor.last_after if floor else None
+    return Row(metric=metric, value=ours.last_after, unit="s", target=target, bare=bare, note=note)
+
+
+def _processor(metric: str, ours: Outcome, floor: Outcome | None) -> Row:
+    def each(outcome: Outcome) -> float:
+        return milliseconds(outcome.cpu / outcome.asked)
+
+    return Row(metric=metric, value=each(ours), unit="ms", bare=each(floor) if floor else None)
 
 
 def _wrong(ours: Outcome) -> Row:

@@ -21,11 +21,13 @@ PACE = 0.02  # seconds between two mentions at least: one turn is over, and the 
 
 @dataclass(frozen=True)
 class Seen:
-    """One run of single mentions: seconds to the model request, for each provider too, and processor seconds each."""
+    """One run of single mentions: seconds to the model request, for each provider too, processor seconds each, and the
+    characters of each request."""
 
     latencies: list[float]
     by_provider: dict[str, list[float]]
     cpu_each: float
+    characters: list[float]
 
 
 async def mentions(bench: Bench) -> list[Row]:
@@ -38,10 +40,7 @@ async def mentions(bench: Bench) -> list[Row]:
             await stage.discord.ask("rest_delay", seconds=SLOW_REST)
             slow = await _one_by_one(stage, program, bench.size(120, 20))
             await stage.discord.ask("rest_delay", seconds=0.0)
-        async with stage.bare() as bare:
-            await _one_by_one(stage, bare, 4 * CHANNELS)
-            floor = await _one_by_one(stage, bare, bench.size(400, 40))
-            floor_memory = bare.megabytes()
+        floor, floor_memory = await _floor(bench, stage)
     return [
         *_latency_rows(plain, slow, floor),
         Row(
@@ -49,7 +48,7 @@ async def mentions(bench: Bench) -> list[Row]:
             value=milliseconds(plain.cpu_each),
             unit="ms",
             target=7,
-            bare=milliseconds(floor.cpu_each),
+            bare=milliseconds(floor.cpu_each) if floor else None,
             note=f"four bots hear mention and answer; {milliseconds(idle):.1f} ms a second go by while idle, in it too",
         ),
         Row(
@@ -60,10 +59,25 @@ async def mentions(bench: Bench) -> list[Row]:
             bare=floor_memory,
             note=f"after {len(plain.latencies)} mentions",
         ),
+        Row(
+            metric="input of a turn",
+            value=median(plain.characters),
+            unit="characters",
+            note="all text of the request for a mention: persona, rules, 40 messages, the question",
+        ),
     ]
 
 
-def _latency_rows(plain: Seen, slow: Seen, floor: Seen) -> list[Row]:
+async def _floor(bench: Bench, stage: Stage) -> tuple[Seen, float] | tuple[None, None]:
+    """The bare libraries, and their memory, where they are measured."""
+    if not bench.bare:
+        return None, None
+    async with stage.bare() as bare:
+        await _one_by_one(stage, bare, 4 * CHANNELS)
+        return await _one_by_one(stage, bare, bench.size(400, 40)), bare.megabytes()
+
+
+def _latency_rows(plain: Seen, slow: Seen, floor: Seen | None) -> list[Row]:
     def row(metric: str, seen: Seen, share: float, target: float | None, bare: Seen | None, note: str = "") -> Row:
         def of(run: Seen) -> float:
             return milliseconds(percentile(run.latencies, share))
@@ -117,4 +131,4 @@ def _seen(asked: Sequence[Asked], requests: Sequence[dict[str, object]], cpu_eac
         latency = float(str(request["at"])) - one.sent_at
         latencies.append(latency)
         by_provider.setdefault(str(request["provider"]), []).append(latency)
-    return Seen(latencies, by_provider, cpu_each)
+    return Seen(latencies, by_provider, cpu_each, [float(str(one["characters"])) for one in arrived.values()])

@@ -15,9 +15,10 @@ async def start(bench: Bench) -> list[Row]:
                 times.append(program.start_seconds)
                 await program.ask("settled")
                 memory.append(program.megabytes())
-            async with stage.bare() as bare:
-                bare_times.append(bare.start_seconds)
-                bare_memory.append(bare.megabytes())
+            if bench.bare:
+                async with stage.bare() as bare:
+                    bare_times.append(bare.start_seconds)
+                    bare_memory.append(bare.megabytes())
     spread = f"{min(times):.2f} to {max(times):.2f}"
     return [
         Row(
@@ -25,7 +26,7 @@ async def start(bench: Bench) -> list[Row]:
             value=median(times),
             unit="s",
             target=2.5,
-            bare=median(bare_times),
+            bare=median(bare_times) if bare_times else None,
             note=spread,
         ),
         Row(
@@ -33,7 +34,7 @@ async def start(bench: Bench) -> list[Row]:
             value=median(memory),
             unit="MB",
             target=160,
-            bare=median(bare_memory),
+            bare=median(bare_memory) if bare_memory else None,
             note="SDKs imported",
         ),
     ]

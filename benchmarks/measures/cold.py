@@ -1,0 +1,32 @@
+"""A mention in the moment in which the bots come online: each start has one, of another bot."""
+
+from __future__ import annotations
+
+from agent_config import AGENTS
+from benchmarks.processes import Broken
+from benchmarks.stage import Bench
+from benchmarks.table import Row, median
+
+TARGET = 1.2  # seconds
+
+
+async def cold(bench: Bench) -> list[Row]:
+    """From the mention to the answer, and how long the start before it took. Models answer at once."""
+    answered: dict[str, list[float]] = {agent: [] for agent in AGENTS}
+    starts: list[float] = []
+    async with bench.stage("cold", channels=1, people=1, history=20) as stage:
+        (channel,) = stage.channels
+        for agent in list(AGENTS) * bench.size(2, 1):
+            async with stage.program() as program:
+                (asked,) = await stage.mention([("person-0", agent, channel)])
+                starts.append(program.start_seconds)
+            if not asked.answers:
+                raise Broken(f"{agent} did not answer")
+            answered[agent].append(asked.answers[0]["at"] - asked.sent_at)
+    each = ", ".join(f"{agent} {median(times):.2f}" for agent, times in answered.items())
+    times = [seconds for several in answered.values() for seconds in several]
+    return [
+        Row(metric="mention when the bots come online → answer, median", value=median(times), unit="s", note=each),
+        Row(metric="mention when the bots come online → answer, longest", value=max(times), unit="s", target=TARGET),
+        Row(metric="the starts before it", value=median(starts), unit="s"),
+    ]
