@@ -1,7 +1,7 @@
 """The one way out: every request of ours to Discord passes here, for each bot.
 
 It adds what nothing may leave without: allowed_mentions that ping nobody but the person who is answered, a nonce by
-which Discord knows a repeated post, and a sliding window below Discord's 50 requests a second over all routes
+which Discord knows a repeated post, and a sliding window within Discord's 50 requests a second over all routes
 (discord.com/developers/docs/topics/rate-limits). Routes' own limits are honoured by py-cord. It takes away what
 may leave in no text (redaction.py), and lets nothing pass while Discord refuses too much (refusals.py).
 """

@@ -45,7 +45,7 @@ async def instructions(bench: Bench) -> list[Row]:
         Row(
             metric="turns a second, posting",
             value=posting.a_second,
-            note=f"{milliseconds(posting.cpu_each):.1f} ms of processor each; four bots may post 180 a second",
+            note=f"{milliseconds(posting.cpu_each):.1f} ms of processor each; four bots may post 190 a second",
         ),
         Row(
             metric="turns a second, silent",
