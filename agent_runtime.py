@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -30,9 +30,9 @@ from agent_coordinator.coordinator import Coordinator
 from agent_discord.gate import WayOut
 from agent_discord.redaction import Redactor, own_folders
 from agent_health import Health, serving_health
-from agent_llm import pricing
 from agent_llm.fallback import Fallbacks
-from agent_llm.lazy import LazyModel
+from agent_llm.lazy import LazyModel, warm_up
+from agent_llm.model import Model
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.embedded import locate_redis
@@ -143,6 +143,18 @@ class Runtime:
         await self.house.bus.ready.wait()
         self._check_bot_ids()
         return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
+
+    async def wait_connected(self) -> None:
+        """Waits until every bot that acts here has its connection to Discord, or is waited for no more."""
+        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
+        await asyncio.gather(*(self._connected(bot) for bot in acting))
+
+    async def _connected(self, bot: BotProcess) -> None:
+        waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(waits)
 
     async def _settled(self, bot: BotProcess) -> None:
         settled = asyncio.create_task(bot.settled.wait())
@@ -301,14 +313,15 @@ def health_of(runtime: Runtime) -> Health:
 
 
 async def settle_down(runtime: Runtime) -> None:
-    """After the start: the SDKs that will be needed, then no more garbage collection of what stays."""
+    """Imports the SDKs that will be needed, from the moment in which the bots only wait for their servers to arrive;
+    then looks no more for garbage in what stays."""
+    await runtime.wait_connected()
+    models = [model for bot in runtime.bots.values() for each in bot.models for model in _parts(each)]
+    await warm_up(model for model in models if isinstance(model, LazyModel))
     await runtime.wait_online()
-    for bot in runtime.bots.values():
-        models = bot.model.models if isinstance(bot.model, Fallbacks) else (bot.model,)
-        for model in models:
-            if isinstance(model, LazyModel):
-                await model.get_ready()
-    if any(not model.free for bot in runtime.bots.values() for model in bot.models):
-        await asyncio.to_thread(pricing.load)  # else the first mention would wait for it
     gc.collect()
     gc.freeze()
+
+
+def _parts(model: Model) -> Sequence[Model]:
+    return model.models if isinstance(model, Fallbacks) else (model,)

@@ -1,11 +1,16 @@
-"""A model whose SDK is imported off the event loop, at the first call or when it is told to get ready."""
+"""Models whose SDKs are imported off the event loop: at the first call, or before it, the heaviest first.
+
+SDKs are imported one after the other (registry.py). So a call that comes meanwhile waits for the one that is under way,
+and for its own: the less of the longest is left by then, the shorter is the longest wait.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agent_llm.model import Model
+from agent_llm.registry import import_seconds
 from agent_llm.types import Drawing, Message, Prompt, Reply
 
 
@@ -14,6 +19,7 @@ class LazyModel:
 
     def __init__(self, name: str, build: Callable[[], Model], *, can_draw: bool, free: bool = False) -> None:
         self.name, self.can_draw, self.free = name, can_draw, free
+        self.wanted = False  # somebody waits for it
         self._build = build
         self._model: Model | None = None
         self._building = asyncio.Lock()
@@ -26,11 +32,24 @@ class LazyModel:
             return self._model
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        return await (self._model or await self.get_ready()).complete(prompt, history)
+        return await (self._model or await self._at_once()).complete(prompt, history)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        return await (self._model or await self.get_ready()).draw(prompt, timeout=timeout)
+        return await (self._model or await self._at_once()).draw(prompt, timeout=timeout)
+
+    async def _at_once(self) -> Model:
+        self.wanted = True
+        return await self.get_ready()
 
     async def aclose(self) -> None:
         if self._model is not None:
             await self._model.aclose()
+
+
+async def warm_up(models: Iterable[LazyModel]) -> None:
+    """Gets all of them ready, one after the other: what somebody waits for first, then the heaviest."""
+    left = list(models)
+    while left:
+        model = max(left, key=lambda one: (one.wanted, import_seconds(one.name)))
+        left.remove(model)
+        await model.get_ready()

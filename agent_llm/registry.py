@@ -8,9 +8,11 @@ Importing this module imports no SDK. `build_model` does, up to a second of a bl
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from agent_llm import anthropic, bedrock, compatible, gemini, grok, openai, pricing
@@ -24,23 +26,24 @@ from agent_llm.retry import Retrier, RetryPolicy
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider's model class, and what imports its SDK."""
+    """A provider's model class, what imports its SDK, and in about how many seconds."""
 
     model: type[ProviderModel]
     load: Callable[[], None]
+    seconds: float
 
 
-_COMPATIBLE = Provider(compatible.CompatibleModel, compatible.load)
+_COMPATIBLE = Provider(compatible.CompatibleModel, compatible.load, 0.3)
 PROVIDERS = {
-    "openai": Provider(openai.OpenAIModel, openai.load),
-    "anthropic": Provider(anthropic.AnthropicModel, anthropic.load),
-    "google": Provider(gemini.GeminiModel, gemini.load),
-    "xai": Provider(grok.GrokModel, grok.load),
-    "bedrock": Provider(bedrock.BedrockModel, bedrock.load),
+    "openai": Provider(openai.OpenAIModel, openai.load, 0.3),
+    "anthropic": Provider(anthropic.AnthropicModel, anthropic.load, 0.8),
+    "google": Provider(gemini.GeminiModel, gemini.load, 0.4),
+    "xai": Provider(grok.GrokModel, grok.load, 0.3),
+    "bedrock": Provider(bedrock.BedrockModel, bedrock.load, 1.0),
     **dict.fromkeys(ENDPOINTS, _COMPATIBLE),
 }
 
-# Two threads that import packages which share modules may see half of one.
+# Two threads that import packages which share modules may see half of one, and would only hold each other up.
 _importing = threading.Lock()
 
 
@@ -105,6 +108,26 @@ def build_model(
         rates=None if price_in is None and price_out is None else pricing.Rates(price_in or 0.0, price_out or 0.0),
     )
     retrier = Retrier(policy=retry or RetryPolicy(), rng=rng or random.Random())
-    with _importing:
+    with _importing, _nothing_collected():
         entry.load()
+        if not access.free:
+            pricing.load()
         return entry.model(access, retrier)
+
+
+def import_seconds(name: str) -> float:
+    """About how long the SDK behind `provider/model` takes to import, where none is imported yet."""
+    return PROVIDERS.get(name.partition("/")[0], _COMPATIBLE).seconds
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """An import makes hundreds of thousands of objects that stay: looking for garbage among them takes a third of its
+    time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
