@@ -1,17 +1,16 @@
 """The form of an answer, in words: what the model reads beside the JSON schema of decision.py."""
 
 CONTRACT = """
-One JSON object and nothing around it:
+One JSON object, nothing around it:
 
 {"skip": false, "text": "message or null", "generate_image": false, "image_prompt": "prompt or null",
  "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false,
  "topic": "topic or null"}
 
-- skip: stay silent; nothing else counts then, not even a reaction.
-- text: what you post, in Discord's markdown, as people write in a chat: short, no headings, no sign-off; @Name
-  addresses somebody.
+- skip: stay silent; then nothing else counts, no reaction either.
+- text: what you post, in Discord's markdown, as people chat: short, no headings, no sign-off; @Name addresses somebody.
 - generate_image, image_prompt: true and a full description, when a picture says it better.
-- react_emoji, react_to_message_id: one emoji on a message above; seldom.
+- react_emoji, react_to_message_id: one emoji on a message above, seldom.
 - end_conversation: the topic is exhausted.
 - topic: only when you open a conversation.
 """

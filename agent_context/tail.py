@@ -52,7 +52,7 @@ def _start(context: TurnContext) -> str:
 
 def _go_on(context: TurnContext) -> str:
     about = f" about “{one_line(context.topic, MAX_TOPIC).replace('”', '’')}”" if context.topic else ""
-    lines = [f", round {context.round_number} of the conversation{about}."]
+    lines = [f", round {context.round_number}{about or ' of the conversation'}."]
     unheard = context.unheard
     if unheard:
         lines.append("A person has joined in. Turn to what they say, by name:")
@@ -73,8 +73,8 @@ def _join_in(context: TurnContext) -> str:
 def _answer(context: TurnContext) -> str:
     quoted = _quote(context.target, context.me) if context.target is not None else "(the message is gone)"
     return (
-        f".\nA person speaks to you and waits for your answer. The message to answer:\n{quoted}\n"
-        "Answer this person, here and now, in a few sentences unless they ask for more. You may not skip."
+        f".\nA person waits for your answer. The message to answer:\n{quoted}\n"
+        "Answer here and now, in a few sentences unless they ask for more. You may not skip."
     )
 
 

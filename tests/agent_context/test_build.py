@@ -92,7 +92,7 @@ def test_a_starter_is_asked_for_a_topic():
 
 def test_a_round_names_topic_and_number_and_repeats_nothing_that_stands_right_above():
     tail = build_tail(context("round", [said(7, GROK, "Tabs are better")], topic="indentation", round_number=3))
-    assert "round 3 of the conversation about “indentation”" in tail
+    assert "round 3 about “indentation”" in tail
     assert "Tabs" not in tail
 
 
