@@ -321,3 +321,14 @@ async def test_a_kept_answer_that_cannot_be_read_is_asked_for_again():
     book = TurnBook("claude", scene.ledger)
     assert book.begin("i1") == "new"
     await end(first, scene)
+
+
+async def test_the_record_of_a_turn_that_nobody_can_go_on_with_has_what_it_posted_and_its_model():
+    first, scene = await crashed(at="reacting", decision={"text": "Hello.", "react_emoji": "🔥"}, mention=True)
+    del scene.client.channels[LOUNGE]
+    await scene.cog.take_up()
+    await settle()
+    (record,) = scene.ledger.recorded
+    assert (record.reason, record.posted) == ("unknown_channel", (first.channel().sent[0].id,))
+    assert (record.model, record.cost_usd) == (CALL.model, CALL.cost_usd)
+    await end(first, scene)

@@ -3,16 +3,30 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
 import time
 
 import pytest
 from redis.asyncio import Redis
 
+from agent_protocol import bus as bus_module
 from agent_protocol import keys
 from agent_protocol.bus import AgentAbsent, AgentTimedOut, Bus
 from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.listener import LONGEST_PAUSE
 from agent_protocol.messages import Instruction, MentionNotice, Result, read_instruction
 from tests.redis_server import RedisServer, until
+
+
+class Always(random.Random):
+    """Chance that is none."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self._value = value
+
+    def uniform(self, a: float, b: float) -> float:
+        return min(max(self._value, a), b)
 
 
 def instruction(instruction_id: str = "i1", **fields) -> Instruction:
@@ -119,32 +133,42 @@ async def test_an_agent_that_nobody_plays_is_absent_at_once_when_asked_without_g
         await bus.ask("grok", instruction(), absent_grace=0)
 
 
-async def test_absence_is_not_judged_before_the_grace_is_over(address, open_bus, clock):
-    bus = await open_bus(address, clock=clock)
+@pytest.fixture
+def sent(monkeypatch):
+    """How many listeners each instruction had, as often as it was sent."""
+    publish, found = bus_module._publish_and_count, []
+
+    async def counted(channel, wire, redis):
+        outcome = await publish(channel, wire, redis)
+        found.append(outcome[1])
+        return outcome
+
+    monkeypatch.setattr(bus_module, "_publish_and_count", counted)
+    return found
+
+
+async def heard_within_the_grace(bus, sent, clock):
+    """Asks for somebody who comes in the last moment, and then for one who does not."""
     question = asyncio.create_task(bus.ask("claude", instruction()))
-    await bus.publish(keys.results("claude"), Result(instruction_id="other", agent_name="claude"))
-    assert not question.done()
     clock.now += 9.9
-    heard = answer_with(bus, "just in time")
+    await until(lambda: sent[-2:] == [0, 0])
+    assert not question.done()
+    answer_with(bus, "just in time")
     assert (await question).text == "just in time"
-    assert heard
     clock.now += 0.2
     with pytest.raises(AgentAbsent):
         await bus.ask("grok", instruction())
 
 
-async def test_whoever_follows_another_leader_grants_the_grace_anew(address, open_bus, clock):
+async def test_absence_is_not_judged_before_the_grace_is_over(address, open_bus, clock, sent):
+    await heard_within_the_grace(await open_bus(address, clock=clock), sent, clock)
+
+
+async def test_whoever_follows_another_leader_grants_the_grace_anew(address, open_bus, clock, sent):
     bus = await open_bus(address, clock=clock)
     clock.now += 60
     bus.grant_grace()
-    question = asyncio.create_task(bus.ask("claude", instruction()))
-    clock.now += 9.9
-    heard = answer_with(bus, "just in time")
-    assert (await question).text == "just in time"
-    assert heard
-    clock.now += 0.2
-    with pytest.raises(AgentAbsent):
-        await bus.ask("grok", instruction())
+    await heard_within_the_grace(bus, sent, clock)
 
 
 async def test_a_monitor_that_listens_by_pattern_is_not_an_agent(server: RedisServer, open_bus):
@@ -297,3 +321,50 @@ async def test_the_bus_starts_before_redis_does(server: RedisServer):
         run.cancel()
         await asyncio.wait([run])
         assert run.cancelled()
+
+
+async def test_a_channel_that_is_listened_to_again_is_ready_when_redis_has_confirmed_it_again(address, open_bus):
+    bus = await open_bus(address)
+    heard = answer_with(bus, "hello")
+    await until(bus.ready.is_set)
+    bus.unsubscribe(keys.instructions("claude"))
+    await until(lambda: keys.instructions("claude") not in bus._asked)
+    answer_with(bus, "hello again")
+    assert not bus.ready.is_set(), "what is said now would be heard by nobody"
+    await until(bus.ready.is_set)
+    assert (await bus.ask("claude", instruction())).text == "hello again"
+    assert heard == []
+
+
+async def test_each_connection_that_is_lost_is_given_back(server: RedisServer, open_bus):
+    bus = await open_bus(server.url)
+    pool = bus._link.subscriber.connection_pool
+    for _ in range(3):
+        server.restart()
+        await until(lambda: not bus.ready.is_set())
+        await until(bus.ready.is_set)
+    assert len(pool._in_use_connections) == 1
+    assert len(pool._available_connections) <= 1
+
+
+async def test_pauses_between_attempts_grow_up_to_a_bound_and_begin_anew_after_a_connection(monkeypatch, link):
+    bus, pauses, sleep = Bus(link, rng=Always(1.0)), [], asyncio.sleep
+    attempts = iter([False] * 8 + [True, False, False])
+
+    async def hold():
+        held = next(attempts, None)
+        if held is None:
+            raise asyncio.CancelledError
+        bus.connected_since = 1.0 if held else None
+        return ConnectionError("gone")
+
+    async def paused(seconds):
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(bus, "_hold_connection", hold)
+    monkeypatch.setattr("agent_protocol.listener.asyncio.sleep", paused)
+    with pytest.raises(asyncio.CancelledError):
+        await bus._stay_connected()
+    growing = [min(LONGEST_PAUSE, 0.1 * 2**n) for n in range(1, 9)]
+    assert pauses == pytest.approx([*growing, 0.1, 0.2, 0.4])

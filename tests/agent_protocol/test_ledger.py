@@ -439,6 +439,17 @@ async def test_a_turn_that_was_taken_over_is_not_the_first_ones_to_end_and_its_a
     assert (await third.costs.read("claude", DAY))["ai_calls"] == 1
 
 
+async def test_who_answered_first_stays_known_when_another_keeps_the_answer_again_with_a_picture(link, clock):
+    slow, quick = (Ledger(link, clock, holder=name) for name in ("slow", "quick"))
+    await slow.turns.claim("claude", "t1", clock() + 90)
+    await slow.turns.checkpoint("claude", "t1", "answer", "42")
+    await quick.turns.claim("claude", "t1", clock() + 90)
+    await quick.turns.checkpoint("claude", "t1", "answer", "42 and a picture")
+    await slow.settle("claude", "t1", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
+    await quick.settle("claude", "t1", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
+    assert (await quick.costs.read("claude", DAY))["ai_calls"] == 1, "its cost went with its answer"
+
+
 async def test_a_call_of_a_turn_that_was_lost_before_its_answer_was_kept_is_charged(link, clock):
     slow, quick = (Ledger(link, clock, holder=name) for name in ("slow", "quick"))
     await slow.turns.claim("claude", "t1", clock() + 90)
