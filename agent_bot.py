@@ -29,6 +29,7 @@ from agent_config import (
     missing_key_message,
 )
 from agent_discord.backoff import STEADY_SECONDS, backoff
+from agent_discord.gateway_connection import NewSessions
 from agent_llm.agent_query import QueryConfig
 from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.lazy import LazyModel
@@ -168,10 +169,11 @@ class BotProcess:
         self.settled = asyncio.Event()  # online, or nobody waits for it: it failed, or Discord was not there
         self._house, self._elsewhere, self._clock, self._sleep = house, elsewhere, clock, sleep
         self._failure: str | None = None
+        self._sessions = NewSessions(clock)
         self._run = self._another()
 
     def _another(self) -> BotRun:
-        return BotRun(self.agent, self._house, self.lease, self.model, self._elsewhere)
+        return BotRun(self.agent, self._house, self.lease, self.model, self._elsewhere, self._sessions)
 
     @property
     def client(self) -> discord.Bot:

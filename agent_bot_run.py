@@ -25,7 +25,7 @@ from agent_config import AgentSettings
 from agent_discord.audience import Audience
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
-from agent_discord.gateway_connection import GatewayConnection
+from agent_discord.gateway_connection import GatewayConnection, NewSessions
 from agent_discord.listening import parent_of
 from agent_discord.login import log_in
 from agent_discord.odd_events import tolerate_odd_events
@@ -85,7 +85,13 @@ class BotRun:
     """`elsewhere`: the models of single servers. It logs in once this process holds the lease."""
 
     def __init__(
-        self, agent: AgentSettings, house: House, lease: Lease, model: Model, elsewhere: Mapping[int, Model]
+        self,
+        agent: AgentSettings,
+        house: House,
+        lease: Lease,
+        model: Model,
+        elsewhere: Mapping[int, Model],
+        sessions: NewSessions,
     ) -> None:
         self.agent, self._house, self._lease = agent, house, lease
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
@@ -98,7 +104,7 @@ class BotRun:
             allowed_mentions=discord.AllowedMentions.none(),
         )
         tolerate_odd_events(self.client, agent.spec.name)
-        self._connection = GatewayConnection(self.client, agent.spec.name, house.rng)
+        self._connection = GatewayConnection(self.client, agent.spec.name, house.rng, sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         readers = Audience(self.client.get_channel)

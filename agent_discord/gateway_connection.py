@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -26,8 +27,29 @@ CONNECT_SECONDS = 60.0
 CLOSE_SECONDS = 2.0  # for the gateway's own goodbye; a line that is dead brings none
 CLEAN_CLOSE = 1000  # Discord sends it for no reason that it tells
 DISALLOWED_INTENTS = 4014
+MOST_SESSIONS, DAY = 900, 86_400.0
 
 log = logging.getLogger(__name__)
+
+
+class NewSessions:
+    """How many sessions a bot has begun in a day, over all its runs. `clock` gives seconds that only grow.
+
+    Discord resets the token of a bot that begins more than 1,000 (discord.com/developers/docs/events/gateway); one that
+    fails at each beginning would come to that within hours.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: deque[float] = deque(maxlen=MOST_SESSIONS)
+
+    def note(self) -> None:
+        self._begun.append(self._clock())
+
+    def pause(self) -> float:
+        """Seconds until another one may begin."""
+        full = len(self._begun) == MOST_SESSIONS
+        return max(0.0, self._begun[0] + DAY - self._clock()) if full else 0.0
 
 
 class GatewayConnection:
@@ -38,11 +60,13 @@ class GatewayConnection:
         client: discord.Bot,
         name: str,
         rng: random.Random,
+        sessions: NewSessions | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._client, self._name, self._rng, self._clock, self._sleep = client, name, rng, clock, sleep
+        self._sessions = sessions or NewSessions(clock)
         self._opened: list[DiscordWebSocket] = []
         self._resume: dict[str, Any] = {}  # what py-cord is to be told of the session
         self._welcome = False
@@ -66,7 +90,7 @@ class GatewayConnection:
             why = await self._ended()
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self._rng)
-            pause = next(pauses)
+            pause = max(next(pauses), self._sessions.pause() if self._begins_anew else 0.0)
             self._tries += 1
             log.warning("%s lost its connection to Discord (%s): next try in %.0f s", self._name, why, pause)
             await self._sleep(pause)
@@ -97,7 +121,16 @@ class GatewayConnection:
             await self._close()
         raise AssertionError("it listens until something ends it")
 
+    @property
+    def _begins_anew(self) -> bool:
+        return not self._resume.get("resume")
+
     async def _listen(self) -> None:
+        if self._begins_anew:
+            if (pause := self._sessions.pause()) > 0:  # of an earlier run
+                log.error("%s has begun %d sessions in a day: the next one in %.0f s", self._name, MOST_SESSIONS, pause)
+                await self._sleep(pause)
+            self._sessions.note()
         connecting = self._socket.from_client(self._client, initial=not self._resume, **self._resume)
         socket = self._client.ws = await asyncio.wait_for(connecting, CONNECT_SECONDS)
         while True:

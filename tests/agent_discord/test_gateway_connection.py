@@ -11,7 +11,7 @@ import pytest
 from gateway_scene import scene
 
 from agent_discord.backoff import LONGEST, SHORTEST, STEADY_SECONDS
-from agent_discord.gateway_connection import GatewayConnection
+from agent_discord.gateway_connection import DAY, MOST_SESSIONS, GatewayConnection
 from tests.doubles import Clock, until
 
 
@@ -137,3 +137,29 @@ async def test_cancelled_it_leaves_discord():
         await asyncio.gather(running, return_exceptions=True)
         assert not another.open
         await s.server.wait_for(lambda: sum(x.connection is not None for x in s.server.gateway.sessions.values()) == 1)
+
+
+async def test_sessions_that_fail_at_their_beginning_are_fewer_than_would_cost_the_token(caplog):
+    async with scene() as s:
+        clock = s.connection._clock = s.connection._sessions._clock = Clock()
+        for _ in range(MOST_SESSIONS - 2):
+            s.connection._sessions.note()
+        s.server.faults.altered = {"READY": lambda ready: {**ready, "user": None}}
+        await s.server.invalidate_session("claude")
+        await s.server.wait_for(lambda: len(s.slept) >= 3 and max(s.slept) > LONGEST)
+        assert max(s.slept) <= DAY
+        clock.now += DAY
+        s.server.faults.altered = {}
+        await s.server.wait_for(lambda: s.connection.open)
+        assert s.connection._sessions.pause() == 0
+
+
+async def test_a_session_that_is_gone_on_with_is_none_that_begins():
+    async with scene() as s:
+        clock = s.connection._clock = s.connection._sessions._clock = Clock()
+        for _ in range(MOST_SESSIONS):
+            s.connection._sessions.note()
+        clock.now += 1
+        await s.server.drop_gateway("claude", 1001)
+        await s.server.wait_for(lambda: s.slept and s.connection.open)
+        assert max(s.slept) <= LONGEST
