@@ -28,6 +28,8 @@ from agent_protocol.connection import RedisAway
 LOOK_SECONDS = 60.0  # between two looks at the files
 SHORTEST_SLEEP = 0.5  # seconds
 HELD_SECONDS = 1.0  # before what is due and cannot be taken yet is looked at again
+LATE_SECONDS = 3600.0  # that a job may wait which is not made up for later
+DAY = 86400.0
 AWAY_SECONDS = 5.0  # before Redis is asked again when things ran last
 
 log = logging.getLogger(__name__)
@@ -45,7 +47,9 @@ class TickBook(Protocol):
 
     async def load(self, agent: str) -> dict[str, float]: ...
     def last(self, agent: str, field: str) -> float | None: ...
-    async def run(self, agent: str, field: str, at: float, turn_id: str = "", event: str = "") -> bool: ...
+    async def run(
+        self, agent: str, field: str, at: float, turn_id: str = "", event: str = "", keep_seconds: float = ...
+    ) -> bool: ...
     async def prune(self, agent: str, known: Collection[str]) -> None: ...
 
 
@@ -81,6 +85,13 @@ class Tick:
         """A job's last time is of a clock that was wrong: what it has still to come would count as done. A check's
         next time is an interval away at most, whatever the clock was."""
         return isinstance(self.order, Job) and last - now > PUNCTUAL_SECONDS
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a run which is due may wait: a check until the next one, a job by whether it is made up for."""
+        if isinstance(self.order, Check):
+            return min(self.order.interval_seconds, DAY)
+        return DAY if self.order.catch_up else LATE_SECONDS
 
     @property
     def name(self) -> str:
@@ -179,7 +190,7 @@ class Clocks:
         if last is None:
             await self._ticks.run(self._agent, tick.field, now)  # first seen
             last = now
-        at = tick.due(last, now, self._timezone) or self._held.get(tick.field)
+        at = tick.due(last, now, self._timezone) or self._still_held(tick, now)
         if at is None and tick.comes_from_ahead(last, now):
             await self._ticks.run(self._agent, tick.field, now)
             last = now
@@ -192,6 +203,15 @@ class Clocks:
             await self._take(tick, at, event)
             last = self._ticks.last(self._agent, tick.field) or at
         return tick.next(last, now, self._timezone)
+
+    def _still_held(self, tick: Tick, now: float) -> float | None:
+        """The time of a run that was due and could not be taken; None where it has waited for too long."""
+        at = self._held.get(tick.field)
+        if at is not None and now - at > tick.patience:
+            log.warning("%s: %s is skipped, it has waited for too long", self._agent, tick.name)
+            del self._held[tick.field]
+            return None
+        return at
 
     def _hold(self, tick: Tick, at: float, reason: str) -> float:
         """It stays due, also where it is not made up for later; when to look at it again."""
@@ -211,7 +231,7 @@ class Clocks:
     async def _take(self, tick: Tick, at: float, event: TurnEvent | None) -> None:
         """The tick is over, and its event, where it has one, is in the inbox or waits in Redis for room there."""
         self._held.pop(tick.field, None)
-        kept = (event.id, save_event(event, 0)) if event is not None else ("", "")
+        kept = (event.id, save_event(event, 0), tick.patience) if event is not None else ()
         if await self._ticks.run(self._agent, tick.field, at, *kept) and event is not None:
             self._latest[tick.field] = event.id
             self._enter(event)

@@ -59,14 +59,13 @@ class Placing:
             return self._default()
         for known in self._known():
             if channel in (known.channel_id, known.name):
-                self._told.discard((who, str(channel)))
+                self._told -= {(who, f"{late} {channel}") for late in (True, False)}
                 return Place(known.channel_id, known.theme)
-        if self._arriving():
-            log.warning("%s: %s is skipped: the server of the channel %s has not come yet", self._agent, who, channel)
-            return None
-        if (who, str(channel)) not in self._told:
-            self._told.add((who, str(channel)))
-            log.warning("%s: %s is passed over: the channel %s is none of the bot's", self._agent, who, channel)
+        late = self._arriving()
+        if (who, f"{late} {channel}") not in self._told:
+            self._told.add((who, f"{late} {channel}"))
+            reason = "is not there yet, its server has not come" if late else "is none of the bot's"
+            log.warning("%s: %s is passed over: the channel %s %s", self._agent, who, channel, reason)
         return None
 
     def _default(self) -> Place:

@@ -58,12 +58,20 @@ class Ticks:
         text = self._ours.get((agent, field)) or self._stands.get((agent, field))
         return _time(text) if text else None
 
-    async def run(self, agent: str, field: str, at: float, turn_id: str = "", event: str = "") -> bool:
-        """Takes the tick, its time becomes the last one; its turn, which begins with `event`, is kept for a day until
+    async def run(
+        self,
+        agent: str,
+        field: str,
+        at: float,
+        turn_id: str = "",
+        event: str = "",
+        keep_seconds: float = LATEST_DEADLINE,
+    ) -> bool:
+        """Takes the tick, its time becomes the last one; its turn, which begins with `event`, is kept for so long until
         it begins. False: another process has taken it or one since."""
         place, new = (agent, field), repr(float(at))
         known, own = self._stands.get(place, ""), self._ours.get(place, "")
-        kept = self._turns.keeping(agent, turn_id, event, LATEST_DEADLINE) if event else ([], [])
+        kept = self._turns.keeping(agent, turn_id, event, keep_seconds) if event else ([], [])
         asked, args = [keys.ticks(agent), *kept[0]], [field, known, own, new, KEEP_SECONDS, *kept[1]]
         try:
             done, stands = await self._link.script(SWAP, asked, args)

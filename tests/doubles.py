@@ -605,6 +605,7 @@ class MemoryTicks(_Away):
         self.times: dict[tuple[str, str], float] = {}
         self.elsewhere: set[str] = set()  # fields whose next tick another process takes
         self.kept: dict[str, str] = {}  # turn → what it begins with
+        self.keeps: dict[str, float] = {}  # turn → for how many seconds
 
     async def load(self, agent: str) -> dict[str, float]:
         self._here()
@@ -613,12 +614,15 @@ class MemoryTicks(_Away):
     def last(self, agent: str, field: str) -> float | None:
         return self.times.get((agent, field))
 
-    async def run(self, agent: str, field: str, at: float, turn_id: str = "", event: str = "") -> bool:
+    async def run(
+        self, agent: str, field: str, at: float, turn_id: str = "", event: str = "", keep_seconds: float = 0.0
+    ) -> bool:
         self.times[agent, field] = at
         if field in self.elsewhere:
             self.elsewhere.discard(field)
             return False
         self.kept |= {turn_id: event} if event else {}
+        self.keeps |= {turn_id: keep_seconds} if event else {}
         return True
 
     async def prune(self, agent: str, known: Iterable[str]) -> None:

@@ -178,6 +178,22 @@ async def test_what_is_due_while_the_inbox_is_full_stays_due(catch_up: bool, cap
     assert caplog.text.count("heartbeat 'Build' waits: there is no room in the inbox") == 1
 
 
+async def test_a_job_that_is_not_made_up_for_waits_for_an_hour_and_one_that_is_for_a_day(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    jobs = (job("30 12 * * *", name="Lunch"), job("30 12 * * *", name="Plan", catch_up=True))
+    day = Day(check(interval_seconds=7200), jobs=jobs)
+    day.room = False
+    assert await day.passes(3) == []
+    assert caplog.text.count("cron 'Lunch' is skipped, it has waited for too long") == 1
+    day.room = True
+    assert await day.passes(0.1) == ["15:00", "15:00"]
+    assert {event.source for _, event in day.entered} == {"heartbeat.md: Build", "agents.md: Plan"}
+    assert sorted(day.ticks.keeps.values()) == [7200, 86_400]
+    assert (await day.passes(22)).count("12:30") == 2, "the next day's are run in time"
+    assert sorted(set(day.ticks.keeps.values())) == [3600, 7200, 86_400]
+
+
 @pytest.mark.parametrize("catch_up", [True, False])
 async def test_what_is_due_while_its_server_is_on_its_way_stays_due(catch_up: bool) -> None:
     day = Day(check(channel="lab"), jobs=(job("30 12 * * *", channel="lab", catch_up=catch_up),))
