@@ -131,7 +131,7 @@ class AgentSdkModel:
         result, began = None, False  # heard to its end: the program writes its session down before it ends
         try:
             async with aclosing(
-                sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments, prompt))
+                sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments, prompt.tools, prompt.call))
             ) as stream:
                 async for message in stream:
                     if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
@@ -200,15 +200,15 @@ class AgentSdkModel:
         """Nothing is open between two queries."""
 
 
-def options_of(sdk: ModuleType, arguments: QueryArguments, prompt: Prompt) -> Any:
+def options_of(sdk: ModuleType, arguments: QueryArguments, tools: Sequence[Tool] = (), call: Call | None = None) -> Any:
     """The SDK's ClaudeAgentOptions. Nothing is read from the owner's or the folder's own configuration, and the prompt
-    is taken as it is: an `@path` in somebody's message opens no file, a `/word` is no command. The prompt's tools are
-    an MCP server in this process, and allowed as they are."""
-    ours = prompt.tools if prompt.call is not None else ()
+    is taken as it is: an `@path` in somebody's message opens no file, a `/word` is no command. Tools that are
+    run by `call` are an MCP server in this process, and allowed as they are."""
+    ours = tools if call is not None else ()
     return sdk.ClaudeAgentOptions(
         tools=list(arguments.tools),
         allowed_tools=[*arguments.rules, *(f"mcp__{OURS}__{tool.name}" for tool in ours)],
-        mcp_servers={OURS: server_of(sdk, ours, prompt.call)} if ours and prompt.call else {},
+        mcp_servers={OURS: server_of(sdk, ours, call)} if ours and call else {},
         permission_mode=arguments.permission_mode,
         system_prompt=arguments.system_prompt,
         resume=arguments.resume,
