@@ -167,6 +167,7 @@ class Agent:
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
     toolbox: GiveTools = no_tools
     tool_records: ToolRecords | None = None
+    fitted: Callable[[Picture, Fit], Awaitable[Picture | None]] | None = None  # makes a tool's picture fit
     show_tools: ShowTools = shown_nowhere
     recall: Recall | None = None  # its persona, where it has one
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns

@@ -72,6 +72,7 @@ def outfit(
         if house.tools
         else no_tools,
         tool_records=house.tools.records if house.tools else None,
+        fitted=house.pictures.fitted,
         show_tools=show_tools,
         recall=recall,
     )

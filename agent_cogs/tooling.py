@@ -18,7 +18,7 @@ from agent_cogs.agent import Agent, Outlet
 from agent_cogs.events import TurnEvent
 from agent_cogs.sight import Sight
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
-from agent_llm.types import Prompt, Reply
+from agent_llm.types import Picture, Prompt, Reply
 from agent_tools.loop import ToolEvent, run_tools, run_within
 from agent_tools.memory import NAME as MEMORY
 from agent_tools.protocol import RunnableTool, ToolContext
@@ -120,7 +120,11 @@ class ToolUse:
             deadline=self.event.deadline - POST_SECONDS,
             turn_id=self.event.id,
             after_message_id=self.sight.newest,
+            fit=self._fit if self.agent.fitted is not None else None,
         )
+
+    async def _fit(self, picture: Picture) -> Picture | None:
+        return await self.agent.fitted(picture, self.agent.voice.fit) if self.agent.fitted is not None else picture
 
     def _seen(self, event: ToolEvent) -> None:
         record = event.record

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from agent_context.entries import Attachment, Entry
 from agent_discord.text_files import TextReader
 from agent_llm.types import Picture
-from agent_net.fetch import FetchRefused, PictureFetcher
+from agent_net.fetch import FetchRefused, PictureFetcher, as_picture
 from agent_net.scaling import Fit, Scaler
 
 MAX_PICTURES = 4  # newest first
@@ -54,6 +54,15 @@ class PictureReader:
             if picture is not None:
                 found[message_id] = (*found.get(message_id, ()), picture)
         return found
+
+    async def fitted(self, picture: Picture, fit: Fit) -> Picture | None:
+        """A picture from elsewhere as `fit` wants it; None where it cannot be made so."""
+        try:
+            made = await self._scaler.fit(as_picture(picture.data), fit)
+        except FetchRefused as error:
+            log.info("a picture of a tool cannot be made fit: %s", error)
+            return None
+        return Picture(made.data, made.media_type)
 
     async def _read_one(self, attachment: Attachment, fit: Fit) -> Picture | None:
         try:

@@ -6,11 +6,13 @@ names a speaker or changes a setting; the loop says so to the model (`loop.py`) 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent_llm.types import Picture, Tool
+
+FitPicture = Callable[[Picture], Awaitable[Picture | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +22,7 @@ class ToolContext:
     `asked_by` is the user id of the person whom the turn answers, or whose words brought it about, None where nobody
     asked; `trusted` says that this person may have more done than anybody else. `deadline` is in unix seconds.
     `after_message_id` is the newest message of the channel that the model has seen: what the tools bring stands behind
-    it when the context is built again.
+    it when the context is built again. `fit` makes a picture such that the model can look at it, None where it cannot.
     """
 
     agent: str
@@ -31,6 +33,7 @@ class ToolContext:
     deadline: float
     turn_id: str = ""
     after_message_id: int = 0
+    fit: FitPicture | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

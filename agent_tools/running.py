@@ -140,11 +140,19 @@ class CallRunner:
         )
         self.records.append(record)
         self.seen(ToolEvent("call", record))
-        output = bounded(await self._output(call), self.limits)
+        output = bounded(await self._fitted(await self._output(call)), self.limits)
         self.ended = self.ended or output.ends_turn
         record = self.records[place] = replace(record, output=output.text, is_error=output.is_error)
         self.seen(ToolEvent("result", record))
         return output
+
+    async def _fitted(self, output: ToolOutput) -> ToolOutput:
+        """Its pictures as the model takes them; what cannot be made so is judged as it is."""
+        fit = self.context.fit
+        if fit is None or not output.pictures:
+            return output
+        pictures = [await fit(picture) or picture for picture in output.pictures[: self.limits.pictures]]
+        return replace(output, pictures=(*pictures, *output.pictures[self.limits.pictures :]))
 
     async def _output(self, call: ToolCall) -> ToolOutput:
         tool = self.box.get(call.name)

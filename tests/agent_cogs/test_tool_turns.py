@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
 from agent_cogs.tool_lines import MAX_LINES, forget_before, tool_lines
 from agent_cogs.tooling import searches_itself
 from agent_context.options import Options
 from agent_llm.errors import BadAnswer, ServerFailed
-from agent_llm.types import Reply, ToolCall, Usage
+from agent_llm.types import Picture, Reply, ToolCall, Usage
+from agent_net.scaling import Fit
 from agent_protocol.messages import HistoryEntry
 from agent_protocol.money import Caps
+from agent_tools.protocol import ToolOutput
 from agent_tools.records import ToolRecords
 from tests.agent_scene import CALL, DEBATE, LOUNGE
 from tests.agent_tools.tool_doubles import FakeTool
@@ -54,6 +58,21 @@ async def test_the_result_of_a_call_goes_back_to_the_model_and_each_completion_i
     assert (scene.spent()["total_cost"], scene.spent()["ai_calls"]) == (pytest.approx(2 * CALL.cost_usd), 2)
     assert scene.ledger.recorded[-1].posted == (scene.channel().sent[0].id,)
     assert question < scene.channel().sent[0].id
+
+
+async def test_a_picture_that_a_tool_brings_is_made_into_one_that_the_model_takes(stage):
+    out, asked = io.BytesIO(), asyncio.Event()
+    Image.new("RGB", (300, 200), "red").save(out, "WEBP")
+    brought = ToolOutput("a painting", (Picture(out.getvalue(), "image/webp"), Picture(b"none", "image/webp")))
+    scene = await stage(FakeTool("look", lambda _: brought))
+    voice = replace(scene.cog.agent.voice, fit=Fit(100, 10_000, frozenset({"image/jpeg"})))
+    object.__setattr__(scene.cog.agent, "voice", voice)
+    scene.answers(calls(("look", {})), lambda _: asked.set() or NOON)
+    await scene.ask()
+    await asyncio.wait_for(asked.wait(), 10)  # a picture is scaled in a thread
+    (result,) = scene.prompt.rounds[0].results
+    assert [(p.media_type, Image.open(io.BytesIO(p.data)).size) for p in result.pictures] == [("image/jpeg", (100, 67))]
+    assert "1 of 2 pictures left out" in result.text
 
 
 async def test_without_tools_a_turn_asks_as_ever(stage):
