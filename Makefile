@@ -2,6 +2,7 @@
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
 # make chaos    bad days of everything, again and again, and one table; ARGS="--only redis" picks rows
+# make mutants  mistakes made in a copy of the code, and whether a test sees them; ARGS="--only turn.py" picks some
 #
 # The first of them makes .venv and installs requirements.txt there. PYTHON names the interpreter to make it from.
 # Written for GNU make 3.81, which is what macOS has.
@@ -16,11 +17,11 @@ READY = $(VENV)/requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local run test lint bench chaos
+.PHONY: help local run test lint bench chaos mutants
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,4s/^# //p' Makefile
+	@sed -n '1,5s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -40,6 +41,9 @@ lint: $(READY)
 
 chaos: $(READY)
 	@$(PY) -m tests.chaos $(ARGS)
+
+mutants: $(READY)
+	@$(PY) -m tests.mutants $(ARGS)
 
 bench: $(READY)
 	@$(PY) -m benchmarks $(ARGS)

@@ -627,6 +627,49 @@ class ActionTests(CogCase):
         line = "-# [x](<https://[bad>)"
         self.assertEqual(scene.texts(), [f"```py\nx = 1\n```\n{line}"])
 
+    async def test_three_sources_at_most_stand_below_the_text_and_none_that_it_links(self) -> None:
+        scene = await self.scene()
+        sources = tuple(Source(f"s{number}", f"https://{number}.example") for number in range(6))
+        scene.answers(Reply(text='{"text": "see https://0.example"}', usage=CALL, sources=sources))
+        await scene.instruct()
+        (text,) = scene.texts()
+        assert text is not None
+        self.assertEqual([number for number in range(6) if f"(<https://{number}.example>)" in text], [1, 2, 3])
+
+    async def test_only_a_reaction_wanted_and_not_given_is_a_result_with_its_reason(self) -> None:
+        scene = await self.scene()
+        scene.answers({"text": None, "react_emoji": "🔥", "react_to_message_id": "12345"})
+        self.assert_result(await scene.instruct(), skipped=True, reason="reaction_failed")
+
+    async def test_a_drawing_that_failed_is_paid_for_and_its_prompt_is_not_told(self) -> None:
+        scene = await self.scene()
+        scene.cog.brush = failure = Refused("no")
+        failure.usage = Usage(calls=1, picture_cost_usd=0.04)
+        scene.answers({"text": "Look:", "generate_image": True, "image_prompt": "a fox"})
+        self.assert_result(await scene.instruct(), text="Look:", image_prompt=None)
+        self.assertAlmostEqual(scene.spent()["total_cost"], CALL.cost_usd + 0.04)
+
+    async def test_a_picture_is_afforded_with_what_the_turn_has_spent_already(self) -> None:
+        scene = await self.scene()
+        agent, asked = scene.cog.agent, list[float]()
+
+        async def afford(_: object, turn_id: str, dollars: float) -> bool:
+            asked.append(dollars)
+            return True
+
+        scene.answers({"text": "Look:", "generate_image": True, "image_prompt": "a fox"})
+        with mock.patch.object(type(agent.limits), "afford", afford):
+            await scene.instruct()
+        self.assertAlmostEqual(asked[-1], (CALL + agent.voice.tariff.picture()).cost_usd)
+
+    async def test_a_turn_that_comes_too_late_or_was_withdrawn_takes_nothing_of_the_limits(self) -> None:
+        scene = await self.scene()
+        await scene.instruct(deadline=scene.clock.now - 1)
+        asked = await scene.hear(f"<@{scene.me.id}> hi", mentions=[scene.me])
+        scene.transcripts.of(LOUNGE).delete(asked)
+        await settle()
+        self.assertEqual(scene.ledger.limits._rules._counts, {})
+
     async def test_topic_and_the_wish_to_end_are_reported(self) -> None:
         scene = await self.scene()
         scene.answers({"text": "Tea.", "topic": "is tea soup?", "end_conversation": True})

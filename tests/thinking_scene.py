@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
+from agent_cogs.house import House
+from agent_cogs.option_files import Layer
 from agent_cogs.tool_house import ToolHouse
 from agent_context.options import Options
 from agent_llm.types import Message, Prompt, Reply, ToolCall
@@ -37,20 +38,50 @@ def words(text: str) -> Reply:
     return Reply(text=text, usage=CALL)
 
 
+class NoServers:
+    """No server of tools."""
+
+    def tools_for(self, _: str) -> Sequence[Any]:
+        return ()
+
+    async def tried(self) -> None:
+        pass
+
+
+class ThinkingScene(Scene):
+    """Its agents may use every tool that there is."""
+
+    def _house(self) -> House:
+        tools: Any = ToolHouse((), NoServers(), None, ("*",))  # type: ignore[arg-type]
+        return replace(super()._house(), tools=tools)
+
+
 def let(
-    scene: Scene, *tools: Any, cog: Any = None, options: Options | None = None, model_name: str = "", **fields: Any
+    scene: Scene | None,
+    *tools: Any,
+    cog: Any = None,
+    options: Options | None = None,
+    model_name: str = "",
+    **fields: Any,
 ) -> None:
-    """Sets what is set for the agent everywhere, its tools, its model's name, and any other field of it."""
-    agent = (cog or scene.cog).agent
-    given = options or Options()
-    house = ToolHouse(tools, SimpleNamespace(tools_for=lambda _: ()), None, ("*",))
-    fields |= {"options_for": lambda _: given, "toolbox": partial(house.toolbox, agent.key)}
+    """Sets what the agent's own files set of its options, which tools the installation has, its model's name, and any
+    other field of it."""
+    cog = cog or scene.cog  # type: ignore[union-attr]
+    agent, house = cog.agent, cog.house
+    own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
+    house.book._extra = partial(_layer, agent.key, own, house.book._extra)
+    house.tools.built_in = tools
+    house.tools.allowed, house.tools.allowed_of = ("*",), {}
     fields["voice"] = replace(agent.voice, model_name=model_name or agent.voice.model_name)
     for name, value in fields.items():
         object.__setattr__(agent, name, value)
 
 
+def _layer(agent: str, own: Layer, others: Callable[[str], Layer], asked: str) -> Layer:
+    return own if asked == agent else others(asked)
+
+
 async def thinking_scene(*tools: Any, options: Options | None = None, **kwargs: Any) -> Scene:
-    scene = await Scene(cog=ThinkingCog, **kwargs).start()
+    scene = await ThinkingScene(cog=ThinkingCog, **kwargs).start()
     let(scene, *tools, options=options)
     return scene

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agent_cogs.calling import CHAIN_END
@@ -10,12 +12,12 @@ from agent_tools.records import ToolRecords
 from tests.agent_scene import LOUNGE, Scene
 from tests.agent_tools.tool_doubles import FakeTool
 from tests.doubles import message, settle, until
-from tests.thinking_scene import calls, let
+from tests.thinking_scene import ThinkingScene, calls, let
 
 
 @pytest.fixture
 async def scene():
-    made = await Scene("claude", "grok").start()
+    made = await ThinkingScene("claude", "grok").start()
     yield made
     await made.aclose()
 
@@ -284,3 +286,12 @@ async def test_hidden_messages_call_nobody(scene, text):
     await settle()
     assert scene.cog.asked == []
     assert scene.channel().reacted == []
+
+
+async def test_an_edit_of_what_was_whole_already_calls_nobody(scene):
+    message_id = await from_grok(scene, "nothing for anybody")
+    entry = scene.transcripts.of(LOUNGE).get(message_id)
+    scene.transcripts.of(LOUNGE).revise(replace(entry, text="@Claude?", mentions=frozenset({scene.me.id})))
+    await scene.cog._calling.heard(LOUNGE, message_id, "casual", edited=True)
+    await settle()
+    assert scene.cog.asked == []

@@ -41,6 +41,18 @@ async def test_who_asked_before_the_machine_slept_is_told_that_the_time_is_over(
     assert (scene.texts(), scene.channel().reacted) == ([LINES["deadline"]], [])
 
 
+async def test_at_the_very_deadline_nothing_is_posted_any_more(scene: Scene) -> None:
+    deadline = scene.clock.now + 60
+
+    async def think_until_then() -> None:
+        scene.clock.now = deadline
+
+    scene.answers(think_until_then)
+    result = await scene.instruct("i1", deadline=deadline)
+    assert result is not None
+    assert (result.reason, scene.texts()) == ("deadline", [])
+
+
 async def test_who_asks_is_told_when_the_configured_time_is_over_and_an_instruction_keeps_its_own() -> None:
     scene = await Scene(env={"TURN_TIMEOUT_SECONDS": "40"}).start()
     time, never = LoopTime(), asyncio.Event()

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from agent_cogs.errands import STARTUP_AGAIN
-from agent_cogs.events import HeartbeatEvent, HookEvent
+from agent_cogs.events import HeartbeatEvent, HookEvent, TurnEvent
 from agent_cogs.events_http import News
+from agent_cogs.hooks import LifeHooks
+from agent_cogs.placing import Placing
+from agent_cogs.running import Brake
 from agent_cogs.saved import read_begun, save_event
+from agent_personas.hooks import Hook, Hooks
 from tests.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
-from tests.doubles import LoopTime, settle
+from tests.doubles import Clock, LoopTime, settle, until
 
 AGENTS = """# Rules
 
@@ -284,3 +288,48 @@ async def test_an_errand_that_a_crash_cut_off_is_gone_on_with(scene: Scene) -> N
 async def test_a_hook_of_an_earlier_run_is_left() -> None:
     hook = HookEvent(id="h", channel_id=0, theme="casual", deadline=1.0, hook="startup", instruction="Hello.")
     assert save_event(hook, 0) == ""
+
+
+class Around:
+    """The hooks of an agent, whose turns a test takes."""
+
+    def __init__(self) -> None:
+        self.clock, self.taken = Clock(), list[tuple[HookEvent, Brake]]()
+        self.hold = asyncio.Event()
+        hooks = Hooks(agent_begin=Hook("Think."), agent_stop=Hook("Note."))
+        self.life = LifeHooks("claude", lambda: hooks, Placing("claude", lambda: [], None), self.take, self.clock)
+
+    async def take(self, event: TurnEvent, brake: Brake) -> None:
+        assert isinstance(event, HookEvent)
+        self.taken.append((event, brake))
+        await self.hold.wait()
+
+    def event(self, seconds: float) -> HeartbeatEvent:
+        at = self.clock.now
+        return HeartbeatEvent(
+            id="e", channel_id=LOUNGE, theme="casual", deadline=at + seconds, check="c", instruction="i"
+        )
+
+
+@pytest.mark.parametrize(("seconds", "given"), [(60.0, 20.0), (600.0, 30.0)])
+async def test_agent_begin_has_a_third_of_the_events_time_and_half_a_minute_at_most(
+    seconds: float, given: float
+) -> None:
+    around = Around()
+    around.hold.set()
+    await around.life.before(around.event(seconds))
+    ((begin, _),) = around.taken
+    assert begin.deadline - around.clock.now == given
+
+
+async def test_a_hook_ends_in_order_with_its_events_time() -> None:
+    around = Around()
+    beginning = asyncio.create_task(around.life.before(around.event(60.0)))
+    await until(lambda: around.taken)
+    beginning.cancel()
+    await settle()
+    ((_, brake),) = around.taken
+    assert (brake.reason, beginning.done()) == ("deadline", False)
+    around.hold.set()
+    with pytest.raises(asyncio.CancelledError):
+        await beginning

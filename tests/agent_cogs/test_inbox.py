@@ -269,3 +269,31 @@ async def test_what_waits_is_given_back_in_its_order_when_the_inbox_closes():
     assert [event.name for event in box.close()] == ["a", "b", "c"]
     assert not box.has_room(Event(3, "late"))
     await box.aclose()
+
+
+async def test_a_turn_that_is_cancelled_before_its_first_step_waits_no_more():
+    turns = Turns()
+    box = inbox(turns)
+    box.put(Event(1, "a"))
+    await asyncio.sleep(0)  # it has its place
+    (task,) = box._running.values()
+    assert [event.name for event in box.waiting(1)] == ["a"]
+    task.cancel()
+    await settle()
+    assert (turns.begun, box.waiting(1), box.size()) == ([], (), 0)
+
+
+async def test_an_event_that_fails_is_logged_and_its_lane_goes_on(caplog):
+    done = []
+
+    async def handle(event):
+        if event.name == "bad":
+            raise ValueError("by the test")
+        done.append(event.name)
+
+    box = inbox(handle)
+    for name in ("bad", "good"):
+        box.put(Event(1, name))
+    await box.drain()
+    assert done == ["good"]
+    assert "an event in lane" in caplog.text

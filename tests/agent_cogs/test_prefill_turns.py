@@ -15,6 +15,7 @@ from agent_context.options import Options
 from agent_llm.errors import PrefillRefused
 from agent_llm.prefill import PrefillMemory
 from agent_protocol.messages import HistoryEntry
+from agent_tools.records import ToolRecords
 from tests.agent_scene import CALL, LOUNGE, MEMES
 from tests.agent_tools.tool_doubles import FakeTool
 from tests.doubles import until
@@ -146,17 +147,18 @@ async def test_a_channel_that_lives_from_pictures_gets_one(stage):
     assert scene.cog.drawn == ["a cat in a hat"]
 
 
-async def test_what_is_done_besides_is_neither_kept_nor_shown(stage):
-    seen = []
-    scene = await stage(options=Options(mode="prefill", tool_output_visible=True))
-    let(
-        scene,
-        options=Options(mode="prefill", tool_output_visible=True),
-        show_tools=lambda outlet, event: seen.append(event),
-    )
-    scene.answers(words(call("skip")))
-    await scene.instruct()
-    assert seen == []
+async def test_what_is_done_besides_is_neither_kept_nor_shown_and_tools_are(stage, tmp_path):
+    shown, options = [], Options(mode="prefill", tool_output_visible=True)
+    async with ToolRecords(tmp_path) as records:
+        scene = await stage()
+        tool = FakeTool("clock", lambda _: "noon")
+        let(scene, tool, options=options, tool_records=records, show_tools=lambda _, event: shown.append(event))
+        heard = await scene.hear("what time is it?")
+        scene.answers(words(call("clock")), words("Noon.\n" + call("reaction", '{"emoji": "🔥"}')))
+        await scene.instruct()
+        assert (scene.texts(), scene.channel().reacted) == (["Noon."], [(heard, "🔥")])
+        assert [(event.kind, event.record.name) for event in shown] == [("call", "clock"), ("result", "clock")]
+        assert [record.name for record in records.for_channel("claude", LOUNGE)] == ["clock"]
 
 
 async def test_a_starter_is_told_to_open(stage):

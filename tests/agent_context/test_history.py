@@ -36,6 +36,11 @@ def test_a_history_is_replaced_by_its_interval_and_what_follows_rolls():
     assert resolved(entries, {THERE: old(1, 2, 3, 4, 5, 6)}) == ([101, 3, 4, 5], [103])
 
 
+def test_several_histories_stand_one_after_the_other():
+    entries = [said(101), history(102, last=2), said(103), history(104, first=4, last=5), said(105)]
+    assert resolved(entries, {THERE: old(1, 2, 3, 4, 5)}) == ([101, 1, 2, 103, 4, 5], [105])
+
+
 def test_without_a_first_message_or_with_one_out_of_reach_it_goes_back_as_far_as_it_may():
     known = {THERE: old(*range(1, 90))}
     assert resolved([history(102, last=80), said(103)], known)[0] == list(range(31, 81))

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
-from agent_context.render import render_entry, time_label
+from agent_context.render import render_entry, render_lines, time_label
 
 ALICE = Speaker(1, "Alice", "person")
 GROK = Speaker(2, "Grok", "agent", "grok")
@@ -18,6 +18,8 @@ def entry(text="hello", **more):
         (1000, 1000, "just now"),
         (1000, 1059, "just now"),
         (1000, 1300, "5m ago"),
+        (0, 3599, "59m ago"),
+        (0, 3600, "1h ago"),
         (0, 3 * 3600, "3h ago"),
         (0, 2 * 86400 + 5, "2d ago"),
         (1020, 1000, "+20s"),
@@ -31,6 +33,12 @@ def test_times_before_the_cut_are_told_as_ago_and_times_after_it_as_distance(cre
 
 def test_an_entry_shows_id_time_name_and_text():
     assert render_entry(entry(), 1000.0, "grok") == "[msg:100 just now] Alice: hello"
+
+
+def test_a_time_that_is_that_of_the_message_before_is_not_told_again():
+    lines = [entry(id=1), entry(id=2), entry(id=3, created_at=1300.0), entry(id=4)]
+    heads = [line.partition("]")[0] for line in render_lines(lines, 1000.0, "grok").splitlines()]
+    assert heads == ["[msg:1 just now", "[msg:2", "[msg:3 +5m", "[msg:4 just now"]
 
 
 def test_a_reply_names_the_message_it_answers():

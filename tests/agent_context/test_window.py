@@ -8,7 +8,7 @@ from agent_context.depth import Depth
 from agent_context.entries import Reaction
 from agent_context.joining import joined
 from agent_context.options import Options
-from agent_context.window import WindowMemory, WindowState, conversation_entries
+from agent_context.window import MAX_REMEMBERED, WindowMemory, WindowState, conversation_entries
 
 FIRE = (Reaction("🔥", ("Bob",), 1),)
 WIDE = Depth(100, 100)
@@ -73,6 +73,24 @@ def test_a_window_of_which_too_much_was_deleted_is_laid_anew():
     channel = Channel(Depth(5, 5))
     channel.lay(entries(*range(50, 55)))
     assert ids(channel.lay(entries(*range(1, 31), 50, 51)).entries) == [28, 29, 30, 50, 51]
+
+
+def test_a_new_window_is_no_longer_than_one_right_after_a_cut():
+    assert len(Channel(Depth(20, 20)).lay(entries(*range(1, 31))).entries) == 20
+
+
+def test_a_few_deletions_make_no_new_window():
+    channel = Channel(Depth(10, 5))
+    channel.lay(entries(*range(1, 41)))
+    assert ids(channel.lay(entries(*range(1, 40))).entries) == list(range(31, 40))
+
+
+def test_the_window_that_was_used_least_is_forgotten():
+    memory = WindowMemory()
+    for channel in range(MAX_REMEMBERED + 1):
+        memory.lay(channel, "recent", entries(1), 0.0, WIDE)
+    known = [channel for channel in range(MAX_REMEMBERED + 1) if memory.state(channel, "recent") is not None]
+    assert known == list(range(1, MAX_REMEMBERED + 1))
 
 
 def test_a_window_keeps_its_cut_while_its_first_entry_stays():
@@ -211,6 +229,7 @@ def test_tool_lines_stand_after_their_message_and_late_ones_before_what_is_newer
     assert channel.lines(entries(1, 2, 3), tools=[search]) == [*entries(1, 2), search, said(3)]
     lines = channel.lines(entries(1, 2, 3, 4), tools=[search, fetch])
     assert lines == [*entries(1, 2), search, said(3), fetch, said(4)]
+    assert channel.lines(entries(1, 2, 3, 4), tools=[search, fetch]) == lines
     old = Channel()
     assert old.lines(entries(5, 6), tools=[search]) == list(entries(5, 6))
 

@@ -283,3 +283,20 @@ async def test_all_gates_of_a_process_count_and_close_together():
     for gate in (first, second):
         with pytest.raises(GateClosed):
             await gate.send(channel, "an answer", nonce="n2", ping=11)
+
+
+async def test_no_secret_leaves_in_the_words_or_the_name_of_a_webhooks_post():
+    sent = []
+
+    class Webhook:
+        async def send(self, text, **options):
+            sent.append((text, options["username"]))
+
+        async def edit_message(self, _, **options):
+            sent.append((options["content"], ""))
+
+    gate = Gate(shared=WayOut(redact=Redactor(("canary-secret",))))
+    named = {"name": "Tool canary-secret", "avatar": None, "thread": None}
+    await gate.send_by_webhook(Webhook(), "it is canary-secret", **named)
+    await gate.edit_by_webhook(Webhook(), 1, "still canary-secret", thread=None)
+    assert sent == [(f"it is {REDACTED}", f"Tool {REDACTED}"), (f"still {REDACTED}", "")]

@@ -201,3 +201,9 @@ def test_an_empty_list_is_refused() -> None:
     make: Callable[[list[Scripted]], Fallbacks] = Fallbacks
     with pytest.raises(ValueError, match="no model"):
         make([])
+
+
+def test_a_list_costs_nothing_only_where_none_of_it_does() -> None:
+    free, paid = Scripted("a", "x", clock=Clock()), Scripted("b", "x", clock=Clock())
+    free.free = True
+    assert [Fallbacks(models).free for models in ([free], [free, paid], [paid])] == [True, False, False]

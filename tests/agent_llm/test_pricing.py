@@ -163,3 +163,15 @@ async def test_a_model_prices_its_calls_by_the_terms_it_was_built_with(terms: di
     assert model._priced(Usage(input_tokens=1000, output_tokens=2000), "mine").cost_usd == pytest.approx(usd)
     assert model.free is bool(terms.get("free"))
     await model.aclose()
+
+
+def test_a_search_of_an_unknown_provider_is_as_dear_as_the_dearest() -> None:
+    dearest = max(price(name, "gemini-2.5", Usage(searches=1), now=NOW).text_cost_usd for name in ("google", "xai"))
+    assert price("somebody", "else", Usage(searches=2), now=NOW).text_cost_usd == pytest.approx(2 * dearest)
+
+
+def test_what_is_kept_in_a_cache_for_an_hour_costs_more() -> None:
+    written = Usage(input_tokens=MILLION, cache_write_tokens=MILLION)
+    plain = price("anthropic", "claude-opus-5-5", written, now=NOW).text_cost_usd
+    hour = Usage(input_tokens=MILLION, cache_write_tokens=MILLION, hour_write_tokens=MILLION)
+    assert price("anthropic", "claude-opus-5-5", hour, now=NOW).text_cost_usd > plain

@@ -167,3 +167,12 @@ async def test_attempts_and_waits_can_be_set() -> None:
 def test_a_policy_that_cannot_be_followed_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="retry policy"):
         RetryPolicy(**wrong)  # type: ignore[arg-type]
+
+
+async def test_a_prompt_may_be_tried_less_often_than_the_policy_says() -> None:
+    time = Time()
+    work = Work(time, ServerFailed(), ServerFailed(), ServerFailed())
+    retrier = Retrier(RetryPolicy(attempts=3), random.Random(1), time, time.sleep)
+    with pytest.raises(ServerFailed):
+        await retrier.run(work, seconds=60.0, failed=work.failed, attempts=2)
+    assert len(work.left) == 2

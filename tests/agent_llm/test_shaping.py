@@ -14,7 +14,7 @@ from agent_llm.fallback import Fallbacks
 from agent_llm.model import Model
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.registry import build_model, in_order, parted
-from agent_llm.shaping import OPENING, cache_marks, schema_of, turns_of, with_newest_pictures
+from agent_llm.shaping import OPENING, cache_marks, has_pictures, schema_of, turns_of, with_newest_pictures
 from agent_llm.types import Message, Picture, Prompt, ToolResult, ToolRound
 
 NESTED = {
@@ -192,3 +192,15 @@ def test_a_provider_without_a_default_wants_a_model() -> None:
 def test_an_unknown_provider_is_a_key_error() -> None:
     with pytest.raises(KeyError):
         build_model("nobody", api_key="k")
+
+
+def test_the_last_picture_of_a_message_carries_its_mark() -> None:
+    pictures = tuple(Picture(bytes(number), "image/png") for number in range(1, 4))
+    profile = profile_of("anthropic", "claude-haiku-5-5")
+    (turn,) = turns_of(Prompt(text=""), [Message("user", "look", pictures, cache=True)], profile)
+    assert [part.cache for part in turn.parts[:4]] == [False, False, False, True]
+
+
+def test_a_prompts_own_pictures_are_pictures() -> None:
+    assert has_pictures(Prompt(text="look", pictures=(Picture(b"x", "image/png"),)), [])
+    assert not has_pictures(Prompt(text="look"), [Message("user", "words")])

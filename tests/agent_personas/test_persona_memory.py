@@ -226,3 +226,21 @@ def test_many_writers_lose_nothing(tmp_path: Path) -> None:
         thread.join()
     assert content(tmp_path).count("- entry") == 12
     assert len(list((tmp_path / ".history").iterdir())) == 10
+
+
+def test_what_an_owner_wrote_stays_as_it_is_where_an_agent_notes_the_same(tmp_path: Path) -> None:
+    write(tmp_path, "# Memory\n- Ann keeps bees.\n")
+    append(tmp_path, "Ann keeps bees.", None)
+    assert content(tmp_path) == "# Memory\n- Ann keeps bees.\n"
+
+
+def test_what_is_written_over_an_entry_of_nobody_known_is_not_one_persons_alone(tmp_path: Path) -> None:
+    write(tmp_path, "# Memory\n## People\n- Ann keeps bees.\n")
+    replace_section(tmp_path, "People", "Ann has bees.", Origin(HALL, 9, 5))
+    (entry,) = (block for block in memory._blocks(content(tmp_path)) if "Ann has" in block.text)
+    assert entry.people == {5, memory.UNKNOWN}
+
+
+def test_an_entry_of_many_short_lines_has_the_same_largest_size(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge):
+        append(tmp_path, "\n".join(["x" * 100] * (memory.MAX_ENTRY // 100 + 1)), None)

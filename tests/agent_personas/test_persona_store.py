@@ -77,6 +77,7 @@ def test_a_write_that_fails_leaves_the_old_text_and_no_rest(tmp_path: Path, monk
             append(tmp_path, "new", None)
     assert (tmp_path / "memory.md").read_text() == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"memory.md", ".lock", ".history"}
+    assert not list(tmp_path.rglob("*.tmp"))
     replace(tmp_path, "memory.md", "new")
     assert (tmp_path / "memory.md").stat().st_mode & 0o777 == 0o640
 
@@ -222,3 +223,14 @@ def test_a_file_in_the_place_of_the_folder_is_told_as_such(tmp_path: Path) -> No
     assert {problem.partition(": left out, ")[2] for problem in report.problems} == {
         "a file or a link stands where a folder should be"
     }
+
+
+def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert disk.read_plain(str(tmp_path / "a"), 5) == b"12345"
+    with pytest.raises(TooLarge):
+        disk.read_plain(str(tmp_path / "a"), 4)
+
+
+def test_a_byte_order_mark_is_no_text() -> None:
+    assert disk.as_text(b"\xef\xbb\xbfone\r\ntwo\rthree") == "one\ntwo\nthree"

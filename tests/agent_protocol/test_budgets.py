@@ -250,3 +250,20 @@ def test_what_is_remembered_of_money_stays_small(clock):
         clock.now += 30
     assert len(memory.holds) < 10
     assert len(memory._mentions) < 10
+
+
+async def test_what_is_spent_and_not_written_yet_lessens_the_caps_and_adds_up(desk, clock):
+    budgets = desk(all=10.0).ledger.budgets
+    for turn in ("m1", "m2"):
+        budgets.memory.spend(budgets.bill("claude", turn, DAY, 2.0))
+    wish = Wish(turn_id="m3", estimate=1.0, until=clock() + 90, kind="round")
+    _, arguments = budgets.question("claude", 1, wish, DAY)
+    assert arguments[arguments.index("all") + 1] == millionths(6.0)
+
+
+async def test_what_is_used_up_but_for_the_last_share_counts_as_used_up(desk):
+    here = desk(all=1.0)
+    for turn, spent, found in (("m1", 0.94, []), ("m2", 0.02, ["all"])):
+        await here.take(turn, spent)
+        await here.settle(turn, spent)
+        assert await here.ledger.budgets.used_up("claude", 1, DAY) == found

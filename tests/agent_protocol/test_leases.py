@@ -100,6 +100,14 @@ async def test_while_redis_is_away_the_last_holder_goes_on_and_the_stand_by_keep
             assert (first.held, second.held) == (True, False)
 
 
+async def test_a_stand_by_leaves_the_holder_time_to_take_up_what_redis_forgot(link, clock):
+    second = lease(link, "second", clock=clock, renew_every=1.0)
+    for waited, taken in ((0.0, False), (1.4, False), (1.5, True)):
+        clock.now = 1_800_000_000.0 + waited
+        await second._stand_by()
+        assert second.held == taken
+
+
 class Cut(RedisLink):
     """`cut` says that Redis cannot be reached."""
 

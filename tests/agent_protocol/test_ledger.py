@@ -10,7 +10,7 @@ from agent_discord.directory import Directory
 from agent_protocol import keys
 from agent_protocol.connection import RedisAway, RedisLink
 from agent_protocol.ledger import Claim, Ledger, Slot
-from agent_protocol.limits import Ask
+from agent_protocol.limits import Ask, MemoryLimits
 from tests.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
@@ -505,3 +505,25 @@ async def test_who_was_online_is_known_by_its_last_name_also_when_it_is_gone(lin
     directory = Directory()
     await recall_agents(presence, directory, ["claude", "grok"])
     assert directory.agent_of(21) == "claude"
+
+
+async def test_what_another_process_ended_is_done_for_who_began_it_too(link, ledger, clock):
+    other = Ledger(link, clock, holder="there")
+    await ledger.turns.claim("claude", "t1", clock() + 90)
+    await other.turns.claim("claude", "t1", clock() + 90)
+    await other.settle("claude", "t1", '{"text": "hi"}', clock() + 90)
+    assert (await ledger.turns.claim("claude", "t1", clock() + 90)).state == "done"
+
+
+async def test_a_turn_whose_record_is_gone_is_still_ours(link, ledger, clock):
+    await ledger.turns.claim("claude", "t1", clock() + 90)
+    await link.call(lambda redis: redis.flushall())
+    assert await ledger.turns.checkpoint("claude", "t1", "answer", "kept")
+
+
+def test_in_memory_too_a_cooldown_that_is_given_back_is_over(clock):
+    limits = MemoryLimits(clock)
+    ask = Ask(agent="claude", channel_id=7, **{**RULES, "cooldown": 60.0})
+    assert [limits.take(ask), limits.take(ask)] == ["ok", "cooldown"]
+    limits.release_cooldown("claude", 7)
+    assert limits.take(ask) == "ok"

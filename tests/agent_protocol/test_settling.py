@@ -248,3 +248,13 @@ async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(s
         await back(link, server)
         await ending
         assert (await books(link))[0] == 1
+
+
+async def test_an_end_that_is_kept_counts_as_spent_and_once(server: RedisServer, clock):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        ledger = Ledger(link, clock, caps=Caps(all=10.0))
+        await ledger.begin("claude", "m1", clock() + 90, "", ask("m1", clock))
+        await take_away(link, server)
+        for _ in range(2):
+            assert not await end(ledger, clock, "m1", dollars=0.5)
+        assert ledger.budgets.memory.owed[DAY, "all"] == 500_000

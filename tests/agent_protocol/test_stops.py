@@ -423,3 +423,19 @@ async def test_what_is_held_is_listed_with_its_end(link: RedisLink, clock: Clock
     await stops.stop(OTHER, "m2", 10.0)
     clock.now += 30
     assert stops.held() == {CHANNEL: clock.now + 30}
+
+
+async def test_a_stop_without_a_source_leaves_the_one_that_holds_as_it_is(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1", 60.0)
+    assert not await here.stops.stop(CHANNEL, "", 600.0)
+    assert here.stops.held() == {CHANNEL: clock() + 60.0}
+
+
+async def test_a_stop_that_another_process_prolongs_is_prolonged_here(link: RedisLink, clock: Clock):
+    here, there = Process(link, clock), Process(link, clock)
+    async with here.running(), there.running():
+        await here.stops.stop(CHANNEL, "m1", 60.0)
+        await until(lambda: there.stops.held() == {CHANNEL: clock() + 60.0})
+        await here.stops.stop(CHANNEL, "m2", 600.0)
+        await until(lambda: there.stops.held() == {CHANNEL: clock() + 600.0})

@@ -104,3 +104,22 @@ def test_what_is_written_as_one_of_and_meant_as_any_of_is_taken():
 )
 def test_a_schema_that_is_none_takes_everything(schema):
     assert problem_with({"a": 1}, schema) is None
+
+
+@pytest.mark.parametrize(
+    ("bound", "fits", "fails"),
+    [
+        ({"minimum": 2}, 2, 1),
+        ({"maximum": 2}, 2, 3),
+        ({"exclusiveMinimum": 2}, 3, 2),
+        ({"exclusiveMaximum": 2}, 1, 2),
+        ({"minLength": 2}, "ab", "a"),
+        ({"maxLength": 2}, "ab", "abc"),
+        ({"minItems": 1}, [1], []),
+        ({"maxItems": 1}, [1], [1, 2]),
+    ],
+)
+def test_a_bound_holds_from_the_first_value_beyond_it(bound, fits, fails):
+    schema = {"properties": {"it": bound}}
+    assert problem_with({"it": fits}, schema) is None
+    assert problem_with({"it": fails}, schema) is not None

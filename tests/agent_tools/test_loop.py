@@ -391,3 +391,18 @@ def test_patterns_choose_tools_and_never_give_more_than_the_box_has(patterns, na
     box = Toolbox(FakeTool(name, lambda _: "") for name in ("web_search", "files_read", "files_write"))
     assert box.allowed(patterns).names == names
     assert box.allowed(["files_*"]).allowed(["*"]).names == ("files_read", "files_write")
+
+
+async def test_one_of_several_calls_that_ends_the_turn_ends_it():
+    model = FakeModel([call("skip"), call("look", 2)], "never asked")
+    skip = FakeTool("skip", lambda _: ToolOutput("noted", ends_turn=True))
+    await run(model, skip, FakeTool("look", lambda _: "a tree"))
+    assert len(model.prompts) == 1
+
+
+async def test_the_last_answer_sees_the_pictures_that_tools_brought():
+    picture = Picture(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1" + bytes(8), "image/png")
+    model = FakeModel([call("look")], "A tree.")
+    await run(model, FakeTool("look", lambda _: ToolOutput("here", (picture,))), max_depth=1)
+    assert model.prompts[-1].tools == ()
+    assert model.prompts[-1].pictures == (picture,)

@@ -120,8 +120,22 @@ VALUES = st.recursive(
 FIELDS = st.sampled_from(["command", "args", "env", "url", "headers", "tools", "call_seconds", "enabled", "cwd", "x"])
 
 
-@given(st.dictionaries(st.text(max_size=8), st.dictionaries(FIELDS, VALUES, max_size=4) | VALUES, max_size=3))
-def test_whatever_stands_there_is_a_server_or_a_line(entries):
-    servers, problems = _Reader("f", {"A": "b"}, {}).read({"servers": entries}, None)
-    assert all((server.command is None) != (server.url is None) for server in servers)
+GOOD = st.sampled_from(
+    [
+        *({"command": "run"}, {"command": "run", "args": ["-x"], "call_seconds": 5}),
+        *({"url": "https://mcp.example.com/mcp"}, {"url": "https://mcp.example.com/mcp", "tools": ["a*"]}),
+    ]
+)
+
+
+@given(
+    st.dictionaries(st.text("ab", min_size=1), GOOD, max_size=3),
+    st.dictionaries(st.text("#?", max_size=8), st.dictionaries(FIELDS, VALUES, max_size=4) | VALUES, max_size=3),
+)
+def test_whatever_stands_there_is_a_server_or_a_line(good, wrong):
+    servers, problems = _Reader("f", {"A": "b"}, {}).read({"servers": good | wrong}, None)
+    assert {server.name: (server.command, server.url) for server in servers} == {
+        name: (fields.get("command"), fields.get("url")) for name, fields in good.items()
+    }
+    assert len(problems) >= len(wrong)
     assert all(line.startswith("f:1: ") for line in problems)

@@ -8,30 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from agent_cogs.errands import STARTUP
 from agent_cogs.events_http import News
 from agent_cogs.house import House
 from agent_cogs.persona import Personas
-from agent_cogs.tool_house import ToolHouse
 from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.types import Message, Prompt, Reply
 from agent_protocol.messages import Instruction
-from tests.agent_scene import Scene, ScriptedCog
+from tests.agent_scene import ScriptedCog
+from tests.thinking_scene import ThinkingScene
 
 KINDS = ("message", "instruction", "heartbeat", "cron", "webhook", "hook")
 MINUTE = 60.0
-
-
-class NoServers:
-    """No server of tools."""
-
-    def tools_for(self, _: str) -> Sequence[Any]:
-        return ()
-
-    async def tried(self) -> None:
-        pass
 
 
 class CodingCog(ScriptedCog):
@@ -45,7 +34,7 @@ class CodingCog(ScriptedCog):
         return await self.coder.complete(Prompt.of(prompt), history)
 
 
-class Gateway(Scene):
+class Gateway(ThinkingScene):
     """One agent with the files of `folder`/claude, and with its own tools."""
 
     def __init__(self, folder: Path, coder: AgentSdkModel | None = None) -> None:
@@ -57,8 +46,7 @@ class Gateway(Scene):
         self._events = 0
 
     def _house(self) -> House:
-        tools: Any = ToolHouse((), NoServers(), None, ("*",))  # type: ignore[arg-type]
-        return replace(super()._house(), personas=Personas(self.settings), tools=tools)
+        return replace(super()._house(), personas=Personas(self.settings))
 
     def write(self, files: Mapping[str, str | None]) -> None:
         """The persona's files by their names without .md; None takes one away."""

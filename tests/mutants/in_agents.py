@@ -1,0 +1,317 @@
+"""Mistakes in agent_cogs."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import of
+
+COG = "test_agent_cog.py"
+MONEY = "agent_cogs/test_turn_money.py"
+STOPPING = "agent_cogs/test_stopping.py"
+INBOX = "agent_cogs/test_inbox.py"
+TIME = "agent_cogs/test_clocks.py"
+CLOCKS = "agent_cogs/test_clocks.py agent_cogs/test_heartbeats_and_jobs.py"
+HOOKS = "agent_cogs/test_hooks.py"
+CALLING = "agent_cogs/test_calling.py agent_cogs/test_chains.py"
+PROGRESS = "agent_cogs/test_progress.py"
+ARREARS = "agent_cogs/test_arrears.py"
+PREFILL = "agent_cogs/test_prefill_turns.py"
+DECISION = "agent_cogs/test_decision.py agent_cogs/test_cleaning_properties.py"
+
+IN_AGENTS = (
+    *of(
+        "agent_cogs/turn.py",
+        f"{COG} {PROGRESS} {MONEY}",
+        (
+            "    if brake.reason is not None and done.nothing:\n",
+            "    if brake.reason is not None:\n",
+            "what was posted before a stop is told as posted",
+            f"{STOPPING} {COG}",
+        ),
+        (
+            "            self._check_overtaken()\n",
+            "",
+            "words that pass by what a person has just said are not posted",
+            STOPPING,
+        ),
+        (
+            "            self._check_clock()\n",
+            "",
+            "nothing is posted after the deadline, whatever the machine did",
+            TIME,
+        ),
+        ("                await self._give_back()\n", "", "who stays silent may speak at once"),
+        (
+            'raise TurnOver("budget" if self.closing else "skipped")',
+            'raise TurnOver("skipped")',
+            "a closing turn that is silent still closes",
+        ),
+        ('return replace(done, reason="budget") if self.closing else done', "return done", "a closing turn says so"),
+        (
+            "if self.agent.clock() >= self.event.deadline",
+            "if self.agent.clock() > self.event.deadline",
+            "the deadline is the deadline",
+            TIME,
+        ),
+        (
+            "            if self.progress.answer is None:\n                await self.progress.keep_answer",
+            "            if self.progress.answer is not None:\n                await self.progress.keep_answer",
+            "an answer is kept before it is posted",
+            PROGRESS,
+        ),
+        (
+            "self.closing = progress.closing",
+            "self.closing = False",
+            "a closing turn closes after a restart too",
+            PROGRESS,
+        ),
+        (
+            'Refused: "refused", SessionLost',
+            'Refused: "model_failed", SessionLost',
+            "who declines is told as declining",
+        ),
+    ),
+    *of(
+        "agent_cogs/admission.py",
+        f"{COG} {MONEY} agent_cogs/test_bench.py",
+        (
+            "if event.deadline <= agent.clock() or",
+            "if event.deadline > agent.clock() or",
+            "a turn whose time is over takes nothing",
+        ),
+        ('("benched" if', '("benched" if not', "an agent that rests refuses"),
+    ),
+    *of(
+        "agent_cogs/actions.py",
+        f"{COG} {PROGRESS}",
+        ("        spending.add(cost)\n", "        pass\n", "a drawing is paid for"),
+        ("cost = error.usage or Usage()", "cost = Usage()", "a drawing that failed is paid for"),
+        ("together = spending.total + cost", "together = cost", "a picture is afforded with what was spent"),
+        ("- agent.clock() - POST_SECONDS", "- agent.clock()", "there is time left to post after drawing"),
+        ("if text.count(FENCE) % 2 else", "if not text.count(FENCE) % 2 else", "a code block ends before the sources"),
+        ("source.url not in text][:MAX_SOURCES]", "source.url not in text]", "no more than three sources"),
+        ("and source.url not in text]", "]", "a source that the text links is not linked twice"),
+        (
+            "if message_id is None and deed.target is not None",
+            "if deed.target is not None",
+            "a reaction goes where the model wants it",
+        ),
+        ('reason="reaction_failed" if done.nothing else None', "reason=None", "a reaction that was not given is told"),
+        (
+            "decision.image_prompt if posted.picture_url else None",
+            "decision.image_prompt",
+            "only a picture that stands has a prompt",
+        ),
+        (
+            "    await progress.keep_picture(drawing.picture, spending.total)\n",
+            "",
+            "what was drawn is not drawn twice",
+            PROGRESS,
+        ),
+    ),
+    *of(
+        "agent_cogs/inbox.py",
+        f"{INBOX} properties/test_inbox_properties.py",
+        ("max(self._at, self._clock())", "self._clock()", "an event's time never goes back"),
+        (
+            "min(lanes - running, self._max_running - running, waiting)",
+            "max(0, lanes - running)",
+            "what runs is not counted as waiting",
+        ),
+        (
+            "        self._next.pop(name, None)  # of",
+            "        pass  # of",
+            "a task that was cancelled before its first step leaves nothing",
+        ),
+        ("            timer.cancel()\n", "            pass\n", "a pause ends with what it was for"),
+        ("self._waiting -= len(gone)", "pass", "what was taken back does not wait"),
+        ("and len(self._running) < self._max_running:", "and True:", "no more turns run than allowed"),
+        (
+            '            log.exception("an event in lane %s failed", name)',
+            "            raise",
+            "one event's failure ends no lane",
+        ),
+        (
+            "if not self._lanes:\n            self._empty.set()",
+            "if not self._lanes:\n            pass",
+            "who waits for the last turn hears of its end",
+        ),
+        (
+            "not keep(self._next[name])",
+            "keep(self._next[name])",
+            "what is about to begin is taken back too",
+        ),
+    ),
+    *of(
+        "agent_cogs/clocks.py",
+        CLOCKS,
+        (
+            "            self._loaded = False\n",
+            "            pass\n",
+            "who takes an agent over reads what the other one did",
+        ),
+        ("else now + LOOK_SECONDS\n", "else now + 2 * LOOK_SECONDS\n", "files are looked at each minute"),
+        ("min(max(min(looks", "min(max(max(looks", "the next look is at what is due first"),
+        ("if not self._may_act():", "if self._may_act() is None:", "who does not hold the agent runs nothing"),
+        ("_short(order.expression)", "_short(order.name)", "a job whose times were changed is another one"),
+    ),
+    *of(
+        "agent_cogs/hooks.py",
+        HOOKS,
+        (
+            "(event.deadline - self._clock()) / BEGIN_SHARE",
+            "event.deadline - self._clock()",
+            "agent_begin leaves the event its time",
+        ),
+        ("min(AROUND_SECONDS,", "max(AROUND_SECONDS,", "a hook has its bound"),
+        (
+            "if isinstance(event, HookEvent):\n            return",
+            "if False:\n            return",
+            "hooks have no hooks",
+            "properties/test_hook_properties.py",
+        ),
+        ("not hook.fires_for(event.kind)", "False", "a condition keeps a hook to its kinds of events"),
+        ("        self._shut = True\n", "", "the shutdown hook runs once"),
+        ('brake.pull("deadline")', "pass", "a hook ends with the event's time"),
+        ("aside = hook.channel is None", "aside = False", "a hook without a channel says nothing in the event's"),
+    ),
+    *of(
+        "agent_cogs/arrears.py",
+        f"{ARREARS} {PROGRESS}",
+        ("turn_id not in book", "turn_id in book", "what is at work here is not begun twice"),
+    ),
+    *of(
+        "agent_cogs/stopping.py",
+        STOPPING,
+        (
+            "if channel_id in (other, self._parent(other))",
+            "if channel_id == other",
+            "a stop covers the channel's threads",
+        ),
+        ("or (parent is not None and self._stops.holds(parent))", "", "a thread is silent with its channel"),
+        ("not who.roles.isdisjoint(roles)", "who.roles.isdisjoint(roles)", "a role with the right may stop"),
+        (
+            "asked is not None and asked.speaker.id == user_id",
+            "asked is not None",
+            "a person ends the turns that answer them alone",
+        ),
+        ("if not self._told.lately(*who):", "if True:", "one sign a minute"),
+    ),
+    *of(
+        "agent_cogs/calling.py",
+        CALLING,
+        ("links(entry, before) < most", "links(entry, before) <= most", "a chain ends where it is to"),
+        ("return edited and not grew", "return False", "an edit calls nobody"),
+        ("return not instructed[entry.id]", "return True", "a reactive turn may call"),
+        (
+            "return not event.cools_down",
+            "return event.cools_down",
+            "what an agent says in its turn of a conversation calls nobody",
+        ),
+        ("not (transcript.whole or transcript.begins)", "False", "who does not know what came before calls nobody"),
+        ("begun_by.speaker.id if begun_by is not None else None", "None", "who set off the chain pays for it"),
+        ("if not options.bot_mentions:", "if options.bot_mentions is None:", "who may not be called by bots is not"),
+    ),
+    *of(
+        "agent_cogs/sight.py",
+        f"{COG} agent_cogs/test_hostile_words.py agent_cogs/test_persona.py agent_cogs/test_tool_turns.py",
+        (
+            "for entry in (*seen_all.prefix, *entries[:1])",
+            "for entry in entries[:1]",
+            "what tools brought before a history stays",
+            f"flows/test_tools_flow.py {COG}",
+        ),
+        ("and may_search and not closing", "and not closing", "who may not search does not"),
+        (
+            "persona=told.stable,\n            memory=told.memory",
+            "persona=told.stable,\n            memory=told.stable",
+            "the memory is the memory",
+            "properties/test_persona_prompt_properties.py",
+        ),
+        (
+            "if entry.speaker.agent != self.agent.key",
+            "if entry.speaker.agent == self.agent.key",
+            "a turn is about what others said",
+        ),
+        (
+            "entries = after(entries, self.reset)",
+            "pass",
+            "what lies before a reset is no context",
+            f"{COG} agent_cogs/test_desk.py flows/test_commands_flow.py",
+        ),
+        (
+            "default=None)\n\n    async def _settled",
+            "default=0)\n\n    async def _settled",
+            "a conversation without a message has no beginning",
+        ),
+        (
+            "{file.left_out:,}",
+            "{len(file.text):,}",
+            "how much of a file is left out is told",
+            "agent_discord/test_text_files.py flows/test_options_flow.py agent_cogs flows/test_context_flow.py",
+        ),
+    ),
+    *of(
+        "agent_cogs/prefilling.py",
+        PREFILL,
+        (
+            "return () if self.sight.context.closing else self._acts.tools",
+            "return self._acts.tools",
+            "a closing turn has no tools",
+        ),
+        (
+            "acts = [] if self._forced else",
+            "acts = [] if not self._forced else",
+            "a person's question cannot be skipped",
+        ),
+        ("ends=not self._forced", "ends=self._forced", "a reaction is no answer to a person"),
+        ("if not Decision(**done).is_empty else Decision(skip=True)", "", "an empty completion is a skip"),
+        (
+            '{"prompt": "image_prompt", "emoji": "react_emoji"}',
+            '{"prompt": "image_prompt", "emoji": "text"}',
+            "an emoji is a reaction",
+        ),
+    ),
+    *of(
+        "agent_cogs/decision.py",
+        DECISION,
+        ("0 < value <= MAX_ID", "0 <= value <= MAX_ID", "no message has the id 0"),
+        ("if ends and ends[-1] * 2 >= len(text)", "if ends", "most of a text that was cut stays"),
+        ("if decision.skip and not forced", "if decision.skip", "silence is no answer to a person"),
+        (
+            "react_emoji=None, react_to_message_id=None, end_conversation=False)",
+            "end_conversation=False)",
+            "a reaction alone is no answer to a person",
+        ),
+        ("isinstance(value, bool | CutString)", "isinstance(value, bool)", "an id that was cut off is none"),
+        ("wanted=can_draw and (final", "wanted=(final", "who cannot draw does not"),
+    ),
+    *of(
+        "agent_cogs/cleaning.py",
+        f"{DECISION} agent_cogs/test_machinery.py",
+        (
+            '    if opened >= 0:\n        return kept + text[opened:] if kept.strip() else ""\n',
+            "",
+            "a thought that is only opened is not posted",
+        ),
+        (
+            "_COPIED_LINES, _MARK_AND_NAME, _NOTES, _MARK_INSIDE",
+            "_COPIED_LINES, _NOTES, _MARK_INSIDE",
+            "a speaker's name goes with its mark",
+        ),
+        (
+            "return text if any(_is_seen(char) for char in text) else None",
+            "return text or None",
+            "what cannot be seen is nothing",
+        ),
+        (
+            'return first + "\\ufe0f" if len(first) == 1',
+            "return first if len(first) == 1",
+            "an emoji is as Discord knows it",
+        ),
+        (
+            "key=len, reverse=True) if name)\n    if not known",
+            "key=len) if name)\n    if not known",
+            "the longest name of its own is taken away",
+        ),
+    ),
+)

@@ -1,0 +1,234 @@
+"""Mistakes in agent_coordinator."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import of
+
+COORDINATOR = "test_coordinator.py"
+STATE = "agent_coordinator/test_state.py"
+POLICY = "agent_coordinator/test_policy.py"
+RESUMING = "agent_coordinator/test_resuming.py"
+
+IN_COORDINATOR = (
+    *of(
+        "agent_coordinator/engine.py",
+        COORDINATOR,
+        ("- state.touched_at > RESUME", "- state.started_at > RESUME", "a long talk goes on after a restart", RESUMING),
+        ("> RESUME_SECONDS", "< RESUME_SECONDS", "what is too old is closed, what is not goes on", RESUMING),
+        (
+            "self.unfinished.keep(state):\n                await self._term.until_led()\n                return True",
+            "self.unfinished.keep(state):\n                return True",
+            "who lost the lease gives no turn",
+            RESUMING,
+        ),
+        ('"benched", "muted")', '"benched",)', "who is muted is as if it were not there"),
+        (
+            'outcome.skipped and outcome.reason == "stopped"',
+            'outcome.reason == "never"',
+            "a stop that an agent heard of first ends the talk",
+        ),
+        ("delay if state.last_turn_showed else 0.0", "delay", "nobody waits for a turn that showed nothing"),
+        (") + self._asker.pause", ")", "after timeouts there is a pause"),
+        (
+            "len(state.spoke),\n            len(state.skipped),",
+            "len(state.skipped),\n            len(state.spoke),",
+            "a round is judged by who spoke and who skipped",
+        ),
+        (
+            '        if wraps_up(state.end_streak):\n            return state.ended("agreed")\n',
+            "",
+            "two who want to end, end it at once",
+        ),
+        (
+            'if state.joining is not None:\n            return state.ended("joined")',
+            'if state.joining is None:\n            return state.ended("joined")',
+            "a reactive round is one round",
+        ),
+        ("await self.unfinished.drop(running.state)", "pass", "what has ended is not gone on with", RESUMING),
+        (
+            "self._running.pop(state.channel_id, None)",
+            "pass",
+            "a channel's next talk can be stopped",
+            f"{COORDINATOR} agent_coordinator",
+        ),
+        (
+            "speaking_order(self._config.agents, state.last_speaker,",
+            "speaking_order(self._config.agents, None,",
+            "who spoke last does not begin the next round",
+            "test_coordinator.py",
+        ),
+        (
+            "self._config.turn_delay_min, self._config.turn_delay_max)",
+            "self._config.turn_delay_max, self._config.turn_delay_max)",
+            "the pause between turns is drawn from its range",
+        ),
+        (
+            'if not state.opened:\n            return state.ended("nobody_opened")',
+            'if state.opened:\n            return state.ended("nobody_opened")',
+            "a talk that nobody opens ends",
+        ),
+    ),
+    *of(
+        "agent_coordinator/state.py",
+        STATE,
+        ("state.end_streak + 1 if", "1 if", "wishes to end add up"),
+        (
+            "state = replace(state, end_streak=streak, last_turn_showed=True)",
+            "state = replace(state, end_streak=streak)",
+            "a turn that showed is known as one",
+        ),
+        (
+            'topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None',
+            'topic=(result.topic or "")[:MAX_TOPIC_CHARACTERS] or None',
+            "the first topic stays",
+        ),
+        ("return self if self.asking else replace(", "return replace(", "a turn that was under way keeps its id"),
+        ("if room < 0:", "if room <= 0:", "history of exactly the limit is sent whole"),
+        ("messages=int(is_post(result))", "messages=1", "only posts count as messages"),
+        ("skips=int(skip)", "skips=int(result.skipped)", "an answer with nothing in it is a skip"),
+        (
+            "reactions=int(bool(result.emoji_reacted) and not skip)",
+            "reactions=int(not skip)",
+            "reactions are counted as they are",
+        ),
+        ("return tuple(reversed(entries))", "return tuple(entries)", "history is sent oldest first"),
+        (
+            "return len({*self.spoke, *self.skipped, *self.unheard, *self.pending})",
+            "return len({*self.spoke, *self.skipped})",
+            "who answered too late was there",
+        ),
+        (
+            "pending=order,\n            asking=None,\n            spoke=(),",
+            "pending=order,\n            asking=None,\n            spoke=self.spoke,",
+            "a round begins with nobody having spoken",
+        ),
+        (
+            "if said.message_id == message_id if message_id is not None else said.agent != reaction.agent",
+            "if said.message_id == message_id or said.agent != reaction.agent",
+            "a reaction belongs to the message reacted to",
+        ),
+        (
+            "cached_tokens=usage.cached_tokens",
+            "cached_tokens=usage.input_tokens",
+            "cached tokens are those that were cached",
+        ),
+    ),
+    *of(
+        "agent_coordinator/policy.py",
+        POLICY,
+        ("skippers * 2 > present", "skippers * 2 >= present", "half may skip"),
+        ("if round_number >= max_rounds", "if round_number > max_rounds", "no more rounds than allowed"),
+        ("if speakers < SPEAKERS_NEEDED", "if speakers <= SPEAKERS_NEEDED", "two speakers are enough"),
+        (
+            "CONTINUATION_DECAY * (round_number - 1)",
+            "CONTINUATION_DECAY * round_number",
+            "the first round has the base chance",
+        ),
+        (
+            "rng.random() >= continuation_probability",
+            "rng.random() < continuation_probability",
+            "a likely round follows",
+        ),
+        ("return end_streak >= END_REQUESTS_NEEDED", "return end_streak > END_REQUESTS_NEEDED", "two in a row end it"),
+        (
+            "if len(order) > 1 and order[0] == last_speaker",
+            "if len(order) > 1 and order[-1] == last_speaker",
+            "who spoke last is not the first",
+        ),
+        (
+            "max((shares[agent]",
+            "min((shares[agent]",
+            "the most talkative is always asked",
+            "agent_coordinator/test_talkativeness.py",
+        ),
+        (
+            "return (starter, *rng.sample(others, len(others)))",
+            "return (*rng.sample(others, len(others)), starter)",
+            "the starter begins",
+            f"{POLICY} {COORDINATOR}",
+        ),
+    ),
+    *of(
+        "agent_coordinator/reactive.py",
+        COORDINATOR,
+        (
+            "min(len(others), self._rng.randint(1, MOST_JOINERS))",
+            "self._rng.randint(1, MOST_JOINERS)",
+            "two can be drawn of one",
+        ),
+        (
+            "self._rng.random() >= self._config.reactive",
+            "self._rng.random() < self._config.reactive",
+            "others join seldom",
+        ),
+        ("if agent != answered_by]", "]", "who answered does not join in"),
+        (
+            "notice.trigger_message_id or notice.message_id",
+            "notice.message_id",
+            "it is the person's message that is joined in on",
+        ),
+        (
+            "or notice.channel_id in self._engine.holds.busy",
+            "",
+            "nobody joins beside a conversation",
+            f"{COORDINATOR} agent_coordinator",
+        ),
+        (
+            "if not await self._agenda.take_reactive",
+            "if await self._agenda.take_reactive",
+            "a channel has one reactive round in five minutes",
+        ),
+    ),
+    *of(
+        "agent_coordinator/scheduler.py",
+        f"{COORDINATOR}::SchedulerTests agent_coordinator/test_clock_changes.py",
+        ("late > MISSED_SLOT_SECONDS", "late < MISSED_SLOT_SECONDS", "a slot that was missed by far is not fired"),
+        ("done=at < now", "done=False", "slots before the plan was made are over"),
+        (
+            "for day in (today - timedelta(days=1), today)",
+            "for day in (today,)",
+            "yesterday's late slots are fired after midnight",
+        ),
+        ("if not slot.done", "if slot.done", "what is done is not due"),
+        ("self._sleep(min(wait, LONGEST_SLEEP))", "self._sleep(wait)", "it looks at the clock each minute"),
+        ("        return ours\n", "        return True\n", "a slot that another process claimed is not fired"),
+        ("return min(open_slots", "return max(open_slots", "the earliest slot is next"),
+        (
+            "if self._config.schedule_max == 0:",
+            "if self._config.schedule_min == 0:",
+            "nothing is planned only where nothing may be",
+        ),
+        (
+            "self._known[key] if key in self._known else self._new_plan(day)",
+            "self._new_plan(day)",
+            "a Redis that was emptied gets the same plan",
+        ),
+    ),
+    *of(
+        "agent_coordinator/days.py",
+        "agent_coordinator/test_days.py",
+        ("day if end_hour > start_hour else", "day if end_hour >= start_hour else", "equal hours mean round the clock"),
+        (
+            "begin + (index + rng.random()) * length",
+            "begin + rng.random() * (end - begin)",
+            "one in each part of the day",
+        ),
+        ("yesterday if now <", "today if now <", "after midnight it is yesterday's plan until its window ends"),
+    ),
+    *of(
+        "agent_coordinator/rotation.py",
+        f"{COORDINATOR}::RotationTests {COORDINATOR}::ChannelTests",
+        ("if channel not in busy]", "]", "a busy channel is not picked"),
+        ("if channel in free:", "if channel is not None:", "a queued channel that is busy is passed over"),
+        (
+            "return (*first, *rng.sample(others, len(others)))",
+            "return (*rng.sample(others, len(others)), *first)",
+            "priority channels come first",
+        ),
+        (
+            "dict.fromkeys(config.priority_channels) if channel in config.channels",
+            "dict.fromkeys(config.priority_channels)",
+            "a priority channel that is not configured is left out",
+        ),
+    ),
+)

@@ -1,0 +1,281 @@
+"""Mistakes in agent_discord and agent_net."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from tests.mutants.mutant import of
+
+GATE = "agent_discord/test_gate.py"
+WEBHOOKS = "agent_discord/test_webhooks.py"
+OUTLET = "agent_discord/test_outlet.py"
+TRANSCRIPT = "agent_discord/test_transcript.py"
+FETCHING = "agent_discord/test_fetching.py"
+
+IN_DISCORD = (
+    *of(
+        "agent_discord/gate.py",
+        GATE,
+        ("username=self.clean(name)", "username=name", "no secret leaves in a webhook's name", GATE),
+        ("self.clean(text), username", "text, username", "no secret leaves in a webhook's post", GATE),
+        ("replied_user=False)", "replied_user=True)", "a reply pings nobody"),
+        (
+            "everyone=False, roles=False",
+            "everyone=False, roles=True",
+            "no role is pinged",
+            f"{GATE} agent_discord/test_one_way_out.py",
+        ),
+        (
+            "while len(self._passed) >= self.limit",
+            "while len(self._passed) > self.limit",
+            "no more than 45 requests a second",
+        ),
+        ("digest_size=12)", "digest_size=13)", "a nonce has at most 25 characters"),
+        ('f"{turn_id}/{chunk}"', 'f"{turn_id}"', "each part of a post has its own nonce", f"{GATE} {OUTLET}"),
+        (
+            "        self._check_open(answers=answers)  # it may",
+            "        pass  # it may",
+            "what waits in line does not pass a gate that has closed",
+            f"{GATE} agent_discord/test_refusals.py",
+        ),
+        ("[: MAX_TEXT - 2]", "[:MAX_TEXT]", "an answer to a command is no longer than a message"),
+        ("embed if clean == shown else discord.Embed.from_dict(clean)", "embed", "no secret leaves in an embed"),
+        (
+            "file.filename = self.clean(file.filename)",
+            "file.filename = (file.filename)",
+            "no secret leaves in a file's name",
+        ),
+        (
+            "                if last:\n                    raise",
+            "                raise",
+            "an edit whose connection broke is made once more",
+            f"{GATE} agent_discord/test_retries.py agent_discord/test_growing.py",
+        ),
+        ("< TYPING_SECONDS:", "> TYPING_SECONDS:", "typing is shown once in eight seconds"),
+        (
+            "if len(page) < PIN_PAGE or",
+            "if",
+            "all pages of pins are read",
+            "agent_discord/test_pins.py agent_discord/test_gate.py agent_discord/test_outlet.py",
+        ),
+        (
+            "hidden = not public",
+            "hidden = public",
+            "an answer to a command is its user's alone",
+            "flows/test_commands_flow.py agent_discord",
+        ),
+    ),
+    *of(
+        "agent_discord/webhooks.py",
+        WEBHOOKS,
+        ("if webhook.token and webhook.user", "if webhook.user", "a webhook without a token is not used"),
+        ("min(ours, key", "max(ours, key", "the oldest webhook of ours is used"),
+        (
+            "            self._known.pop(place.id, None)\n            webhook = await",
+            "            webhook = await",
+            "a deleted webhook is made once more",
+        ),
+        (
+            "if not place.permissions_for(place.guild.me).manage_webhooks",
+            "if False",
+            "without the right no webhook is asked for",
+        ),
+        ("await self._posts.add(channel.id, message_id, face.agent)", "pass", "what our webhooks posted is known"),
+        ("length(cut) > room", "length(cut) > LIMIT", "a webhook's post fits with the note of its cut"),
+        (
+            "channel.parent if isinstance(channel, discord.Thread) else channel",
+            "channel",
+            "a thread's posts go by its channel's webhook",
+        ),
+        (
+            "async with self._locks.setdefault(place.id, asyncio.Lock()):",
+            "if True:",
+            "a channel gets one webhook, however many ask at once",
+        ),
+        (
+            "if not _is_gone(error):\n                raise",
+            "if _is_gone(error):\n                raise",
+            "only a deleted webhook is made anew",
+        ),
+    ),
+    *of(
+        "agent_discord/outlet.py",
+        OUTLET,
+        ("if message_id not in self.transcript or not (", "if not (", "no reaction to a message of another channel"),
+        (
+            "permissions.add_reactions and permissions.read_message_history",
+            "permissions.add_reactions",
+            "a reaction that may not be given is not asked for",
+        ),
+        (
+            "self.transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)",
+            "pass",
+            "a reaction of its own is in the transcript",
+        ),
+        (
+            "if message.author.id == me and message.id > after",
+            "if message.id > after",
+            "only own posts are taken for a post made earlier",
+        ),
+        (
+            "embed=post.embed if post.embed and self._permissions().embed_links else None",
+            "embed=post.embed",
+            "without the right no embed is sent",
+        ),
+        (
+            "if self._growing is not None and self._growing.turn_id == turn_id else None",
+            "if self._growing is not None else None",
+            "a growing post is ended by its own turn",
+            f"{OUTLET} agent_discord/test_growing.py",
+        ),
+        (
+            "            await parts.trim(0)",
+            "            pass",
+            "what has grown of nothing is taken back",
+            f"{OUTLET} agent_discord/test_growing.py",
+        ),
+        (
+            "not (rights.view_channel and rights.read_message_history)",
+            "not rights.view_channel",
+            "a history is not read where the bot may not",
+            f"{OUTLET} agent_discord/test_pasts.py",
+        ),
+    ),
+    *of(
+        "agent_discord/splitting.py",
+        "agent_discord/test_splitting.py properties/test_gateway_answers.py",
+        (
+            "% 2 == 0\n        return not _goes_on(after)",
+            "% 2 == 1\n        return not _goes_on(after)",
+            "no flag is cut in two",
+        ),
+        (
+            'return len(text.encode("utf-16-le", "surrogatepass")) // 2',
+            "return len(text)",
+            "astral characters count twice",
+        ),
+        ("worth = at + (end - at) // 4", "worth = at", "a short beginning is no message of its own"),
+        (
+            "return end + 1 if self._text[end : end + 1].isspace() else end",
+            "return self._past_space(end)",
+            "indentation in code outlives a cut",
+        ),
+        (
+            "end = self._reach(at, room - len(_CLOSING))",
+            "end = self._reach(at, room)",
+            "a closed block fits into the message",
+        ),
+        (
+            "body = self._text[at:end].rstrip()",
+            "body = self._text[at:end].strip()",
+            "indentation at a chunk's beginning stays",
+        ),
+        ("last < 0 or place >= self._fences[last] + len(FENCE)", "True", "a fence is not cut in two"),
+    ),
+    *of(
+        "agent_discord/mentions.py",
+        "agent_discord/test_mentions.py agent_discord/test_mentions_properties.py properties/test_gateway_prompts.py",
+        ('r"(?!-?\\w)"', 'r"(?!\\w)"', "#general-x is not #general"),
+        ("re.IGNORECASE)", "0)", "a name is known in any case of letters"),
+        ("sorted(exact, key=len, reverse=True)", "sorted(exact, key=len)", "the longest name is meant"),
+        (
+            "parts[::2] = [pattern.sub(replacement, part) for part in parts[::2]]",
+            "parts[:] = [pattern.sub(replacement, part) for part in parts]",
+            "what stands in code is no mention",
+        ),
+        ("[,:]?(?=\\s|\\Z)", "(?=\\s|\\Z)", "a comma goes with the mention that begins a message"),
+        (
+            'return re.sub(rf"(?:{who})[ \\t]*", "", text).strip()',
+            'return re.sub(rf"(?:{who})\\s*", "", text).strip()',
+            "line breaks behind a mention stay",
+        ),
+        ("elif category not in _INVISIBLE and marks", "elif marks", "what cannot be seen is not in a name"),
+        ("else None\n    return found", "else user_id\n    return found", "a name that two have is nobody's"),
+    ),
+    *of(
+        "agent_discord/transcript.py",
+        TRANSCRIPT,
+        (
+            "if entry.id in self._entries or entry.id in self._deleted:",
+            "if entry.id in self._entries:",
+            "a deleted message stays away",
+        ),
+        ("self.cut_back(self._ids[-self.depth])", "self.cut_back(self._ids[-1])", "the newest messages are kept"),
+        (
+            "bisect_right(self._ids, message_id) :]",
+            "bisect_left(self._ids, message_id) :]",
+            "a message does not come after itself",
+        ),
+        ("edited=known.edited or said.text != known.text", "edited=known.edited", "an edit is known"),
+        ("self._channels.move_to_end(channel_id)", "pass", "the least recently used channel is dropped"),
+        ("        self._ids.remove(message_id)\n", "        pass\n", "what is forgotten is in no list"),
+        (
+            "if not self.begins:\n            self.whole = self.was_whole = False",
+            "self.whole = self.was_whole = False",
+            "a channel that is known from its beginning is whole however deep",
+        ),
+        (
+            "self.was_whole, self.gap_after = True, self.newest",
+            "self.was_whole = True",
+            "where a gap begins is known",
+            f"{TRANSCRIPT} {FETCHING}",
+        ),
+        (
+            "self._tallies.pop(message_id, None)\n        else",
+            "pass\n        else",
+            "reactions that were cleared are gone",
+        ),
+        (
+            "if entry is not None and entry.webhook:",
+            "if entry is not None:",
+            "only a webhook's post turns out to be ours",
+            f"{TRANSCRIPT} {WEBHOOKS} agent_discord/test_listening_cog.py",
+        ),
+    ),
+    *of(
+        "agent_discord/fetching.py",
+        FETCHING,
+        ("transcript.note_gap()", "pass", "messages that were missed are read"),
+        (
+            "transcript.whole = transcript.depth == depth",
+            "transcript.whole = True",
+            "who wants more meanwhile gets more",
+        ),
+        ("before = page[-1].id", "before = page[0].id", "pages go back"),
+        ("timeout=TURN_WAIT", "timeout=None", "a turn waits a short while at most"),
+        (
+            "self._tasks.get(channel_id) or self._start(channel_id, reader, pins)\n        if task is not None:\n            await asyncio.wait((task,), timeout",
+            "self._start(channel_id, reader, pins)\n        if task is not None:\n            await asyncio.wait((task,), timeout",
+            "a channel has one reader",
+        ),
+    ),
+    *of(
+        "agent_net/addresses.py",
+        "agent_net/test_addresses.py",
+        ('        "169.254.0.0/16",', '        "169.254.0.0/24",', "the cloud's metadata is not asked"),
+        ('        "100.64.0.0/10",', '        "100.64.0.0/16",', "no carrier's network is asked"),
+        ("not in _ISATAP", "is not None", "no IPv4 address inside of an IPv6 one is asked"),
+        ("if url.port not in ports", "if url.port in ()", "only ports of the web are asked"),
+        ('or "\\\\" in text', "", "an address with a backslash is none"),
+        ("_NUMBER.fullmatch(labels[-1])", "_NUMBER.fullmatch(labels[0])", "a number in disguise is none"),
+        ("len(labels) == 1 or any", "any", "a name without a dot is of a home"),
+        ("address.scope_id is not None or ", "", "an address with a zone is not asked"),
+    ),
+    *of(
+        "agent_net/fetch.py",
+        "agent_net/test_fetch.py",
+        ("max(width, height) > MAX_SIDE or ", "", "a picture has a longest side"),
+        ("width * height > MAX_PIXELS", "width + height > MAX_PIXELS", "a picture has a largest area"),
+        (
+            'if address.scheme != "https" or address.port != 443',
+            'if address.scheme != "https"',
+            "only the usual port is asked",
+        ),
+        (
+            "if address.raw_host not in self._hosts",
+            "if not address.raw_host",
+            "only Discord's hosts are asked for pictures",
+        ),
+        ("            if cached is not None:\n                return cached\n", "", "a picture is fetched once"),
+    ),
+)

@@ -1,0 +1,16 @@
+"""Mistakes that somebody could make in the core, by what they are made in.
+
+`python -m tests.mutants` makes one at a time in a copy of the tree and runs the tests that are to see it. That takes
+long, so it is no part of `make test`; tests/test_mutants.py holds that the list fits the code.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.in_agents import IN_AGENTS
+from tests.mutants.in_coordinator import IN_COORDINATOR
+from tests.mutants.in_discord import IN_DISCORD
+from tests.mutants.in_models import IN_MODELS
+from tests.mutants.in_prompts import IN_PROMPTS
+from tests.mutants.in_protocol import IN_PROTOCOL
+
+MUTANTS = (*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS)
