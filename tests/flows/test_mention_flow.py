@@ -98,6 +98,20 @@ async def test_a_picture_that_a_person_posts_is_shown_to_the_model(tmp_path):
         assert f.models.requests[0].pictures == 1
 
 
+@pytest.mark.parametrize("answer", [{"components": 7}, {"author": None, "embeds": None}])
+async def test_a_post_whose_answer_cannot_be_read_is_made_once_and_nothing_is_said_to_have_gone_wrong(tmp_path, answer):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        f.models.answer = lambda _: decision("Here I am.")
+        me = {"id": str(f.user_id("claude")), "username": "Claude", "discriminator": "0", "avatar": None}
+        body = {"id": "5", "channel_id": str(f.channel("debate")), "author": me, "content": "Here I am.", **answer}
+        odd = f.discord.faults.add(Fault("POST", "/messages$", 200, body=body, late=True))
+        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
+        await f.discord.wait_for(lambda: odd.hits and f.said("debate", "claude"))
+        await runtime.bots["claude"].cog._taker.inbox._empty.wait()
+        assert f.said("debate", "claude") == ["Here I am."]
+        assert not [m for m in f.discord.messages("debate") if m.get("reactions")]
+
+
 async def test_a_mention_over_the_limit_gets_an_hourglass(tmp_path):
     async with flow(tmp_path, AGENT_MAX_DAILY="3") as f, f.running(agents=("claude",)):
         channels = ("debate", "casual")
