@@ -186,7 +186,7 @@ class Coordinator:
 
     def _on_command(self, raw: str) -> None:
         command = read_command(raw)
-        if command is not None and self.acting:
+        if command is not None and self._acting:  # where it is not certain who leads, it waits for that
             self._tasks.start(self._commands.obey(command), "a command")
 
     def _on_notice(self, notice: MentionNotice) -> None:

@@ -414,6 +414,9 @@ async def test_a_stop_of_a_channel_ends_what_waits_and_runs_in_its_threads(open_
     await scene.ask("think hard", channel=THREAD, author=BOB)
     await scene.instruct("waiting", channel=THREAD)
     await scene.ask("stop")
+    await settle()
+    assert [result.reason for result in scene.results] == ["stopped"], "at once, not when the model has answered"
+    assert scene.cog._taker.running.channels == ()
     thought.go_on.set()
     await settle()
     assert scene.texts(THREAD) == []

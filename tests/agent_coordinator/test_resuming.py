@@ -228,9 +228,9 @@ async def test_a_turn_that_was_under_way_is_asked_for_although_its_agent_rests_b
 # -- one leader -------------------------------------------------------------------------------------------------------
 
 
-async def paused_leader(stage: Stage) -> tuple[MemoryLease, Hanging]:
-    """A leader is paused for longer than its lease while it waits for the third turn's result, and another one leads.
-    Whose turn it is answers when it is let go."""
+async def paused_leader(stage: Stage, turns: int = 2) -> tuple[MemoryLease, Hanging]:
+    """A leader is paused for longer than its lease while it waits for a turn's result, after others, and another one
+    leads. Whose turn it is answers when it is let go."""
     lease = MemoryLease()
     old = stage.lead(lease)
     stage.ledger.agenda.epoch = 1
@@ -240,7 +240,7 @@ async def paused_leader(stage: Stage) -> tuple[MemoryLease, Hanging]:
 
     def answer(agent):
         def voice(instruction):
-            if len(stage.bus.asked) <= 2:
+            if len(stage.bus.asked) <= turns:
                 return voices[agent](instruction)
             waiting.append(Hanging(agent))
             return waiting[-1](instruction)
@@ -317,7 +317,7 @@ async def test_what_a_leader_was_about_to_ask_is_not_asked_when_it_wakes_up_too_
     assert stage.ledger.conversations.states, "what was kept is the successor's"
 
 
-async def test_a_leader_that_does_not_know_whether_it_leads_takes_no_commands_and_no_notices():
+async def test_a_leader_that_does_not_know_whether_it_leads_joins_in_nowhere_and_obeys_when_it_does():
     stage = Stage(room(*AGENTS), reactive_probability=1.0)
     lease = MemoryLease()
     coordinator = stage.lead(lease)
@@ -328,7 +328,36 @@ async def test_a_leader_that_does_not_know_whether_it_leads_takes_no_commands_an
     for _ in range(50):
         await asyncio.sleep(0)
     assert (stage.bus.asked, stage.ledger.agenda.reactive_asked, coordinator.acting) == ([], 0, False)
+    lease.lapsed = False
+    await until(lambda: stage.reports)
+    assert (stage.reports[0].messages, stage.ledger.agenda.reactive_asked) == (8, 0)
     await stage.aclose()
+
+
+async def test_what_an_overtaken_leader_was_told_to_begin_it_does_not_begin():
+    stage = Stage(room(*AGENTS))
+    lease = MemoryLease()
+    coordinator = stage.lead(lease)
+    await until(lambda: coordinator.acting)
+    lease.lapsed = True
+    stage.bus.command(Command(command="start", channel_id=CHANNEL))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    lease.take_away()
+    await until(lambda: not coordinator._acting)
+    lease.give()
+    await until(lambda: coordinator.acting)
+    assert (stage.bus.asked, stage.ledger.agenda.holders) == ([], {})
+    await stage.aclose()
+
+
+async def test_a_leader_that_wakes_up_after_the_last_turn_does_not_end_what_is_anothers(stage: Stage):
+    _, thinking = await paused_leader(stage, 7)
+    kept = stage.kept
+    thinking.go_on.set()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert (stage.reports, stage.kept) == ([], kept)
 
 
 async def test_where_one_other_agent_is_there_chance_brings_in_no_more_than_that_one():

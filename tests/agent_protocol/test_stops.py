@@ -277,6 +277,24 @@ async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_t
     assert (here.stops.holds(CHANNEL), there.stops.holds(CHANNEL)) == (False, False)
 
 
+async def test_an_order_that_one_failed_command_kept_from_redis_is_written_although_the_connection_never_broke(
+    link: RedisLink, clock: Clock
+):
+    here, there = Process(link, clock), Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1")
+    clock.now += 1
+    async with here.running():
+        write, here.stops._write = here.stops._write, unreachable
+        await until(lambda: not here.stops._behind.is_set())
+        assert await here.stops.lift(CHANNEL)
+        here.stops._write = write
+        async with asyncio.timeout(10):
+            while await link.call(lambda redis: redis.exists(keys.stop(CHANNEL))):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    await there.stops.read()
+    assert (here.stops.holds(CHANNEL), there.stops.holds(CHANNEL)) == (False, False)
+
+
 async def unreachable(*_: object, **__: object) -> int:
     raise RedisAway("by the test")
 
