@@ -71,6 +71,7 @@ async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
 async def test_a_turn_that_is_gone_on_with_has_a_budget_like_any_other():
     ledger = MemoryLedger(Clock(), caps=Caps(all=0.004))
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
+    ledger.limits.money.holds.clear()  # of the process that is gone
     scene.house.transcripts.of(LOUNGE).add(first.house.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.take_up()
     await settle()

@@ -258,3 +258,23 @@ async def test_an_end_that_is_kept_counts_as_spent_and_once(server: RedisServer,
         for _ in range(2):
             assert not await end(ledger, clock, "m1", dollars=0.5)
         assert ledger.budgets.memory.owed[DAY, "all"] == 500_000
+
+
+async def test_a_call_that_was_heard_of_is_under_way_no_longer(link, clock):
+    first, second = (Ledger(link, clock, holder=name) for name in ("first", "second"))
+    await first.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    await first.turns.checkpoint("claude", "m1", "answer", "42")
+    left = await second.turns.claim("claude", "m1", clock() + 90)
+    assert (left.answer, left.under_way) == ("42", None), "the answer says what it cost"
+
+
+async def test_a_turn_that_is_gone_on_with_asks_the_budgets_for_all_that_it_costs(link, clock):
+    caps = Caps(all=3.0, person=1.75)
+    first, second = (Ledger(link, clock, holder=name, caps=caps) for name in ("first", "second"))
+    await first.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    second.limits.resume(ask("m1", clock), 1.0)
+    assert not await second.limits.afford("claude", "m1", 2.0), "its person has no more than 1.75"
+    assert await second.limits.afford("claude", "m1", 1.5)
+    await end(second, clock, "m1", 1.5)
+    spent = await link.call(lambda redis: redis.hgetall(keys.budget(DAY)))
+    assert {spent["all"], spent["person:11"]} == {"1500000"}
