@@ -6,6 +6,7 @@ import pytest
 from flow import decision, flow
 from redis_server import until
 
+from agent_cogs.excuses import MEANINGS
 from agent_local.discord.faults import Fault
 from agent_local.discord.limits import RateLimits
 from agent_local.model_server import SMALL_PNG, Answer
@@ -117,7 +118,9 @@ async def test_a_mention_over_the_limit_gets_an_hourglass(tmp_path):
         channels = ("debate", "casual")
 
         def outcomes():
-            answers = sum(len(f.said(channel, "claude")) for channel in channels)
+            answers = sum(
+                MEANINGS["daily_limit"] not in text for channel in channels for text in f.said(channel, "claude")
+            )
             signs = [m for c in channels for m in f.discord.messages(c) if m.get("reactions")]
             return answers, len(signs)
 
