@@ -27,7 +27,7 @@ from agent_cogs.errands import Errands
 from agent_cogs.gathering import belongs, gather
 from agent_cogs.house import House
 from agent_cogs.late_orders import LateOrders
-from agent_cogs.m_commands import MCommands
+from agent_cogs.m_commands import MCommands, commanded
 from agent_cogs.notices import tell_owner
 from agent_cogs.outfit import outfit, voice_of
 from agent_cogs.placing import Known
@@ -254,11 +254,12 @@ class BaseAgentCog(ListeningCog):
             return
         if facts in self._ignored:
             return
+        transcript = self.house.transcripts.of(message.channel.id)
+        asked = transcript.get(message.id)
         if self._silent(message.channel.id):
-            if call is not None:
+            if call is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
                 await self._stopping.show_stopped(facts)
             return
-        asked = self.house.transcripts.of(message.channel.id).get(message.id)
         if asked is not None:  # else deleted meanwhile
             await self._said(asked, message.channel.id, theme, call)
 

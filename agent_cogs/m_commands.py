@@ -19,7 +19,7 @@ from agent_cogs.sight import Eyes, Sight
 from agent_cogs.taking import TurnTaker
 from agent_cogs.tooling import ToolUse, box_of
 from agent_cogs.triggers import Call
-from agent_context.commands import MCommand
+from agent_context.commands import MCommand, parse_m
 from agent_context.entries import Entry
 from agent_context.visibility import is_visible
 from agent_discord.chores import Chores
@@ -83,6 +83,12 @@ def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
     """The agent that spoke last in front of a message, as bots see the channel."""
     spoken = (entry for entry in reversed(entries) if entry.id < before and entry.speaker.agent is not None)
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
+
+
+def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
+    """The agent that a message command means without naming any."""
+    bare = asked.hidden and not asked.mentions and asked.replied_to is None and parse_m(asked.text) is not None
+    return last_speaker(entries, asked.id) if bare else None
 
 
 def last_seen(entries: Sequence[Entry], before: int) -> int | None:

@@ -254,6 +254,15 @@ async def test_why_m_continue_is_not_carried_out_is_shown_where_it_can_be_seen(d
     await scene.aclose()
 
 
+async def test_in_a_stopped_channel_m_continue_shows_that_it_is_stopped(scene):
+    await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)
+    await scene.stops.stop(LOUNGE, "x")
+    command = await scene.hear("m continue")
+    await settle()
+    reacted = [one for client in scene.clients.values() for one in client.channels[LOUNGE].reacted]
+    assert (reacted, scene.cog.asked) == ([(command, "🛑")], [])
+
+
 async def test_every_way_to_speak_to_an_agent_has_the_time_that_the_owner_gives():
     scene = await Scene("claude", "grok", env={"TURN_TIMEOUT_SECONDS": "30"}).start()
     entered = []
