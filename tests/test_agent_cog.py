@@ -859,7 +859,7 @@ class ContextTests(CogCase):
         self.assertIn("You open a new conversation", scene.prompt.text)
         await scene.instruct("i2", round_number=2, topic="is tea soup?")
         self.assertFalse(scene.prompt.search)
-        self.assertIn("round 2 of the conversation about “is tea soup?”", scene.prompt.text)
+        self.assertIn("round 2 about “is tea soup?”", scene.prompt.text)
 
 
 class LifeTests(CogCase):
