@@ -49,6 +49,7 @@ class LateOrders:
     ) -> None:
         self._agent, self._house, self._stopping, self._outlet_of = agent, house, stopping, outlet_of
         self._sessions, self._looked = 0, 0
+        self._back = house.directory.id_of(agent.name) is not None  # a run of the bot's has ended before this one
         self._met = False  # an agent whose user was not known when the past was read
         house.fetcher.on_past(self.read)
         house.directory.on_news(self._meet)
@@ -56,6 +57,7 @@ class LateOrders:
     def stop(self) -> None:
         """Its bot has ended; another run of it looks for itself."""
         self._house.fetcher.off_past(self.read)
+        self._house.directory.off_news(self._meet)
 
     def came_back(self) -> None:
         """A new session."""
@@ -88,7 +90,7 @@ class LateOrders:
                     await self.read(channel.id)
         if self._looked == self._sessions:
             return
-        first, self._looked = self._looked == 0, self._sessions
+        first, self._looked = self._looked == 0 and not self._back, self._sessions
         for channel in () if first else self._agent.channels():
             outlet = self._outlet_of(channel.id)
             if outlet is not None:

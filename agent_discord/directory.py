@@ -40,6 +40,11 @@ class Directory:
     def on_news(self, listener: Callable[[int, str], None]) -> None:
         self._listeners.append(listener)
 
+    def off_news(self, listener: Callable[[int, str], None]) -> None:
+        """`listener` hears no more."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
     def told_apart(self, user_id: int, name: str, *, bot: bool = False) -> str:
         """The user's name, with what it is where it looks like an agent's and is not."""
         if user_id in self._agents or not poses(name, self._names):

@@ -69,16 +69,22 @@ async def test_a_side_task_that_dies_brings_the_bot_back_with_what_came_meanwhil
 async def test_after_a_restart_nothing_of_the_ended_run_is_left(tmp_path):
     async with flow(tmp_path) as f, f.running(**TWO) as runtime:
         claude = runtime.bots["claude"]
-        client = claude.client
+        client, first = claude.client, claude.cog
         await f.discord.drop_gateway("claude", 4012)  # what no other try of the same run would change
         await until(lambda: claude.client is not client)
         assert client.is_closed()
         assert client.http._HTTPClient__session.closed
-        assert len(runtime.house.fetcher._on_past) == len(runtime.bots)
+        heard_by = (runtime.house.fetcher._on_past, runtime.house.directory._listeners)
+        await until(lambda: claude.online)
+        assert not [each for listeners in heard_by for each in listeners if _agent_of(each) is first]
         left = [task.get_coro().__qualname__ for task in asyncio.all_tasks() if "claude" in task.get_name()]
         await until(lambda: claude.online)
         await answers(f, "claude")
         assert not [name for name in left if "history" in name]
+
+
+def _agent_of(listener):
+    return getattr(getattr(listener, "__self__", None), "_agent", None)
 
 
 async def test_a_login_that_is_refused_for_no_fault_of_the_token_is_tried_again_by_another_run(tmp_path, caplog):
@@ -113,3 +119,15 @@ async def test_an_odd_event_ends_none_of_the_bots(tmp_path, caplog):
         await answers(f, "grok")
         assert not any(bot.failure for bot in runtime.bots.values())
         assert "claude: MESSAGE_UPDATE from Discord cannot be read" in caplog.text
+
+
+async def test_a_stop_sign_that_was_given_while_the_bot_started_again_is_obeyed(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
+        claude = runtime.bots["claude"]
+        await answers(f, "claude")
+        [post] = [m for m in f.discord.messages("debate") if m["author"]["id"] == str(f.user_id("claude"))]
+        client = claude.client
+        await f.discord.drop_gateway("claude", 4012)
+        await until(client.is_closed)
+        await f.discord.react("Alice", "debate", post, "\N{OCTAGONAL SIGN}")
+        await until(lambda: claude.client is not client and claude.cog._stopping.holds(f.channel("debate")), within=20)
