@@ -277,6 +277,27 @@ async def test_a_stop_of_somebody_without_the_right_ends_the_answers_to_them_and
     assert [("and me?" in prompt.text) for prompt, _ in scene.cog.asked] == [True], "no order is answered as a question"
 
 
+@pytest.mark.parametrize(("asked_before", "answers"), [(True, []), (False, ["Hello."])])
+async def test_a_stop_without_the_right_that_was_missed_ends_what_answers_earlier_words_of_that_person(
+    back, asked_before, answers
+):
+    scene, go_on = await back.comes(), asyncio.Event()
+    scene.answers(go_on.wait)
+    if not asked_before:
+        back.asked("stop", ago=0, author=BOB)
+    scene.clock.now += 5
+    await scene.ask("think hard", author=BOB)
+    scene.clock.now += 5
+    if asked_before:
+        back.asked("stop", ago=0, author=BOB)
+    scene.house.transcripts.of(LOUNGE).note_gap()
+    await scene.cog.on_ready()
+    await back.passes(2)
+    go_on.set()
+    await back.passes(2)
+    assert scene.texts() == answers
+
+
 @pytest.mark.parametrize("back", [RIGHTS], indirect=True)
 async def test_a_stop_of_a_channel_that_came_meanwhile_covers_its_threads_until_the_channel_is_resumed(back):
     back.asked("stop", ago=90, channel=THREAD)

@@ -283,9 +283,16 @@ async def test_an_order_that_one_failed_command_kept_from_redis_is_written_altho
     here, there = Process(link, clock), Process(link, clock)
     await here.stops.stop(CHANNEL, "m1")
     clock.now += 1
+    read, was_read = here.stops.read, asyncio.Event()
+
+    async def read_and_tell() -> None:
+        await read()
+        was_read.set()
+
+    here.stops.read = read_and_tell
     async with here.running():
+        await asyncio.wait_for(was_read.wait(), 10)  # as after each new connection
         write, here.stops._write = here.stops._write, unreachable
-        await until(lambda: not here.stops._behind.is_set())
         assert await here.stops.lift(CHANNEL)
         here.stops._write = write
         async with asyncio.timeout(10):
