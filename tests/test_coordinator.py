@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import unittest
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -21,6 +22,7 @@ from agent_coordinator.events import (
     TurnTaken,
 )
 from agent_coordinator.holds import ChannelBusy
+from agent_coordinator.reactive import Reactive
 from agent_coordinator.rotation import pick_channel, pick_starter
 from agent_coordinator.scheduler import Scheduler
 from agent_protocol.agenda import Slot
@@ -95,7 +97,7 @@ class MoneyTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_one_whose_provider_refuses_it_is_passed_over_like_one_that_is_absent(self) -> None:
         bus = room("chatgpt", "gemini")
-        bus.voices["claude"], bus.voices["grok"] = skipper("claude", "benched"), skipper("grok", "benched")
+        bus.voices["claude"], bus.voices["grok"] = skipper("claude", "benched"), skipper("grok", "muted")
         report = await Stage(bus, max_rounds=2).converse("claude")
         self.assertEqual((report.rounds, report.messages, report.skips, report.absences), (2, 4, 0, 4))
 
@@ -443,6 +445,15 @@ class RotationTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(sorted(starters[4:]), sorted(AGENTS))
 
 
+class JoinersTests(unittest.TestCase):
+    def test_of_two_agents_only_the_other_one_can_join_in(self) -> None:
+        for seed in range(20):
+            rng = random.Random(seed)
+            rules = config(agents=("claude", "grok"), reactive_probability=1.0)
+            reactive = Reactive(rules, None, None, clock=lambda: 0.0, rng=rng)  # type: ignore[arg-type]
+            self.assertEqual(reactive.joiners("claude"), ("grok",))
+
+
 class SchedulerTests(unittest.IsolatedAsyncioTestCase):
     def setUp(self) -> None:
         self.ledger = MemoryLedger()
@@ -470,6 +481,18 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         await self.run_until(_berlin(10, 14), self.scheduler())
         await self.run_until(_berlin(10, 23, 59), self.scheduler(schedule_min=6, schedule_max=6))
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
+
+    async def test_a_slot_that_another_process_has_claimed_is_not_fired_here(self) -> None:
+        async def claimed_by_another(*_: object) -> bool:
+            return False
+
+        self.ledger.agenda.claim_slot = claimed_by_another  # type: ignore[method-assign]
+        await self.run_until(_berlin(10, 23, 59), self.scheduler())
+        self.assertEqual(self.fired, [])
+
+    async def test_a_day_may_have_conversations_also_where_it_need_not(self) -> None:
+        await self.run_until(_berlin(10, 23, 59), self.scheduler(schedule_min=0, schedule_max=40))
+        self.assertTrue(self.fired)
 
     async def test_slots_missed_while_down_are_passed_over(self) -> None:
         await self.run_until(_berlin(10, 8), self.scheduler())

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from agent_coordinator.events import report_of
-from agent_coordinator.state import MAX_ENTRY_CHARACTERS, MAX_HISTORY_CHARACTERS, ConversationState, Tally
+from agent_coordinator.state import MAX_ENTRY_CHARACTERS, MAX_HISTORY_CHARACTERS, ConversationState, Said, Tally
 from agent_protocol.messages import MAX_WIRE_BYTES, Instruction, Result, Usage
 
 
@@ -192,3 +193,19 @@ def test_megabytes_of_another_maker_do_not_crowd_out_the_history() -> None:
         instruction_id="i", channel_id=1, conversation_history=state.wire_history(), topic=state.topic
     ).to_wire()
     assert len(wire) < 20_000
+
+
+def test_a_turn_that_was_under_way_keeps_its_id() -> None:
+    state = ConversationState("c", 1, "debate", 0.0).begin_round(("claude",)).begin_turn("first")
+    assert state.begin_turn("second").asking == "first"
+
+
+def test_an_answer_with_nothing_in_it_is_counted_as_a_skip() -> None:
+    state = ConversationState("c", 1, "debate", 0.0).begin_round(("claude",))
+    took = state.took_turn("claude", Result(instruction_id="i", agent_name="claude"))
+    assert (took.tallies["claude"].skips, took.skipped) == (1, ("claude",))
+
+
+def test_a_history_of_exactly_the_limit_is_sent_whole() -> None:
+    said = tuple(Said("claude", "x" * (MAX_HISTORY_CHARACTERS // 3)) for _ in range(3))
+    assert len(replace(ConversationState("c", 1, "debate", 0.0), history=said).wire_history()) == 3

@@ -17,6 +17,7 @@ from agent_discord.gate import (
     WayOut,
     nonce,
     pings,
+    shortened,
 )
 from agent_discord.redaction import REDACTED, Redactor
 from agent_discord.refusals import WINDOW, RefusedRequests
@@ -300,3 +301,8 @@ async def test_no_secret_leaves_in_the_words_or_the_name_of_a_webhooks_post():
     await gate.send_by_webhook(Webhook(), "it is canary-secret", **named)
     await gate.edit_by_webhook(Webhook(), 1, "still canary-secret", thread=None)
     assert sent == [(f"it is {REDACTED}", f"Tool {REDACTED}"), (f"still {REDACTED}", "")]
+
+
+def test_an_answer_to_a_command_is_no_longer_than_a_message_and_never_empty():
+    assert len(shortened("x" * 3000)) <= 2000
+    assert (shortened("x" * 2000), shortened("  ")) == ("x" * 2000, "…")

@@ -136,3 +136,8 @@ def test_a_clean_name_is_short_plain_and_stays_so(name: str) -> None:
 )
 def test_the_bots_own_mention_is_taken_out(text: str, stripped: str) -> None:
     assert strip_mention(text, ("<@1>", "<@!1>", "<@&9>", "@Claude")) == stripped
+
+
+def test_a_longer_name_of_a_channel_is_not_the_shorter_one() -> None:
+    names = [("general", 1)]
+    assert from_names("see #general-x and #general, #general.", names, "#", "<#{}>") == "see #general-x and <#1>, <#1>."

@@ -133,3 +133,16 @@ def test_scripts_without_spaces_are_cut_after_punctuation() -> None:
 def test_a_limit_too_small_for_anything_is_an_error() -> None:
     with pytest.raises(ValueError, match="16"):
         split_text("text", 15)
+
+
+def test_no_flag_is_cut_in_two() -> None:
+    flags = "\U0001f1e9\U0001f1ea" * 20
+    for limit in (16, 17, 18, 19):
+        chunks = split_text("x" + flags, limit)
+        assert all(len(chunk.removeprefix("x")) % 2 == 0 for chunk in chunks)
+
+
+def test_no_fence_is_cut_in_two() -> None:
+    for before in range(8, 20):
+        text = "x" * before + "```abc```"
+        assert "".join(chunk.count("`") % 3 * "!" for chunk in split_text(text, 16)) == ""

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_discord.directory import Directory
-from agent_discord.transcript import MAX_ENTRIES, Transcript, Transcripts
+from agent_discord.transcript import MAX_CHANNELS, MAX_ENTRIES, Transcript, Transcripts
 
 ALICE = Speaker(1, "Alice", "person")
 
@@ -133,3 +133,36 @@ def test_a_gap_leaves_the_record_unwhole_but_remembers_that_it_was():
     transcript.whole = True
     transcript.note_gap()
     assert (transcript.whole, transcript.was_whole) == (False, True)
+
+
+def test_a_persons_message_does_not_come_after_itself():
+    transcript = Transcript(9)
+    transcript.add(said(1))
+    assert [transcript.person_spoke_after(message_id) for message_id in (0, 1)] == [True, False]
+
+
+def test_the_channel_that_was_used_least_is_dropped():
+    transcripts = Transcripts(Directory())
+    first = transcripts.of(1)
+    first.add(said(1))
+    for channel_id in range(2, MAX_CHANNELS + 1):
+        transcripts.of(channel_id)
+    transcripts.of(1)
+    transcripts.of(MAX_CHANNELS + 1)
+    assert (transcripts.known(1), transcripts.known(2)) == (first, None)
+
+
+def test_a_channel_that_is_known_from_its_beginning_lacks_nothing_however_deep_somebody_looks():
+    transcript = Transcript(9, depth=10)
+    transcript.whole = transcript.begins = True
+    transcript.deepen(20)
+    assert transcript.whole
+
+
+def test_only_a_webhooks_message_turns_out_to_be_ours():
+    transcript = Transcript(9)
+    transcript.add(said(1))
+    transcript.add(replace(said(2), webhook=True))
+    for message_id in (1, 2):
+        transcript.relabel_post(message_id, "claude")
+    assert [entry.speaker.agent for entry in transcript.entries()] == [None, "claude"]

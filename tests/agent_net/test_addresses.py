@@ -209,3 +209,9 @@ def test_an_address_that_is_odd_in_any_way_is_refused_before_anybody_is_asked(ur
 )
 def test_an_ordinary_address_is_asked(url, asked):
     assert str(public_url(url)).rstrip("/") == asked.rstrip("/")
+
+
+@pytest.mark.parametrize("address", ["http://host.0x7f/", "http://a.b.123/"])
+def test_a_name_that_ends_in_a_number_is_none(address: str) -> None:
+    with pytest.raises(FetchRefused):
+        public_url(address)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agent_net.fetch import FetchedPicture, FetchRefused, PictureFetcher
+from agent_net.fetch import FetchedPicture, FetchRefused, PictureFetcher, as_picture
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\x10\0\0\0\x10" + b"rest"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -200,3 +201,13 @@ async def test_the_cache_forgets_what_was_used_longest_ago() -> None:
         for name in ("a", "b", "a", "c", "a", "b"):
             await fetcher.fetch(f"{origin}/{name}")
     assert asked == ["/a", "/b", "/c", "/b"]
+
+
+@pytest.mark.parametrize(("width", "height", "taken"), [(7000, 5000, True), (8001, 10, False), (7000, 7000, False)])
+def test_a_picture_has_a_longest_side_and_a_largest_area(width: int, height: int, taken: bool) -> None:
+    data = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + bytes(8)
+    if taken:
+        assert as_picture(data).media_type == "image/png"
+    else:
+        with pytest.raises(FetchRefused, match="pixels"):
+            as_picture(data)

@@ -191,3 +191,23 @@ async def test_what_ended_while_redis_was_away_is_recorded_when_it_is_back(serve
         await ledger.settle("claude", "m2", "{}", 1e10, record=record("m2"))
         await ledger.pay()
         assert {turn.id for turn in await ledger.records.last("claude", count=9)} == {"m0", "m2"}
+
+
+async def test_a_record_of_an_hour_ago_stays_when_another_one_comes(link, ledger):
+    made = f"{round((time.time() - 3600) * 1000)}-0"
+    await link.call(lambda redis: redis.xadd(keys.turns("claude"), {"record": "{}"}, id=made))
+    await end(ledger, record())
+    assert await length(link) == 2
+
+
+async def test_a_message_is_found_though_discords_clock_is_ahead(link):
+    ledger = Ledger(link, time.time, holder="here")
+    posted = snowflake(time.time() + 30)
+    await end(ledger, record(posted=(posted,)))
+    assert (await ledger.records.of_message(posted, AGENTS)).posted == (posted,)
+
+
+async def test_a_turn_that_is_ended_twice_has_one_record(link, ledger):
+    for _ in range(2):
+        await end(ledger, record())
+    assert await length(link) == 1

@@ -308,10 +308,5 @@ IN_AGENTS = (
             "return first if len(first) == 1",
             "an emoji is as Discord knows it",
         ),
-        (
-            "key=len, reverse=True) if name)\n    if not known",
-            "key=len) if name)\n    if not known",
-            "the longest name of its own is taken away",
-        ),
     ),
 )

@@ -168,12 +168,6 @@ IN_COORDINATOR = (
             "it is the person's message that is joined in on",
         ),
         (
-            "or notice.channel_id in self._engine.holds.busy",
-            "",
-            "nobody joins beside a conversation",
-            f"{COORDINATOR} agent_coordinator",
-        ),
-        (
             "if not await self._agenda.take_reactive",
             "if await self._agenda.take_reactive",
             "a channel has one reactive round in five minutes",
