@@ -25,6 +25,7 @@ from agent_config import AgentSettings
 from agent_discord.audience import Audience
 from agent_discord.command_list import command_list
 from agent_discord.command_sync import CommandSync
+from agent_discord.echoes import skip_echoes
 from agent_discord.gateway_connection import GatewayConnection, NewSessions
 from agent_discord.listening import parent_of
 from agent_discord.login import log_in
@@ -104,6 +105,7 @@ class BotRun:
             allowed_mentions=discord.AllowedMentions.none(),
         )
         tolerate_odd_events(self.client, agent.spec.name)
+        skip_echoes(self.client, house.transcripts)
         self._connection = GatewayConnection(self.client, agent.spec.name, house.rng, sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)

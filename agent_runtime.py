@@ -157,9 +157,12 @@ class Runtime:
             await cancel(waits)
 
     async def _settled(self, bot: BotProcess) -> None:
+        task = self._tasks.get(bot.agent.spec.name)
+        if task is None:  # the end has begun
+            return
         settled = asyncio.create_task(bot.settled.wait())
         try:
-            await asyncio.wait((settled, self._tasks[bot.agent.spec.name]), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((settled, task), return_when=asyncio.FIRST_COMPLETED)
         finally:
             settled.cancel()
 

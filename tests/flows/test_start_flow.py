@@ -254,6 +254,13 @@ async def test_sigterm_ends_the_program_in_order(tmp_path, caplog):
         assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+async def test_who_waits_for_the_bots_when_the_end_has_begun_waits_no_more(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
+        tasks, runtime._tasks = runtime._tasks, {}  # as the end takes them
+        assert await asyncio.wait_for(runtime.wait_online(), 10) == {"claude"}
+        runtime._tasks = tasks
+
+
 @pytest.mark.parametrize(
     ("only", "without", "expected"),
     [
