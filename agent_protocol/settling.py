@@ -96,7 +96,7 @@ class Settling:
     async def settle(self, ending: Ending) -> bool:
         """Write the end of a turn; False while Redis is away: it is kept then."""
         try:
-            near = await self._write(ending)
+            near = await self._write(ending, ending.say)
         except RedisAway as away:
             log.debug("the end of a turn is kept in memory: %s", away)
             self._keep(ending)
@@ -110,7 +110,8 @@ class Settling:
             while self._kept:
                 name, ending = next(iter(self._kept.items()))
                 try:
-                    near = await self._write(ending)
+                    waited_for = self._clock() <= max(ending.deadline, ending.at)
+                    near = await self._write(ending, ending.say if waited_for else "")
                 except RedisAway:
                     return False
                 except ResponseError as error:  # not another turn shall wait for one that cannot be written
@@ -142,15 +143,15 @@ class Settling:
                 lost.costs.get("total_cost", 0.0),
             )
 
-    async def _write(self, ending: Ending) -> Sequence[str]:
+    async def _write(self, ending: Ending, say: str) -> Sequence[str]:
         """The scopes that are near their budgets now. Raises RedisAway."""
-        now, record = self._clock(), ending.record
+        record = ending.record
         head: list[str | int | float] = [
             ending.result,
             self._turns.holder,
             round(self._turns.lifetime(ending.deadline) * 1000),
             keys.results(ending.agent),
-            ending.say if now <= max(ending.deadline, ending.at) else "",  # nobody waits for it any more
+            say,
             KEEP_SECONDS,
             ending.turn_id,
             record.to_json() if record else "",
