@@ -127,8 +127,8 @@ async def test_the_same_instruction_cannot_be_asked_twice_at_once(address, open_
         await first
 
 
-async def test_an_agent_that_nobody_plays_is_absent_at_once_when_asked_without_grace(address, open_bus):
-    bus = await open_bus(address)
+async def test_an_agent_that_nobody_plays_is_absent_at_once_when_asked_without_grace(address, open_bus, clock):
+    bus = await open_bus(address, clock=clock)
     with pytest.raises(AgentAbsent):
         await bus.ask("grok", instruction(), absent_grace=0)
 
@@ -201,11 +201,14 @@ async def test_a_mention_notice_reaches_those_who_want_it(address, open_bus):
     bus = await open_bus(address)
     notices: list[MentionNotice] = []
     bus.on_notice(notices.append)
-    bus.listen_to("claude")
+    for _ in range(2):
+        bus.listen_to("claude")
     await until(bus.ready.is_set)
-    await bus.publish(keys.results("claude"), MentionNotice(agent_name="claude", channel_id=7, message_id=9))
-    await until(lambda: notices)
-    assert notices[0].message_id == 9
+    for message_id in (9, 10):
+        notice = MentionNotice(agent_name="claude", channel_id=7, message_id=message_id)
+        await bus.publish(keys.results("claude"), notice)
+    await until(lambda: notices and notices[-1].message_id == 10)
+    assert [notice.message_id for notice in notices] == [9, 10]
 
 
 async def test_messages_are_handled_in_order_and_a_slow_handler_holds_back_its_own_channel_only(address, open_bus):
@@ -368,3 +371,12 @@ async def test_pauses_between_attempts_grow_up_to_a_bound_and_begin_anew_after_a
         await bus._stay_connected()
     growing = [min(LONGEST_PAUSE, 0.1 * 2**n) for n in range(1, 9)]
     assert pauses == pytest.approx([*growing, 0.1, 0.2, 0.4])
+
+
+async def test_after_a_loss_nothing_counts_as_subscribed_until_it_is_confirmed_again(address, open_bus):
+    bus = await open_bus(address)
+    bus.subscribe("news", lambda _: None)
+    await until(lambda: "news" in bus._confirmed)
+    bus._disconnected()
+    bus._check_ready()
+    assert not bus.ready.is_set()

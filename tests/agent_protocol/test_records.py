@@ -211,3 +211,11 @@ async def test_a_turn_that_is_ended_twice_has_one_record(link, ledger):
     for _ in range(2):
         await end(ledger, record())
     assert await length(link) == 1
+
+
+async def test_a_record_that_is_older_than_a_week_is_not_shown(link, ledger, clock):
+    posted = snowflake(time.time())
+    await end(ledger, record(posted=(posted,)))
+    assert await ledger.records.of_message(posted, AGENTS) is not None
+    clock.now += KEEP_SECONDS + 1
+    assert await ledger.records.of_message(posted, AGENTS) is None
