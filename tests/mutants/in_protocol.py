@@ -221,11 +221,6 @@ IN_PROTOCOL = (
             "no record is written of a person who is forgotten",
             f"{SETTLING} agent_cogs/test_forgetting.py",
         ),
-        (
-            "now <= max(ending.deadline, ending.at)",
-            "now >= max(ending.deadline, ending.at)",
-            "nobody hears a result after its deadline",
-        ),
         ("  redis.call('ZREM', KEYS[5], ARGV[7])\n", "", "a turn that ended is not open"),
         ("if ours and state ~= 'done' and", "if ours and", "a turn has one record"),
     ),
