@@ -26,9 +26,9 @@ def config(folder, **files):
     return {"CONFIG_FILES_DIR": str(folder / "config")}
 
 
-def picture(name, colour):
+def picture(name, colour, size=(3000, 2000)):
     found = io.BytesIO()
-    Image.new("RGB", (3000, 2000), colour).save(found, "PNG")
+    Image.new("RGB", size, colour).save(found, "PNG")
     return name, found.getvalue(), "image/png"
 
 

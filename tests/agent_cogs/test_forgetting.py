@@ -131,7 +131,7 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLin
 async def test_what_the_files_hold_of_a_person_goes_in_every_process(
     link: RedisLink, here: Machine, there: Machine, monkeypatch
 ):
-    async def away(_):
+    async def away(*_):
         raise RedisAway("away")
 
     async with here.running(link), there.running(link):

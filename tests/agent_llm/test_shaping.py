@@ -136,10 +136,21 @@ def test_building_one_model_imports_no_other_sdk() -> None:
     code = (
         "import sys\nfrom agent_llm.registry import build_model\n"
         "build_model('openai', api_key='k')\n"
-        "print(sorted({'anthropic', 'google.genai', 'genai_prices'} & set(sys.modules)))"
+        "print(sorted({'anthropic', 'boto3', 'google.genai'} & set(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("free", "found"), [(False, True), (True, False)])
+def test_a_model_that_costs_something_is_built_with_its_prices_and_a_free_one_without(free: bool, found: bool) -> None:
+    code = (
+        "import sys\nfrom agent_llm.registry import build_model\n"
+        f"build_model('openai', api_key='k', free={free})\n"
+        "print('genai_prices.data_snapshot' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert ran.stdout.strip() == str(found)
 
 
 async def test_models_built_in_threads_at_once_import_their_sdks_whole() -> None:

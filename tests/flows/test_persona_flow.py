@@ -83,16 +83,25 @@ async def test_a_person_cannot_flood_a_memory(tmp_path):
         assert "often enough" in (await asked(f, "debate", "note that")).results[0][1]
 
 
-async def test_a_coding_agent_is_told_of_no_tool_but_its_own(tmp_path):
+async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_path):
+    (tmp_path / "personas" / "claude" / "workspace").mkdir(parents=True)
     sdk = FakeSdk([init("a-session"), ResultMessage(decision("Done."))])
     async with flow(tmp_path) as f:
         own = {"agents": ("claude",), "personas": True, "make_model": lambda _: model_with(sdk, tmp_path / "sdk")}
-        async with f.running(**own):
+        async with f.running(**own) as runtime:
+            cog = runtime.bots["claude"].cog
+            outlet = cog.where.outlet_of(f.channel("debate"))
+            others = set(cog.agent.toolbox(cog.agent.options_for(outlet), False).names)
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> note that I keep bees")
             await f.discord.wait_for(lambda: f.said("debate", "claude") == ["Done."])
     ((_, options),) = sdk.asked
     assert "## Personality" in options.system_prompt
-    assert "`memory`" not in options.system_prompt, "Claude Code has no such tool, and no way into the persona's folder"
+    assert "with the `memory` tool" in options.system_prompt
+    assert (list(options.mcp_servers), list(options.mcp_servers["agent"].tools)) == (["agent"], ["memory"])
+    others.remove("memory")
+    assert {"web_search", "files_read"} <= others, "what an agent without a loop of its own would have"
+    named = [name for name in others if re.search(rf"\b{name}\b", options.system_prompt)]
+    assert named == [], "Claude Code has no such tools, and no way into the persona's folder"
 
 
 async def test_a_write_that_fails_leaves_the_answer(tmp_path):

@@ -11,6 +11,7 @@ from thinking_scene import let
 from agent_context.options import Options
 from agent_llm.types import Picture
 from agent_local.model_server import Answer
+from agent_net.pictures import size_of
 from agent_tools.protocol import ToolOutput
 from tests.agent_tools.tool_doubles import FakeTool
 
@@ -45,20 +46,25 @@ async def test_a_model_goes_on_with_the_transcript_calls_a_tool_in_words_and_its
         assert (first.tools, first.has_schema) == ((), False)
 
 
-async def test_a_picture_that_a_tool_brings_is_shown_to_the_model(tmp_path):
+async def test_pictures_that_a_tool_brings_are_shown_to_the_model_the_small_one_as_it_is(tmp_path):
     async with flow(tmp_path, **settings_for(OLD)) as f, f.running(agents=("claude",)) as runtime:
         answers = iter(['<call name="look">\n{}', "A cat, I think."])
         f.models.answer = lambda r: Answer(text=next(answers))
-        _, data, kind = picture("cat.png", "red")
-        look = FakeTool("look", lambda _: ToolOutput("what is there:", (Picture(data, kind),)))
+        _, small, kind = picture("cat.png", "red", size=(300, 200))
+        _, large, _ = picture("dog.png", "blue")
+        brought = (Picture(small, kind), Picture(large, kind))
+        look = FakeTool("look", lambda _: ToolOutput("what is there:", brought))
         let(None, look, cog=runtime.bots["claude"].cog, options=PREFILL)
         await ask(f)
         await f.discord.wait_for(lambda: f.said("debate", "claude") == ["A cat, I think."])
         first, second = f.models.requests
-        assert (pictures_in(first), pictures_in(second)) == ([], [data])
+        assert pictures_in(first) == []
+        as_it_was, fitted = pictures_in(second)
+        assert as_it_was == small
+        assert size_of(fitted, "image/jpeg") == (1568, 1045), "as large as the provider looks at it"
         roles = [message["role"] for message in second.raw["messages"]]
         assert (roles[-2:], second.tail.endswith("</result>")) == (["user", "assistant"], True)
-        assert "[picture 1 of the tools, shown above" in second.tail
+        assert "[picture 2 of the tools, shown above" in second.tail
 
 
 async def test_a_model_of_today_is_asked_in_chat_mode(tmp_path):
