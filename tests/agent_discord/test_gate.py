@@ -167,6 +167,46 @@ async def test_a_post_is_sent_twice_at_most_and_a_refused_one_once():
     assert channel.sent == []
 
 
+class Edited:
+    """A message whose edits fail with `wrong`, one after another; None is an edit that is made."""
+
+    def __init__(self, *wrong):
+        self.wrong, self.edits = list(wrong), []
+
+    async def edit(self, **how):
+        self.edits.append(how)
+        if (error := self.wrong.pop(0)) is not None:
+            raise error
+        return self
+
+
+@pytest.mark.parametrize("error", [OSError(104, "reset"), aiohttp.ServerDisconnectedError()])
+async def test_an_edit_whose_connection_breaks_is_made_once_more_with_its_file(error):
+    loop, message, made = LoopTime(), Edited(error, None), []
+
+    def attach():
+        made.append(discord.File(io.BytesIO(b"x"), "x.png"))
+        return made[-1]
+
+    editing = asyncio.create_task(Gate().edit(message, "better", attach=attach))
+    await loop.run(2)
+    assert editing.result() is message
+    assert [(how["content"], how["files"]) for how in message.edits] == [("better", [file]) for file in made]
+    assert len(made) == 2
+
+
+async def test_an_edit_is_made_twice_at_most_and_a_refused_one_once():
+    loop, message = LoopTime(), Edited(aiohttp.ServerDisconnectedError(), OSError(104, "reset"), None)
+    editing = asyncio.create_task(Gate().edit(message, "better"))
+    await loop.run(5)
+    with pytest.raises(OSError, match="reset"):
+        await editing
+    refused = Edited(http_error(403), None)
+    with pytest.raises(discord.Forbidden):
+        await Gate().edit(refused, "better")
+    assert (len(message.edits), len(refused.edits)) == (2, 1)
+
+
 async def test_history_is_read_from_before_a_message():
     asked = []
 

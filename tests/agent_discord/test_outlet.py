@@ -5,10 +5,12 @@ import discord
 import pytest
 
 from agent_context.entries import Entry, Reaction, Speaker
+from agent_context.history import Interval
 from agent_discord.directory import Directory
 from agent_discord.fetching import Fetcher
 from agent_discord.gate import Gate, nonce
 from agent_discord.outlet import CannotPost, DiscordOutlet, Post
+from agent_discord.pasts import Pasts
 from agent_discord.splitting import LIMIT
 from agent_discord.transcript import Transcripts
 from agent_llm.types import Picture
@@ -25,6 +27,7 @@ from tests.doubles import (
     TextChannel,
     Thread,
     http_error,
+    message,
     settle,
     user,
 )
@@ -52,6 +55,7 @@ class Place:
             pictures=Pictures(),
             names={"claude": "Claude", "grok": "Grok", "gemini": "Gemini"},
             may_post=may_post,
+            pasts=Pasts(self.transcripts, Clock()),
         )
 
     def hear(self, message_id, author=ALICE, text="hi"):
@@ -284,6 +288,28 @@ async def test_a_past_that_the_bot_may_not_read_is_not_asked_for():
     place.channel.permissions.update(read_message_history=False)
     assert await place.outlet.read_page(100, None) == ()
     assert place.channel.reads == []
+
+
+@pytest.mark.parametrize("lacking", ["view_channel", "read_message_history"])
+async def test_a_history_is_not_read_where_the_bot_may_not(lacking):
+    place = Place()
+    place.channel.past = [message(place.channel, 5, "hi")]
+    assert [entry.text for entry in await place.outlet.reach(Interval(place.channel.id, None, 5), 1)] == ["hi"]
+    barred = Place()
+    barred.channel.past = [message(barred.channel, 5, "hi")]
+    barred.channel.permissions.update(**{lacking: False})
+    assert await barred.outlet.reach(Interval(barred.channel.id, None, 5), 1) is None
+    assert barred.channel.reads == []
+
+
+async def test_only_its_own_post_is_taken_for_one_that_an_earlier_run_made():
+    place = Place()
+    place.channel.past = [message(place.channel, 6, "hello", author=GROK, name="Grok", bot=True)]
+    posted = await place.outlet.post(Post(text="hello", after=5), "t1")
+    assert [sent.id for sent in place.channel.sent] == [posted.message_id]
+    place.channel.past.insert(0, message(place.channel, 7, "hello again", author=ME, name="Claude", bot=True))
+    assert (await place.outlet.post(Post(text="hello again", after=5), "t2")).message_id == 7
+    assert len(place.channel.sent) == 1
 
 
 async def test_where_silence_is_wanted_no_reaction_is_given_but_the_one_that_shows_that_it_was_heard():

@@ -142,7 +142,8 @@ def test_no_flag_is_cut_in_two() -> None:
         assert all(len(chunk.removeprefix("x")) % 2 == 0 for chunk in chunks)
 
 
-def test_no_fence_is_cut_in_two() -> None:
+@pytest.mark.parametrize("filler", ["x", "\u200d"])
+def test_no_fence_is_cut_in_two(filler: str) -> None:
     for before in range(8, 20):
-        text = "x" * before + "```abc```"
+        text = "x" + filler * before + "```abc```"
         assert "".join(chunk.count("`") % 3 * "!" for chunk in split_text(text, 16)) == ""

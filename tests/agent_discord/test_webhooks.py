@@ -1,5 +1,6 @@
 """Webhooks, files, pins and growing posts, by unpatched py-cord on the stand-in."""
 
+import asyncio
 import io
 import logging
 from contextlib import asynccontextmanager
@@ -194,6 +195,25 @@ async def test_a_webhook_that_another_of_our_bots_made_comes_without_its_token_a
         assert (h.asked(*MAKE), len(world.webhooks)) == (1, 2)
 
 
+async def test_of_several_webhooks_of_ours_the_oldest_is_used_whichever_is_listed_first():
+    async with house() as h:
+        for _ in range(2):
+            await h.gate.make_webhook(h.channel, NAME)
+        oldest, newest = sorted(h.server.world.webhooks.values(), key=lambda webhook: webhook.id)
+        for listed in ((oldest, newest), (newest, oldest)):
+            h.server.world.webhooks = {webhook.id: webhook for webhook in listed}
+            assert await h.webhooks().send(h.gate, h.channel, ".mine", CLAUDE) is not None
+        assert [message.webhook_id for message in _all(h)] == [oldest.id] * 2
+
+
+async def test_posts_at_once_in_a_new_channel_share_one_webhook():
+    async with house() as h:
+        webhooks = h.webhooks()
+        posts = await asyncio.gather(*(webhooks.send(h.gate, h.channel, f".{n}", CLAUDE) for n in range(3)))
+        assert None not in posts
+        assert (h.asked(*LIST), h.asked(*MAKE)) == (1, 1)
+
+
 async def test_a_webhook_that_is_found_gone_at_an_edit_is_not_tried_again_and_one_that_is_there_is_kept():
     async with house() as h:
         webhooks = h.webhooks()
@@ -240,7 +260,7 @@ async def test_refusals_of_webhooks_are_counted_with_the_others():
         assert h.way_out.refused.recent() == before + 1
 
 
-@pytest.mark.parametrize("text", ["x" * 5000, "🙂" * 1500, "short"])
+@pytest.mark.parametrize("text", ["x" * 5000, "🙂" * 1500, "🙂" + "x" * 5000, "short"])
 def test_a_text_by_webhook_is_one_message(text):
     assert length(fitting(text)) <= LIMIT
     assert fitting(text)[:5] == text[:5]
@@ -304,6 +324,18 @@ async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
                 h.way_out.refused.count(403)
             await outlet.post(Post(text="The whole answer.", ping=you), "t1")
         assert h.texts() == ["The whole answer."]
+
+
+async def test_a_post_that_grows_is_not_ended_by_another_turn():
+    async with house() as h:
+        outlet = h.outlet()
+        async with outlet.growing("t1") as growing:
+            growing.grow("An answer that is long enough to be shown, " * 2)
+            await h.server.wait_for(lambda: h.texts())
+            await outlet.post(Post(text="A line of another turn."), "t2")
+            assert len(h.texts()) == 2
+            await outlet.post(Post(text="The whole answer."), "t1")
+        assert h.texts() == ["The whole answer.", "A line of another turn."]
 
 
 async def test_what_grew_for_nothing_is_taken_back():

@@ -264,6 +264,28 @@ async def test_nothing_is_heard_after_unsubscribing(address, open_bus):
     assert len(heard) == 1
 
 
+async def test_what_waits_for_a_handler_is_dropped_when_nobody_listens_any_more(address, open_bus):
+    bus = await open_bus(address)
+    go, began, ended = asyncio.Event(), [], asyncio.Event()
+
+    async def slowly(raw: str) -> None:
+        began.append(json.loads(raw)["instruction_id"])
+        await go.wait()
+
+    bus.subscribe("room", slowly)
+    bus.subscribe("other", lambda _: ended.set())
+    await until(bus.ready.is_set)
+    lane = bus._lanes["room"]
+    for n in range(3):
+        await bus.publish("room", instruction(str(n)))
+    await until(lambda: began and lane._queue.qsize() == 2)
+    bus.unsubscribe("room")
+    go.set()
+    await bus.publish("other", instruction())
+    await asyncio.wait_for(ended.wait(), 10)
+    assert began == ["0"]
+
+
 async def test_bytes_that_are_no_text_do_not_end_the_connection(server: RedisServer, open_bus):
     bus = await open_bus(server.url)
     heard: list[str] = []

@@ -335,6 +335,19 @@ async def test_a_stop_that_is_found_late_does_not_undo_a_resume_that_was_said_af
     assert there.heard == []
 
 
+async def test_while_redis_is_away_too_a_stop_that_is_found_late_does_not_undo_a_later_resume(
+    link: RedisLink, clock: Clock
+):
+    here = Process(link, clock)
+    here.stops._write = unreachable
+    said = clock.now
+    clock.now += 5
+    await here.stops.lift(CHANNEL)
+    assert not await here.stops.stop(CHANNEL, "m1", at=said, late=True)
+    assert not here.stops.holds(CHANNEL)
+    assert here.heard == []
+
+
 @pytest.mark.parametrize("same_process", [True, False])
 async def test_a_resume_that_is_found_late_lifts_what_was_said_before_it_and_nothing_later(
     link: RedisLink, clock: Clock, same_process: bool

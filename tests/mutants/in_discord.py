@@ -126,13 +126,13 @@ IN_DISCORD = (
             "if self._growing is not None and self._growing.turn_id == turn_id else None",
             "if self._growing is not None else None",
             "a growing post is ended by its own turn",
-            f"{OUTLET} agent_discord/test_growing.py",
+            f"{WEBHOOKS}::test_a_post_that_grows_is_not_ended_by_another_turn",
         ),
         (
             "            await parts.trim(0)",
             "            pass",
             "what has grown of nothing is taken back",
-            f"{OUTLET} agent_discord/test_growing.py",
+            f"{WEBHOOKS}::test_what_grew_for_nothing_is_taken_back",
         ),
         (
             "not (rights.view_channel and rights.read_message_history)",
