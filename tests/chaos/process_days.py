@@ -13,6 +13,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from redis.asyncio import Redis
+
 from agent_config import AGENTS
 from agent_protocol import keys
 from agent_protocol.connection import RedisLink
@@ -23,6 +25,8 @@ from tests.program import LAUNCH, PROJECT, environment
 from tests.redis_server import PATIENT, RedisServer
 
 TAKEN_OVER_WITHIN = 15.0  # seconds
+ASK_AGAIN = 0.2  # seconds
+NOWHERE = 5  # no channel of the world
 MOMENTS = ("thinking", "posting")
 
 
@@ -78,11 +82,20 @@ class Outside(Scene):
         return all([process.holder in str(await self.link.call(lambda r, n=name: r.get(n))) for name in names])
 
     async def up(self, process: Process) -> None:
-        """Returns when the process leads and its bots listen."""
+        """Returns when the process leads, its bots listen and its coordinator does what it is told."""
         channels = [keys.instructions(agent) for agent in self.present]
         async with asyncio.timeout(WITHIN):
             while not await self._listening(channels) or not await self.leads(process):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+            await self._obeyed()
+
+    async def _obeyed(self) -> None:
+        """Returns when a command is answered: who has just taken the lead drops commands for a moment."""
+        nowhere = Command(command="start", channel_id=NOWHERE, command_id="scene").to_wire()
+        async with Redis.from_url(self.redis.url) as redis, redis.pubsub() as outcomes:
+            await outcomes.subscribe(keys.COORDINATOR_OUTCOMES)
+            while await outcomes.get_message(ignore_subscribe_messages=True, timeout=ASK_AGAIN) is None:
+                await redis.publish(keys.COORDINATOR_COMMANDS, nowhere)
 
     async def _listening(self, channels: list[str]) -> bool:
         numsub = await self.link.call(lambda redis: redis.pubsub_numsub(*channels))

@@ -162,7 +162,7 @@ def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
 def test_in_local_mode_a_bot_is_mentioned_by_the_name_that_is_shown(tmp_path):
     (tmp_path / "personas" / "claude").mkdir(parents=True)
     (tmp_path / "personas" / "claude" / "identity.md").write_text("---\ndisplay_name: Klaus\n---\nYou are Klaus.\n")
-    typed = "@klaus hello\n#memes @claude hello\n"
+    typed = "@klaus hello\n#memes @claude hello\n#debate\n/stop\n"  # else it waits for the first conversation's end
     ended = run(tmp_path, "--local", "--scripted", COLUMNS="200", TIMEZONE="UTC", typed=typed)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("@Klaus hello") == 2
