@@ -220,6 +220,12 @@ class TurnTests(unittest.IsolatedAsyncioTestCase):
         self.assertLess(len(stage.time.slept), len(stage.bus.asked))
         self.assertTrue(all(15.0 <= delay <= 45.0 for delay in stage.time.slept))
 
+    async def test_the_pause_between_turns_is_drawn_from_its_range(self) -> None:
+        for luck, seconds in ((0.0, 15.0), (0.5, 30.0), (1.0, 45.0)):
+            stage = Stage(room(*AGENTS), luck=luck, max_rounds=1, turn_delay_min=15.0, turn_delay_max=45.0)
+            await stage.converse("claude")
+            self.assertEqual(stage.time.slept, [seconds] * 3)
+
     async def test_no_delay_is_allowed(self) -> None:
         stage = Stage(room(*AGENTS))
         await stage.converse()
@@ -258,6 +264,12 @@ class EndingTests(unittest.IsolatedAsyncioTestCase):
         bus.voices["claude"] = talker("claude", ids, end_conversation=True)
         report = await Stage(bus).converse()
         self.assertEqual(report.ended_because, "round_limit")
+
+    async def test_a_stop_that_an_agent_heard_of_first_ends_it(self) -> None:
+        bus = room(*AGENTS)
+        bus.voices["claude"] = skipper("claude", "stopped")
+        report = await Stage(bus).converse("claude")
+        self.assertEqual((report.ended_because, bus.speakers()), ("stopped", ["claude"]))
 
     async def test_most_who_skip_end_it(self) -> None:
         report = await Stage(room("claude", skipping=["chatgpt", "gemini", "grok"])).converse()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent_cogs.calling import CHAIN_END
+from agent_context.options import Options
 from agent_discord.unfinished import UNFINISHED
 from agent_tools.records import ToolRecords
 from tests.agent_scene import LOUNGE, Scene
@@ -32,6 +33,14 @@ async def from_grok(scene, text=None, **more):
     message_id = await scene.hear(text, author=grok(scene).id, name="Grok", bot=True, **more)
     await settle()
     return message_id
+
+
+def entering(scene):
+    """The events that are to be taken, from now on; none of them is."""
+    entered = []
+    for cog in scene.cogs.values():
+        cog._taker.enter = lambda event: entered.append(event) or True
+    return entered
 
 
 async def test_another_agents_mention_is_answered_without_a_ping_and_may_be_passed_over(scene):
@@ -155,9 +164,31 @@ async def test_a_post_that_grows_calls_when_it_is_whole(scene):
 
 
 async def test_where_silence_is_wanted_nobody_is_called(scene):
+    entered = entering(scene)
     await scene.stops.stop(LOUNGE, "x")
     await from_grok(scene)
+    assert (entered, scene.cog.asked) == ([], [])
+
+
+async def test_who_may_not_be_called_by_bots_is_not(scene):
+    let(scene, options=Options(bot_mentions=False))
+    await from_grok(scene)
     assert scene.cog.asked == []
+    await scene.ask()
+    assert len(scene.cog.asked) == 1, "people may call it"
+
+
+async def test_what_came_before_a_call_must_be_known_for_it_may_be_the_end_of_a_chain(scene, monkeypatch):
+    async def unread(*_):
+        transcript.whole = transcript.begins = False
+
+    transcript = scene.transcripts.of(LOUNGE)
+    monkeypatch.setattr(scene.house.fetcher, "whole", unread)
+    await from_grok(scene)
+    assert scene.cog.asked == []
+    await scene.hear("talk to each other")
+    await from_grok(scene)
+    assert len(scene.cog.asked) == 1, "a person's message begins a new one, whatever was before"
 
 
 async def test_where_silence_is_wanted_no_end_of_a_chain_is_shown_either(scene):
@@ -265,9 +296,7 @@ async def test_in_a_stopped_channel_m_continue_shows_that_it_is_stopped(scene):
 
 async def test_every_way_to_speak_to_an_agent_has_the_time_that_the_owner_gives():
     scene = await Scene("claude", "grok", env={"TURN_TIMEOUT_SECONDS": "30"}).start()
-    entered = []
-    for cog in scene.cogs.values():
-        cog._taker.enter = lambda event: entered.append(event) or True
+    entered = entering(scene)
     await scene.ask()
     await from_grok(scene)
     await scene.hear("hello", author=scene.me.id, name="Claude", bot=True)

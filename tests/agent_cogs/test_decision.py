@@ -222,6 +222,12 @@ def test_a_cut_text_without_sentences_ends_in_an_ellipsis_after_a_whole_word() -
     assert parse_decision(raw).text == "well the thing about pizza is that nobody really agrees on what belongs on it …"
 
 
+def test_a_cut_text_keeps_what_stands_behind_its_last_sentence_where_that_is_most_of_it() -> None:
+    raw = '{"text": "Well. The thing about pizza is that nobody really agrees on what belongs on it beca'
+    kept = "Well. The thing about pizza is that nobody really agrees on what belongs on it …"
+    assert parse_decision(raw).text == kept
+
+
 def test_a_short_cut_text_is_dropped() -> None:
     assert parse_decision('{"skip": false, "text": "Well, I') == Decision()
 

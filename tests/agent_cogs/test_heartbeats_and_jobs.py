@@ -121,6 +121,26 @@ async def test_an_empty_file_makes_no_call_and_the_files_are_looked_at_each_minu
     assert await day.passes(0.05) == ["13:01", "13:02", "13:03"], "an edit is taken up without a restart"
 
 
+async def test_an_edit_is_taken_up_within_a_minute_also_beside_a_check_that_is_hours_away() -> None:
+    day = Day(check(interval_seconds=7200))
+    await day.passes(0.01)
+    day.orders_checks += (check(name="Quick", interval_seconds=60),)
+    before = day.clock.now
+    await day.passes(0.1)
+    assert day.entered[0][0] - before <= LOOK_SECONDS + 60
+
+
+async def test_the_next_look_is_at_what_is_due_first() -> None:
+    day = Day(check(), jobs=(job("1 12 * * *"),), at="2026-11-20 12:00:30")
+    assert await day.passes(0.1) == ["12:01"]
+    assert day.entered[0][0] % 60 == 0, "in its minute's first second"
+
+
+async def test_what_is_held_back_by_its_hours_is_looked_at_with_the_files() -> None:
+    tick, now = Tick.of(check(active_hours=ActiveHours(9 * 60, 11 * 60))), Day().clock.now
+    assert tick.next(now - 7200, now, BERLIN) == now + LOOK_SECONDS
+
+
 async def test_a_check_whose_turn_is_not_over_is_passed_over() -> None:
     day = Day(check())
     await day.passes(0.5)

@@ -333,3 +333,13 @@ async def test_a_hook_ends_in_order_with_its_events_time() -> None:
     around.hold.set()
     with pytest.raises(asyncio.CancelledError):
         await beginning
+
+
+async def test_nothing_stands_around_a_hook() -> None:
+    around = Around()
+    around.hold.set()
+    await around.life.before(around.event(60.0))
+    ((begin, _),) = around.taken
+    await around.life.before(begin)
+    await around.life.after(begin)
+    assert [event.hook for event, _ in around.taken] == ["agent_begin"]

@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cogs.chatting import Chat
+from agent_cogs.decision import Decision
 from agent_cogs.events import HeartbeatEvent, WebhookEvent
 from agent_cogs.excuses import LINES
+from agent_cogs.prefilling import Acts
 from agent_context.options import Options
 from agent_llm.errors import PrefillRefused
 from agent_llm.prefill import PrefillMemory
@@ -99,6 +101,11 @@ async def test_in_a_round_nothing_left_is_silence(stage, silent):
     result = await scene.instruct()
     assert (result.skipped, result.reason, scene.texts()) == (True, "skipped", [])
     assert len(scene.cog.asked) == 1
+
+
+def test_a_completion_without_words_and_acts_is_the_decision_to_be_silent():
+    acts = Acts(forced=False, can_draw=True, in_conversation=True)
+    assert (acts.decision(""), acts.decision("Hi.")) == (Decision(skip=True), Decision(text="Hi."))
 
 
 async def test_a_person_who_waits_is_answered_at_the_second_try_or_told(stage):

@@ -318,6 +318,17 @@ async def test_without_the_right_those_who_would_join_in_on_that_persons_answer_
     assert reasons == {"joins": "stopped", "talks": None}
 
 
+async def test_without_the_right_who_joins_in_on_an_answer_to_somebody_else_goes_on(open_scene):
+    scene, thought = await open_scene(), Thought()
+    asked = await scene.hear("what do you all think?", author=ALICE)
+    scene.answers(thought)
+    await scene.instruct("joins", trigger_message_id=asked)
+    await scene.ask("stop", author=BOB)
+    thought.go_on.set()
+    await settle()
+    assert [(result.instruction_id, result.reason) for result in scene.results] == [("joins", None)]
+
+
 # -- barge-in ---------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -280,6 +281,26 @@ async def test_a_leader_whose_lease_only_ran_out_goes_on_when_it_is_renewed(stag
     lease.lapsed = False
     await until(lambda: stage.reports)
     assert (stage.reports[0].ended_because, stage.reports[0].messages) == ("round_limit", 8)
+
+
+async def test_a_leader_whose_lease_runs_out_while_it_keeps_a_turn_asks_when_it_is_renewed_and_not_before(stage: Stage):
+    lease, keep = MemoryLease(), stage.ledger.conversations.keep
+
+    async def keep_slowly(*state: Any) -> bool:
+        lease.lapsed = True
+        return await keep(*state)
+
+    coordinator = stage.lead(lease)
+    await until(lambda: coordinator.acting)
+    stage.ledger.conversations.keep = keep_slowly
+    stage.coordinators.append(asyncio.create_task(coordinator.engine.converse(CHANNEL, "debate", starter="claude")))
+    await until(lambda: CHANNEL in stage.ledger.conversations.states and stage.kept.asking)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert stage.bus.asked == []
+    stage.ledger.conversations.keep, lease.lapsed = keep, False
+    await until(lambda: stage.reports)
+    assert stage.reports[0].messages == 8
 
 
 async def test_two_leaders_of_whom_one_was_paused_give_each_turn_once():

@@ -15,6 +15,7 @@ CALLING = "agent_cogs/test_calling.py agent_cogs/test_chains.py"
 PROGRESS = "agent_cogs/test_progress.py"
 ARREARS = "agent_cogs/test_arrears.py"
 PREFILL = "agent_cogs/test_prefill_turns.py"
+SIGHT = "agent_cogs/test_sight.py"
 DECISION = "agent_cogs/test_decision.py agent_cogs/test_cleaning_properties.py"
 
 IN_AGENTS = (
@@ -150,6 +151,7 @@ IN_AGENTS = (
             "who takes an agent over reads what the other one did",
         ),
         ("else now + LOOK_SECONDS\n", "else now + 2 * LOOK_SECONDS\n", "files are looked at each minute"),
+        ("SHORTEST_SLEEP), LOOK_SECONDS)", "SHORTEST_SLEEP), 2 * LOOK_SECONDS)", "an edit is taken up within a minute"),
         ("min(max(min(looks", "min(max(max(looks", "the next look is at what is due first"),
         ("if not self._may_act():", "if self._may_act() is None:", "who does not hold the agent runs nothing"),
         ("_short(order.expression)", "_short(order.name)", "a job whose times were changed is another one"),
@@ -167,7 +169,6 @@ IN_AGENTS = (
             "if isinstance(event, HookEvent):\n            return",
             "if False:\n            return",
             "hooks have no hooks",
-            "properties/test_hook_properties.py",
         ),
         ("not hook.fires_for(event.kind)", "False", "a condition keeps a hook to its kinds of events"),
         ("        self._shut = True\n", "", "the shutdown hook runs once"),
@@ -201,6 +202,9 @@ IN_AGENTS = (
         CALLING,
         ("links(entry, before) < most", "links(entry, before) <= most", "a chain ends where it is to"),
         ("return edited and not grew", "return False", "an edit calls nobody"),
+        ("return edited and not grew", "return edited", "what grew calls when it is whole"),
+        ("        self._growing.pop(entry.id, None)\n", "", "an edit of what grew and is whole calls nobody"),
+        (" or self._silent(channel_id)", "", "where silence is wanted nobody is called"),
         ("return not instructed[entry.id]", "return True", "a reactive turn may call"),
         (
             "return not event.cools_down",
@@ -213,7 +217,7 @@ IN_AGENTS = (
     ),
     *of(
         "agent_cogs/sight.py",
-        f"{COG} agent_cogs/test_hostile_words.py agent_cogs/test_persona.py agent_cogs/test_tool_turns.py",
+        SIGHT,
         (
             "for entry in (*seen_all.prefix, *entries[:1])",
             "for entry in entries[:1]",
@@ -236,7 +240,6 @@ IN_AGENTS = (
             "entries = after(entries, self.reset)",
             "pass",
             "what lies before a reset is no context",
-            f"{COG} agent_cogs/test_desk.py flows/test_commands_flow.py",
         ),
         (
             "default=None)\n\n    async def _settled",
@@ -247,7 +250,6 @@ IN_AGENTS = (
             "{file.left_out:,}",
             "{len(file.text):,}",
             "how much of a file is left out is told",
-            "agent_discord/test_text_files.py flows/test_options_flow.py agent_cogs flows/test_context_flow.py",
         ),
     ),
     *of(
