@@ -33,7 +33,7 @@ MOST_KEPT = 1000  # turns of this process that ended while Redis was away
 # took the turn over, its end is that process's to tell, and so are the costs of what it goes on with: an answer, or a
 # call that was under way. A process that has settled the turn does so once; a claim of its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
-local holder, answered, state = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by', 'state'))
+local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
 local ours = not holder or holder == ARGV[2]
 if redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1') == 0 then return {{}} end
 if ARGV[10] ~= '' then mark(KEYS[8], ARGV[10], ARGV[9]) end
@@ -45,7 +45,7 @@ if ours then
   redis.call('ZREM', KEYS[5], ARGV[7])
 end
 if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
-if ours and state ~= 'done' and ARGV[8] ~= '' then record(KEYS[6], ARGV[8]) end
+if ours and ARGV[8] ~= '' then record(KEYS[6], ARGV[8]) end
 local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
 if not ours and went_on then return {{}} end
 for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end

@@ -151,6 +151,20 @@ async def test_an_end_that_is_told_twice_is_booked_once(link, clock):
     assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
 
+async def test_a_turn_that_is_asked_for_again_while_its_end_is_being_written_is_recorded_all_the_same(link, clock):
+    ledger = Ledger(link, clock, holder="here")
+    await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
+    write = ledger.settling.settle
+
+    async def settle_late(ending):
+        assert (await ledger.turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
+        return await write(ending)
+
+    ledger.settling.settle = settle_late
+    assert await end(ledger, clock, "m1")
+    assert await books(link) == (1, 0.5, 0.5, 1, 1)
+
+
 async def test_what_is_spent_while_redis_is_away_counts_against_the_budget_once_before_and_after(
     server: RedisServer, clock
 ):

@@ -222,7 +222,12 @@ IN_PROTOCOL = (
             f"{SETTLING} agent_cogs/test_forgetting.py",
         ),
         ("  redis.call('ZREM', KEYS[5], ARGV[7])\n", "", "a turn that ended is not open"),
-        ("if ours and state ~= 'done' and", "if ours and", "a turn has one record"),
+        (
+            "if redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1') == 0 then return {{}} end",
+            "redis.call('HSETNX', KEYS[1], 'settled:' .. ARGV[2], '1')",
+            "a turn that is ended twice is booked and recorded once",
+        ),
+        ("if ours and ARGV[8] ~= '' then record", "if ARGV[8] ~= '' then record", "a turn has one record", RECORDS),
     ),
     *of(
         "agent_protocol/records.py",
