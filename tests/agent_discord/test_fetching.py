@@ -157,6 +157,43 @@ async def test_a_read_that_is_wanted_while_another_one_runs_is_made_after_it(fet
     assert (ids(transcripts), len(late.reads), transcript.whole) == ([1, 2, 3, 4, 5], 1, True)
 
 
+async def test_messages_that_a_channel_is_known_to_have_and_nobody_heard_are_read(fetcher, transcripts):
+    loop, past, transcript = LoopTime(), Past(5), transcripts.of(CHANNEL)
+    for number in range(1, 4):
+        transcript.add(live(number))
+    transcript.whole = True
+    fetcher.catch_up(CHANNEL, 3, past.read)
+    await loop.run(1)
+    assert past.reads == [], "nothing is missing"
+    fetcher.catch_up(CHANNEL, 5, past.read)
+    assert not transcript.whole
+    await loop.run(1)
+    assert (ids(transcripts), past.reads, transcript.whole) == ([1, 2, 3, 4, 5], [None], True)
+
+
+async def test_a_newest_message_that_was_deleted_is_not_looked_for(fetcher, transcripts):
+    loop, past, transcript = LoopTime(), Past(4), transcripts.of(CHANNEL)
+    transcript.add(live(4))
+    transcript.whole = True
+    transcript.delete(5)
+    fetcher.catch_up(CHANNEL, 5, past.read)
+    await loop.run(1)
+    assert (past.reads, transcript.whole) == ([], True)
+
+
+async def test_who_wants_more_than_is_being_read_gets_it_by_another_read(fetcher, transcripts):
+    past, transcript = Past(2 * HISTORY_LIMIT + 50), transcripts.of(CHANNEL)
+    past.hold = asyncio.Event()
+    turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
+    await settle()
+    transcript.deepen(2 * HISTORY_LIMIT)
+    past.hold.set()
+    await turn
+    assert not transcript.whole
+    await fetcher.whole(CHANNEL, past.read)
+    assert (transcript.whole, len(ids(transcripts))) == (True, 2 * HISTORY_LIMIT)
+
+
 async def test_what_four_bots_want_at_once_is_read_once(fetcher, transcripts):
     loop, past = LoopTime(), Past(3)
     for _ in range(4):
