@@ -66,10 +66,8 @@ class LifeHooks:
             await self._take(event)
 
     async def _around(self, name: HookName, event: TurnEvent, seconds: float) -> None:
-        if isinstance(event, HookEvent):
-            return
         hook = self._hooks().named(name)
-        if hook is None or not hook.fires_for(event.kind):
+        if hook is None or not hook.fires_for(event.kind):  # hooks fire for no hook
             return
         place = Place(event.channel_id, event.theme) if hook.channel is None else self._place_of(name, hook)
         if place is not None:

@@ -138,5 +138,5 @@ def strip_mention(text: str, mentions: Iterable[str]) -> str:
     """
     who = "|".join(re.escape(one) + ("" if one.endswith(">") else r"(?!\w)") for one in mentions)
     text = re.sub(rf"\A\s*(?:(?:{who})[ \t]*)+[,:]?(?=\s|\Z)", "", text)
-    text = re.sub(rf"[ \t]*(?:{who})(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
+    text = re.sub(rf"(?:[ \t]*(?:{who}))+(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
     return re.sub(rf"(?:{who})[ \t]*", "", text).strip()

@@ -146,10 +146,11 @@ async def test_the_end_of_a_chain_is_shown_once_by_whoever_would_have_been_calle
     assert [len(cog.asked) for cog in scene.cogs.values()] == [1, 1]
 
 
-async def test_a_post_that_grows_calls_when_it_is_whole(scene):
+async def test_a_post_that_grows_calls_once_when_it_is_whole(scene):
+    entered = entering(scene)
     text = f"<@{scene.me.id}> what do"
     message_id = await from_grok(scene, f"{text}{UNFINISHED}")
-    assert scene.cog.asked == []
+    assert entered == []
     for content in (f"{text} you say{UNFINISHED}", f"{text} you say?", f"{text} you say!"):
         whole = message(scene.channel(), message_id, content, author=grok(scene).id, name="Grok", bot=True)
         event = type(
@@ -160,7 +161,7 @@ async def test_a_post_that_grows_calls_when_it_is_whole(scene):
         await scene.cog.on_raw_message_edit(event)
         await scene.cog.on_grown(event)
         await settle()
-    assert len(scene.cog.asked) == 1
+    assert [event.asked.text for event in entered] == ["@Claude what do you say?"]
 
 
 async def test_where_silence_is_wanted_nobody_is_called(scene):

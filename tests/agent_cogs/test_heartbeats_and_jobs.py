@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from fakeredis import FakeServer
 
-from agent_cogs.clocks import LOOK_SECONDS, Clocks, Tick
+from agent_cogs.clocks import AWAY_SECONDS, LOOK_SECONDS, Clocks, Tick
 from agent_cogs.events import NOWHERE, CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.placing import Known, Placing
 from agent_cogs.saved import read_begun
@@ -121,13 +121,15 @@ async def test_an_empty_file_makes_no_call_and_the_files_are_looked_at_each_minu
     assert await day.passes(0.05) == ["13:01", "13:02", "13:03"], "an edit is taken up without a restart"
 
 
-async def test_an_edit_is_taken_up_within_a_minute_also_beside_a_check_that_is_hours_away() -> None:
+async def test_the_files_are_looked_at_each_minute_also_beside_a_check_that_is_hours_away() -> None:
     day = Day(check(interval_seconds=7200))
-    await day.passes(0.01)
-    day.orders_checks += (check(name="Quick", interval_seconds=60),)
-    before = day.clock.now
-    await day.passes(0.1)
-    assert day.entered[0][0] - before <= LOOK_SECONDS + 60
+    assert [await day.clocks.tick() for _ in range(2)] == [LOOK_SECONDS] * 2
+
+
+async def test_who_does_not_hold_the_agent_looks_again_in_seconds() -> None:
+    day = Day(check())
+    day.acts = False
+    assert await day.clocks.tick() == AWAY_SECONDS
 
 
 async def test_the_next_look_is_at_what_is_due_first() -> None:

@@ -126,6 +126,8 @@ def test_a_clean_name_is_short_plain_and_stays_so(name: str) -> None:
         ("hello <@1>!", "hello!"),
         ("so <@1> what", "so what"),
         ("one\n<@1> two", "one\ntwo"),
+        ("one <@1> <@&9>\ntwo", "one\ntwo"),
+        ("one\n<@1>\ntwo", "one\n\ntwo"),
         ("<@&9> <@1> all of you", "all of you"),
         ("<@1>", ""),
         ("<@1> ask <@2> <@12>", "ask <@2> <@12>"),

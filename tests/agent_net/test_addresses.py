@@ -179,6 +179,7 @@ def test_a_public_address_is_asked_also_next_to_a_closed_block(number):
         "http:///a.png",
         "http://[/",
         "http://example.com\\@127.0.0.1/",
+        "http://example.com/a\\b",
         "http://exa mple.com/",
         "http://example.com/a\nHost: 127.0.0.1",
         "http://example.com/\x00",

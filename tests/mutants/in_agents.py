@@ -151,6 +151,11 @@ IN_AGENTS = (
             "who takes an agent over reads what the other one did",
         ),
         ("else now + LOOK_SECONDS\n", "else now + 2 * LOOK_SECONDS\n", "files are looked at each minute"),
+        (
+            "self._held.clear()\n            return AWAY_SECONDS",
+            "self._held.clear()\n            return LOOK_SECONDS",
+            "who gets the agent back looks at once",
+        ),
         ("SHORTEST_SLEEP), LOOK_SECONDS)", "SHORTEST_SLEEP), 2 * LOOK_SECONDS)", "an edit is taken up within a minute"),
         ("min(max(min(looks", "min(max(max(looks", "the next look is at what is due first"),
         ("if not self._may_act():", "if self._may_act() is None:", "who does not hold the agent runs nothing"),
@@ -165,11 +170,6 @@ IN_AGENTS = (
             "agent_begin leaves the event its time",
         ),
         ("min(AROUND_SECONDS,", "max(AROUND_SECONDS,", "a hook has its bound"),
-        (
-            "if isinstance(event, HookEvent):\n            return",
-            "if False:\n            return",
-            "hooks have no hooks",
-        ),
         ("not hook.fires_for(event.kind)", "False", "a condition keeps a hook to its kinds of events"),
         ("        self._shut = True\n", "", "the shutdown hook runs once"),
         ('brake.pull("deadline")', "pass", "a hook ends with the event's time"),

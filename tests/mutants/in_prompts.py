@@ -191,6 +191,11 @@ IN_PROMPTS = (
         ("if sum(map(len, lines)) > MAX_ENTRY", "if max(map(len, lines)) > MAX_ENTRY", "an entry has a largest size"),
     ),
     *of(
+        "agent_personas/hooks.py",
+        "agent_cogs/test_hooks.py",
+        ('"webhook", "instruction"})', '"webhook", "instruction", "hook"})', "hooks have no hooks"),
+    ),
+    *of(
         "agent_personas/cron.py",
         CRON,
         ("and not job.catch_up", "and job.catch_up", "what was missed by far is caught up only where it is wanted"),
