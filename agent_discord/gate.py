@@ -41,12 +41,12 @@ class Silenced(GateClosed):
 CONNECTION_ERRORS = (aiohttp.ClientError, OSError)
 REQUEST_ERRORS = (discord.HTTPException, *CONNECTION_ERRORS, GateClosed, UnreadableAnswer)
 
-WINDOW_REQUESTS = 45
-WINDOW_SECONDS = 1.0
+WINDOW_REQUESTS = 50
+WINDOW_SECONDS = 1.05  # Discord's one second, and what a request may take longer on its way than a later one
 CUT_PAUSE = 0.5  # seconds before a post whose connection broke is sent once more
 MAX_TEXT = 2000  # characters, Discord's own limit
 TYPING_SECONDS = 8.0  # Discord shows typing for ten
-TYPING_SHARE = 0.5  # of the window; when it is fuller, typing is dropped
+TYPING_SHARE = 0.4  # of the window; when it is fuller, typing is dropped
 REMEMBERED_TYPING = 1000  # channels
 PIN_PAGE = 50  # Discord's largest
 
@@ -362,7 +362,7 @@ class Gate:
             await webhook.edit_message(message_id, content=self.clean(text), allowed_mentions=pings(None), **extras)
 
     async def typing(self, channel: discord.abc.Messageable, channel_id: int) -> None:
-        """Shows typing, unless it was shown eight seconds ago or less, or the window is half full."""
+        """Shows typing, unless it was shown eight seconds ago or less, or the window fills up."""
         now = asyncio.get_running_loop().time()
         if now - self._typed.get(channel_id, -TYPING_SECONDS) < TYPING_SECONDS:
             return

@@ -10,6 +10,7 @@ import pytest
 
 from agent_discord.gate import (
     TYPING_SECONDS,
+    WINDOW_SECONDS,
     Gate,
     GateClosed,
     RequestWindow,
@@ -54,6 +55,15 @@ async def test_no_more_than_50_requests_arrive_in_any_second_and_all_pass_in_the
     assert times[-1] - times[0] < 6
 
 
+async def test_fifty_posts_at_once_wait_for_nothing():
+    loop, window = LoopTime(), RequestWindow()
+    waiting = [asyncio.create_task(window.enter()) for _ in range(51)]
+    await settle()
+    assert [task.done() for task in waiting] == [True] * 50 + [False]
+    await loop.run(WINDOW_SECONDS, step=0.05)
+    assert waiting[50].done()
+
+
 async def test_posts_reactions_and_history_share_one_window():
     loop, gate, channel = LoopTime(), Gate(RequestWindow(limit=3)), a_channel()
     waiting = [
@@ -67,7 +77,7 @@ async def test_posts_reactions_and_history_share_one_window():
     ]
     await settle()
     assert [task.done() for task in waiting] == [True, True, True, False]
-    await loop.run(1.0)
+    await loop.run(WINDOW_SECONDS)
     assert waiting[3].done()
 
 
@@ -77,7 +87,7 @@ async def test_one_that_gives_up_waiting_takes_nobodys_place():
     first, second = asyncio.create_task(window.enter()), asyncio.create_task(window.enter())
     await settle()
     first.cancel()
-    await loop.run(1.0)
+    await loop.run(WINDOW_SECONDS)
     assert (first.cancelled(), second.done()) == (True, True)
 
 
@@ -102,7 +112,7 @@ async def test_typing_is_dropped_first_when_requests_are_many_and_never_waits():
     assert channel.typed == 0
     for number in (3, 4):
         await send(gate, channel, number)
-    await loop.run(1.0)
+    await loop.run(WINDOW_SECONDS)
     await gate.typing(channel, 100)
     assert channel.typed == 1
 
@@ -292,7 +302,7 @@ async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():
     second = asyncio.create_task(gate.send(channel, "two", nonce="n2", ping=11))
     await first
     shared.refused.count(403)
-    await loop.run(1.0)
+    await loop.run(WINDOW_SECONDS)
     with pytest.raises(GateClosed):
         await second
     assert [sent.text for sent in channel.sent] == ["one"]
@@ -307,11 +317,11 @@ async def test_what_stands_in_line_when_a_person_wants_silence_is_not_sent(kind)
     waiting = asyncio.create_task(KINDS[kind](gate, channel))
     await settle()
     silent = True
-    await loop.run(1.0)
+    await loop.run(WINDOW_SECONDS)
     with suppress(Silenced):
         await waiting
     assert asked_for(channel) == 1, "the history"
-    await loop.run(1.0)
+    await loop.run(WINDOW_SECONDS)
     await KINDS[kind](way_out, channel)
     assert asked_for(channel) == 2, "who does not speak is not held"
 

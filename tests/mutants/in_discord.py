@@ -28,7 +28,7 @@ IN_DISCORD = (
         (
             "while len(self._passed) >= self.limit",
             "while len(self._passed) > self.limit",
-            "no more than 45 requests a second",
+            "no more than 50 requests a second",
         ),
         ("digest_size=12)", "digest_size=13)", "a nonce has at most 25 characters"),
         ('f"{turn_id}/{chunk}"', 'f"{turn_id}"', "each part of a post has its own nonce", f"{GATE} {OUTLET}"),
