@@ -46,6 +46,8 @@ async def vanish(runtime, name="claude"):
         task.cancel()
     await bot.cog.aclose()
     await bot.client.close()
+    for model in bot.models:  # nobody closes what is not among the runtime's bots any more
+        await model.aclose()
 
 
 async def test_a_picture_that_was_drawn_is_posted_by_the_stand_by_and_not_drawn_again(tmp_path):
