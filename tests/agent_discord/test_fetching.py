@@ -194,6 +194,55 @@ async def test_who_wants_more_than_is_being_read_gets_it_by_another_read(fetcher
     assert (transcript.whole, len(ids(transcripts))) == (True, 2 * HISTORY_LIMIT)
 
 
+async def test_who_hears_of_pasts_that_were_read_hears_no_more_when_it_does_not_want_to(fetcher, transcripts):
+    loop, heard = LoopTime(), []
+
+    async def hear(channel_id):
+        heard.append((channel_id, transcripts.of(CHANNEL).entries() != []))
+
+    fetcher.on_past(hear)
+    await fetcher.whole(CHANNEL, Past(3).read)
+    assert heard == [(CHANNEL, True)]
+    for _ in range(2):
+        fetcher.off_past(hear)
+    transcripts.of(CHANNEL).whole = False
+    await fetcher.whole(CHANNEL, Past(3).read)
+    await loop.run(1)
+    assert (len(heard), transcripts.of(CHANNEL).whole) == (1, True)
+
+
+@pytest.mark.parametrize(("whole", "named"), [(False, "history"), (True, "pins")])
+async def test_what_could_not_be_read_is_named_once_a_row_of_failures(fetcher, transcripts, caplog, whole, named):
+    loop, past = LoopTime(), Past(3)
+    transcripts.of(CHANNEL).whole = whole
+
+    async def fails(*_):
+        raise http_error(500)
+
+    with caplog.at_level("WARNING", "agent_discord"):
+        for _ in range(2):
+            await fetcher.whole(CHANNEL, past.read if whole else fails, fails)
+            await loop.run(RETRY_AT_MOST, step=10)
+    assert caplog.messages == [
+        f"{named} of channel {CHANNEL} could not be read (HTTP 500); going on with what is known"
+    ]
+
+
+async def test_pins_are_kept_as_pinned_as_they_are_when_the_read_ends(fetcher, transcripts):
+    past, pins = Past(3), transcripts.of(CHANNEL).pins
+    seen = []
+
+    async def read():
+        seen.append(None)
+        if len(seen) == 1:
+            pins.doubt()  # somebody pins another one meanwhile
+        return past.messages[: len(seen)]
+
+    await fetcher.whole(CHANNEL, past.read, read)
+    pinned = transcripts.of(CHANNEL).pinned()
+    assert ([entry.id for entry in pinned], {entry.pinned for entry in pinned}, pins.known) == ([2, 3], {True}, True)
+
+
 async def test_what_four_bots_want_at_once_is_read_once(fetcher, transcripts):
     loop, past = LoopTime(), Past(3)
     for _ in range(4):

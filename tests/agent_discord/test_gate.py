@@ -1,8 +1,10 @@
 import asyncio
+import inspect
 import io
 import random
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import aiohttp
 import discord
@@ -89,6 +91,19 @@ async def test_one_that_gives_up_waiting_takes_nobodys_place():
     first.cancel()
     await loop.run(WINDOW_SECONDS)
     assert (first.cancelled(), second.done()) == (True, True)
+
+
+async def test_it_is_not_quiet_while_a_request_waits_in_line():
+    loop, window = LoopTime(), RequestWindow(limit=1)
+    await window.enter()
+    waiting = asyncio.create_task(window.enter())
+    await settle()
+    loop.now += window.seconds
+    assert not window.is_quiet(1.0)
+    await loop.run(window.seconds)
+    assert waiting.done()
+    loop.now += window.seconds
+    assert window.is_quiet(1.0)
 
 
 async def test_typing_is_shown_at_most_once_in_eight_seconds_a_channel():
@@ -293,6 +308,20 @@ async def test_a_closed_gate_holds_every_kind_of_request_and_opens_again_by_itse
     now.now += WINDOW
     await KINDS[kind](gate, channel)
     assert asked_for(channel) == 1
+
+
+REQUESTS = sorted(name for name, what in vars(Gate).items() if inspect.iscoroutinefunction(what) and name[0] != "_")
+VALUES = {"text": "x", "name": "x", "nonce": "n", "message_id": 1, "channel_id": 1, "user_id": 1, "limit": 1}
+NOTHING = dict.fromkeys(("avatar", "before", "thread"))
+
+
+@pytest.mark.parametrize("request_name", REQUESTS)
+async def test_no_request_whatever_passes_a_gate_that_is_closed(request_name):
+    request, discords = getattr(Gate(shared=refused(20)), request_name), MagicMock()
+    needed = [name for name, one in inspect.signature(request).parameters.items() if one.default is one.empty]
+    with nullcontext() if request_name == "typing" else pytest.raises(GateClosed):  # typing is no reason to fail
+        await request(**{name: {**VALUES, **NOTHING}.get(name, discords) for name in needed})
+    assert discords.mock_calls == []
 
 
 async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():

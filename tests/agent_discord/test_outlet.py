@@ -302,6 +302,12 @@ async def test_a_history_is_not_read_where_the_bot_may_not(lacking):
     assert barred.channel.reads == []
 
 
+async def test_an_outlet_that_keeps_no_pasts_reaches_no_other_channel():
+    place = Place()
+    place.outlet._pasts = None
+    assert await place.outlet.reach(Interval(999, None, 5), 1) is None
+
+
 async def test_only_its_own_post_is_taken_for_one_that_an_earlier_run_made():
     place = Place()
     place.channel.past = [message(place.channel, 6, "hello", author=GROK, name="Grok", bot=True)]

@@ -295,6 +295,7 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
             picture = Picture(drawn((10, 10)), "image/png")
             posted = await outlet.post(Post(text="The whole answer, @everyone.", picture=picture), "t1")
         (message,) = _all(h)
+        assert h.asked("POST", "/channels/{channel_id}/messages") == 1, "Discord knows a nonce for some minutes only"
         assert (message.content, len(message.attachments)) == ("The whole answer, @everyone.", 1)
         assert posted.message_id == message.id
         assert posted.picture_url.endswith("picture.png")

@@ -251,6 +251,29 @@ async def test_what_another_process_lifted_meanwhile_is_not_written_again(link: 
     assert not await link.call(lambda redis: redis.exists(keys.stop(CHANNEL)))
 
 
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_resume_counts_here_before_redis_hears_of_it_unless_a_newer_order_may_be_known_there(
+    link: RedisLink, clock: Clock, late: bool
+):
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1")
+    clock.now += 1
+    write, began, go_on = here.stops._write, asyncio.Event(), asyncio.Event()
+
+    async def write_slowly(channel_id, order, **how):
+        began.set()
+        await go_on.wait()
+        return await write(channel_id, order, **how)
+
+    here.stops._write = write_slowly
+    lifting = asyncio.create_task(here.stops.lift(CHANNEL, at=clock.now, late=late))
+    await began.wait()
+    assert here.stops.holds(CHANNEL) is late
+    go_on.set()
+    assert await lifting
+    assert not here.stops.holds(CHANNEL)
+
+
 async def test_an_order_that_is_given_while_an_earlier_one_is_being_written_is_the_one_that_stays(
     link: RedisLink, clock: Clock
 ):

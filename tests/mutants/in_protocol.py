@@ -219,7 +219,7 @@ IN_PROTOCOL = (
             "ending.record.asked_by == user_id",
             "ending.record.asked_by != user_id",
             "no record is written of a person who is forgotten",
-            f"{SETTLING} agent_cogs/test_forgetting.py",
+            f"{RECORDS}::test_what_ended_while_redis_was_away_is_recorded_when_it_is_back",
         ),
         ("  redis.call('ZREM', KEYS[5], ARGV[7])\n", "", "a turn that ended is not open"),
         (
