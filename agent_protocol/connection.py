@@ -152,7 +152,9 @@ class RedisLink:
 
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
         """Run a Lua script atomically. Its whole text is sent each time: small, and never missing after a restart."""
-        outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *keys, *map(str, args)))
+        # As bytes, which redis-py passes on as they are: it looks at each text for its type and encoding.
+        given = [str(each).encode(errors="replace") for each in (*keys, *args)]
+        outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *given))
         if self._refused:  # every script of ours writes
             self._refused = False
             self._tell_back()

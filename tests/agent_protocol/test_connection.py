@@ -99,6 +99,14 @@ async def test_a_mistake_of_ours_is_not_taken_for_redis_away(link: RedisLink):
     assert not link.away
 
 
+async def test_a_script_gets_numbers_as_text_and_half_an_emoji_as_a_question_mark(link: RedisLink):
+    assert await link.script("return {KEYS[1], ARGV[1], ARGV[2]}", ["kéy"], [1.5, "so \ud83d"]) == [
+        "kéy",
+        "1.5",
+        "so ?",
+    ]
+
+
 async def test_a_thousand_commands_at_once_share_a_few_connections(server: RedisServer):
     async with RedisLink(server.url) as link:
         await asyncio.gather(*(link.call(lambda redis: redis.incr("count")) for _ in range(1000)))
