@@ -111,7 +111,7 @@ def prompt_tokens(
 
     A transcript that is not whole may become so before the call.
     """
-    characters = sum(len(entry.text) + ENTRY_CHARACTERS for entry in shown)
+    characters = sum([len(entry.text) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
     if not whole:
         characters = max(characters, window * UNKNOWN_CHARACTERS)
     characters += sum(len(text) + ENTRY_CHARACTERS for text in said)
