@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -154,8 +154,7 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """The sum; keeps the first named model."""
-        return replace(
-            self,
+        return Usage(
             model=self.model or other.model,
             calls=self.calls + other.calls,
             input_tokens=self.input_tokens + other.input_tokens,
