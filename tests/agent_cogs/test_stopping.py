@@ -10,11 +10,13 @@ from typing import Any
 import discord
 import pytest
 
+from agent_cogs.events import InstructionEvent
 from agent_cogs.excuses import excuse
 from agent_cogs.running import Brake
-from agent_cogs.stopping import Order, may_stop, order_in
+from agent_cogs.stopping import Order, answers, may_stop, order_in
 from agent_discord.outlet import CannotPost, Post
 from agent_discord.rights import Who
+from agent_protocol.messages import Instruction
 from tests.agent_scene import LOUNGE, MEMES, THREAD, Scene
 from tests.doubles import ALICE, BOB, settle, until
 
@@ -327,6 +329,15 @@ async def test_without_the_right_who_joins_in_on_an_answer_to_somebody_else_goes
     thought.go_on.set()
     await settle()
     assert [(result.instruction_id, result.reason) for result in scene.results] == [("joins", None)]
+
+
+async def test_who_joins_in_on_what_a_person_said_after_their_stop_goes_on(open_scene):
+    scene = await open_scene()
+    asked = await scene.hear("what do you all think?", author=BOB)
+    said = scene.transcripts.of(LOUNGE).get(asked).created_at
+    joining = Instruction(instruction_id="joins", channel_id=LOUNGE, channel_theme="casual", trigger_message_id=asked)
+    event = InstructionEvent.of(joining, scene.clock.now)
+    assert [answers(event, BOB, scene.transcripts, before) for before in (said - 1, said)] == [False, True]
 
 
 # -- barge-in ---------------------------------------------------------------------------------------------------------
