@@ -94,6 +94,14 @@ async def test_what_is_remembered_of_turns_stays_small(link, clock):
 # The beginning of a turn
 
 
+async def test_of_many_turns_at_once_the_newest_are_remembered(link, clock, monkeypatch):
+    monkeypatch.setattr("agent_protocol.turns.REMEMBERED", 10)
+    ledger = Ledger(link, clock, holder="here")
+    for number in range(40):
+        ledger.turns.remember("claude", f"t{number}", "{}", clock() + 90)
+    assert [number for number in range(40) if ledger.turns.knows("claude", f"t{number}")] == list(range(30, 40))
+
+
 def ask(**changes):
     return Ask(**{"agent": "claude", "channel_id": 1, **RULES, **changes})
 
@@ -469,6 +477,14 @@ async def test_the_index_has_the_open_turns_and_what_they_began_with(link, ledge
     await link.call(lambda redis: redis.delete(keys.turn("claude", "late")))
     assert await ledger.turns.left("claude", "late") is None
     assert await ledger.turns.open_ids("claude") == ["soon"]
+
+
+async def test_nobody_goes_on_with_a_turn_that_was_dropped(link, ledger, clock):
+    await ledger.turns.claim("claude", "t1", clock() + 90, "event")
+    await ledger.turns.drop("claude", "t1")
+    assert await ledger.turns.open_ids("claude") == []
+    other = Ledger(link, clock, holder="other")
+    assert (await other.turns.claim("claude", "t1", clock() + 90)).state == "new"
 
 
 async def test_the_index_of_open_turns_has_a_bound(link, ledger, clock, monkeypatch):
