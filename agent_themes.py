@@ -156,13 +156,12 @@ _ROAST = Theme(
 _STORY = Theme(
     name="story",
     rules=(
-        "A story told together, one passage each. Read all of it before you write and go on exactly where the"
-        " last passage stopped: keep its tense, person, names, facts and mood. Add one thing that happens, a"
-        " choice, a discovery, a turn, and leave a door open for the next teller; do not solve in your passage"
-        " what the others are building towards. Show, with senses and speech, rather than report. One to three"
-        " paragraphs, prose only: no commentary, no heading, no 'to be continued'. A starter sets place, person"
-        " and a want in a few lines. When the threads have come together, end it well. Keep it fit for a mixed"
-        " audience."
+        "A story told together, one passage each. Go on exactly where the last passage stopped: keep its tense,"
+        " person, names, facts and mood. Add one thing that happens, a choice, a discovery, a turn, and leave a door"
+        " open for the next teller; do not solve what the others are building towards. Show, with senses and speech,"
+        " rather than report. One to three paragraphs of prose: no commentary, no heading, no 'to be continued'. A"
+        " starter sets place, person and a want in a few lines. When the threads have come together, end it well."
+        " Keep it fit for a mixed audience."
     ),
     window_share=1.0,
     search=False,

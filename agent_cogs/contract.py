@@ -7,12 +7,12 @@ One JSON object, nothing around it:
  "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false,
  "topic": "topic or null"}
 
-- skip: stay silent; then nothing else counts, no reaction either.
-- text: what you post, in Discord's markdown, as people chat: short, no headings, no sign-off; @Name addresses somebody.
-- generate_image, image_prompt: true and a full description, when a picture says it better.
+- skip: stay silent, with no reaction either.
+- text: your post in Discord's markdown, as people chat: short, no headings, no sign-off; @Name addresses somebody.
+- generate_image, image_prompt: true and a full description, where a picture says more.
 - react_emoji, react_to_message_id: one emoji on a message above, seldom.
 - end_conversation: the topic is exhausted.
-- topic: only when you open a conversation.
+- topic: only to open a conversation.
 """
 
 REPAIR = (

@@ -33,6 +33,12 @@ def test_nothing_is_said_for_a_persona_without_a_word() -> None:
     assert laid_out(PersonaFiles(user="", soul=" \n")) == laid_out(PersonaFiles()) == PersonaPrompt("", "")
 
 
+def test_a_memory_without_a_note_costs_nothing_and_one_with_a_note_is_shown() -> None:
+    files = PersonaFiles(soul="Dry.", memory="# Memory\n")
+    assert (laid_out(files).memory, "Dry." in laid_out(files).stable) == ("", True)
+    assert "- Ann keeps bees." in laid_out(PersonaFiles(memory="# Memory\n\n- Ann keeps bees.\n")).memory
+
+
 def test_a_memory_cannot_pose_as_rules() -> None:
     laid = laid_out(
         PersonaFiles(

@@ -28,7 +28,6 @@ HEADERS = {"identity": "Identity", "soul": "Personality", "agents": "Operating R
     "tools": "Tool Configuration",
     "memory": "Long-Term Memory",
 }
-MADE = {"memory": "### Memory"}  # of a memory.md that was not there
 UPDATES = "You may update memory.md, your long-term memory, with the `memory` tool"
 NOTES = "# Your notes\n\nYou wrote these after what others said."
 
@@ -59,7 +58,6 @@ async def live_prompt(files: Files) -> Prompt:
 @given(configs())
 def test_property_19_sections_are_wrapped_in_order_after_a_preamble(made: tuple[Files, dict[str, str]]) -> None:
     files, seen = made
-    seen = seen if files["memory"] is not None else seen | MADE
     prompt = asyncio.run(live_prompt(files))
     who, notes = (tuple(HEADERS)[:-1], tuple(HEADERS)[-1:])
     stable, volatile = prompt.system[: prompt.stable or None], prompt.system[prompt.stable :] if prompt.stable else ""
@@ -132,8 +130,7 @@ def test_property_28_a_restart_changes_nothing(
                 await restarted.idle()
                 new = restarted.asked[-1][1].system
             assert first == again == new
-            shown = seen if files["memory"] is not None else seen | MADE
-            assert sections(new) == [header for name, header in HEADERS.items() if name in shown]
-            assert all(text in new for text in shown.values())
+            assert sections(new) == [header for name, header in HEADERS.items() if name in seen]
+            assert all(text in new for text in seen.values())
 
     asyncio.run(play())
