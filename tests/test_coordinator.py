@@ -495,7 +495,10 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
 
     async def test_a_slot_that_another_process_has_claimed_is_not_fired_here(self) -> None:
-        async def claimed_by_another(*_: object) -> bool:
+        claim = self.ledger.agenda.claim_slot
+
+        async def claimed_by_another(date: str, index: int) -> bool:
+            await claim(date, index)
             return False
 
         self.ledger.agenda.claim_slot = claimed_by_another  # type: ignore[method-assign]
