@@ -39,6 +39,16 @@ IN_A_UNITTEST = """
         async def test_hangs(self):
             await asyncio.Event().wait()  # here
 """
+IN_A_TASK_THAT_NEVER_WAITS = """
+    import asyncio
+
+    async def spin():
+        while True:
+            pass  # here
+
+    async def test_hangs():
+        await asyncio.wait([asyncio.create_task(spin())])
+"""
 WITHOUT_A_LOOP = """
     import threading
 
@@ -47,7 +57,7 @@ WITHOUT_A_LOOP = """
 """
 
 
-@pytest.mark.parametrize("hanging", [IN_A_CALL, AT_ITS_END, IN_A_UNITTEST, WITHOUT_A_LOOP])
+@pytest.mark.parametrize("hanging", [IN_A_CALL, AT_ITS_END, IN_A_UNITTEST, IN_A_TASK_THAT_NEVER_WAITS, WITHOUT_A_LOOP])
 def test_a_test_that_hangs_fails_by_itself_and_shows_where(tmp_path, hanging):
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\ntimeout = 0.3\ntimeout_method = signal\n")
     (tmp_path / "test_hanging.py").write_text(textwrap.dedent(hanging))

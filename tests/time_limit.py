@@ -1,7 +1,8 @@
 """A test that hangs fails by itself and shows where.
 
 pytest-timeout fails it by a signal; of a test in an event loop that would show the loop alone, and nothing ends a hang
-in what follows. Here the signal shows each task first, and comes again.
+in what follows. Here the signal shows each task first, and comes again. Where it strikes in a task of its own, the
+failure is that task's alone and the test may go on and pass: so a test whose time ran out fails in any case.
 """
 
 import asyncio
@@ -12,20 +13,34 @@ import traceback
 import pytest
 
 AGAIN = 20.0  # seconds; for a test's end that hangs as well
+RAN_OUT = pytest.StashKey[str]()  # after what time, and where
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_timeout_set_timer(settings):
+def pytest_timeout_set_timer(item, settings):
     done = yield
     fail = signal.getsignal(signal.SIGALRM)
 
     def show_and_fail(number, frame):
+        where = "".join(traceback.format_stack(frame))
+        item.stash[RAN_OUT] = f"Timeout (>{settings.timeout}s), in a task of the test:\n{where}"
         show_tasks()
         fail(number, frame)
 
     signal.signal(signal.SIGALRM, show_and_fail)
     signal.setitimer(signal.ITIMER_REAL, settings.timeout, min(settings.timeout, AGAIN))
     return done
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    ran_out = item.stash.get(RAN_OUT, None)
+    if ran_out is not None:
+        del item.stash[RAN_OUT]
+        if report.passed:
+            report.outcome, report.longrepr = "failed", ran_out
+    return report
 
 
 def show_tasks():
