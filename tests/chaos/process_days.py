@@ -205,6 +205,7 @@ async def after_an_outage(scene: Outside) -> None:
         await _known(scene, asked)
         if scene.rng.random() < 0.5:
             first.kill()
+            scene.cut_off = 1
         else:
             await _ended_well(scene, first, signal.SIGTERM)
     with scene.process() as second:

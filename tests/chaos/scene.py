@@ -81,7 +81,9 @@ class Scene:
         self.orderly = 0  # conversations that ended in order
         self.excused: set[str] = set()  # agents whose turn may come to nothing
         self.wrong: list[str] = []
-        self.cut_off = 0  # calls that may be charged although the server never heard of them: a person stopped them
+        # Calls that may be charged although the server never heard of them: each is noted before it is made, and then a
+        # person stopped it or its process was killed.
+        self.cut_off = 0
         self._calls_before = len(self.f.models.requests)
         self._answered = 0  # calls that were well answered, be it to nobody
         self._began = time.monotonic()
