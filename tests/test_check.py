@@ -50,6 +50,7 @@ async def test_a_wrong_token_is_named_and_the_other_bots_are_checked(tmp_path: P
     async with stage(tmp_path) as set_up:
         set_up.environ["BOT_TOKEN_CLAUDE"] = "canary-token-of-nobody"
         assert await set_up.check() == 1
+        assert len(set_up.lines("✗")) == 1, set_up.printed
         (wrong,) = set_up.lines("✗")
         assert wrong.startswith("✗ token: Discord refuses it")
         assert "BOT_TOKEN_CLAUDE" in wrong
