@@ -23,5 +23,5 @@ USER agents
 VOLUME ["/app/data", "/app/personas"]
 # An answer on the port of the container's own loopback means that it lives; /readyz says whether it can work.
 ENV HEALTH_PORT=8080
-HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "agent_health"]
+HEALTHCHECK --interval=30s --timeout=10s --start-period=60s --retries=3 CMD ["python", "-m", "agent_runtime.health"]
 CMD ["python", "run_all.py"]

@@ -21,17 +21,7 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from agent_assembly import agent_keys, named_in, with_agents
-from agent_conflicts import conflicts, doubled_tokens, fitted, oddities, typos, unheeded
-from agent_fields import MILLISECONDS, in_seconds
-from agent_models import (
-    ENDPOINT_KEY,
-    KEY_SETTINGS,
-    EndpointSettings,
-    ModelSettings,
-)
-from agent_reading import is_text, machine_timezone, read_env_file, validated
-from agent_roster import (
+from agent_settings.agents import (
     AGENTS,
     BASE_URL_SETTINGS,
     STAND_INS,
@@ -42,7 +32,12 @@ from agent_roster import (
     ReadFronts,
     no_fronts,
 )
-from agent_settings import DEFAULT_BUDGET, USER_SHARE, Settings
+from agent_settings.build import agent_keys, named_in, with_agents
+from agent_settings.fields import MILLISECONDS, in_seconds
+from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
+from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
+from agent_settings.sources import is_text, machine_timezone, read_env_file, validated
+from agent_settings.validation import conflicts, doubled_tokens, fitted, oddities, typos, unheeded
 
 __all__ = [
     "AGENTS",

@@ -11,11 +11,11 @@ from discord.http import HTTPClient
 from agent_check.findings import Findings, Section
 from agent_check.look import BotView, ChannelView, Json, discord_http, look_around
 from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing, wanted_by
-from agent_cogs.option_book import opened_book
-from agent_cogs.persona import Personas
+from agent_cogs.persona.options import opened_book
+from agent_cogs.persona.persona import Personas
 from agent_config import AgentSettings, Settings
 from agent_context.entries import Entry
-from agent_context.options import Options
+from agent_context.steering.options import Options
 
 TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
 # Bots in fewer than a hundred servers have the "limited" one: the same switch of the portal.

@@ -11,10 +11,10 @@ from datetime import tzinfo
 from pathlib import Path
 
 from agent_personas.assembly import unclosed_comments
-from agent_personas.cron import Job, next_time, parse_cron
 from agent_personas.files import read_persona
-from agent_personas.heartbeat import Check, parse_heartbeat
-from agent_personas.hooks import Hooks, parse_hooks
+from agent_personas.schedules.cron import Job, next_time, parse_cron
+from agent_personas.schedules.heartbeat import Check, parse_heartbeat
+from agent_personas.schedules.hooks import Hooks, parse_hooks
 
 DAY = 86_400.0
 OFTEN = 24  # times a day: a job that is due so often is counted over one day

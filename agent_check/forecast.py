@@ -12,10 +12,10 @@ from types import MappingProxyType
 
 from agent_check.errands import errands_a_day, hooks_of_a_mention
 from agent_check.findings import Findings
-from agent_cogs.money import Tariff
-from agent_cogs.reach import is_free
+from agent_cogs.limits.cost_estimate import Tariff
+from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
-from agent_coordinator.policy import continuation_probability
+from agent_coordinator.policies.rounds import continuation_probability
 from agent_themes import DEFAULT_THEME, Theme, theme_named
 
 INPUT_TOKENS, OUTPUT_TOKENS = 4_000, 300  # of a turn

@@ -8,12 +8,12 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_check.findings import Findings
+from agent_check.setting_warnings import oddities_here, taken_ports
 from agent_config import Settings
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.embedded import RedisPlace, locate_redis
-from agent_protocol.redis_binary import OLDEST
-from agent_surroundings import oddities_here, taken_ports
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.connection.locate import RedisPlace, locate_redis
+from agent_protocol.connection.server_binary import OLDEST
+from agent_protocol.wire import keys
 
 # Writing, publishing and scripts at once: what the program does there.
 _TRY = """

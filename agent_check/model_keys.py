@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass
 
 from agent_check.findings import Findings
-from agent_cogs.reach import access
+from agent_cogs.limits.model_access import access
 from agent_config import AgentSettings, ModelSettings
 from agent_llm.errors import BadKey, ConnectionFailed, ModelError, QuotaUsedUp, Retryable, TimedOut
 from agent_llm.registry import build_model
 from agent_llm.retry import RetryPolicy
-from agent_models import AT_HOME
+from agent_settings.models import AT_HOME
 
 SECONDS = 15.0  # for each model, the provider's answer alone
 _ONCE = RetryPolicy(attempts=1)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import discord
 
-from agent_context.options import Options
+from agent_context.steering.options import Options
 
 NEEDED: Mapping[str, discord.Permissions] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agent_check.findings import Finding, Level, Section
 from agent_config import Settings
-from agent_discord.redaction import Redactor
+from agent_process.redaction import Redactor
 
 _MARKS = {Level.OK: "✓", Level.NOTE: "–", Level.WARNING: "!", Level.WRONG: "✗"}
 _PLAIN_MARKS = {Level.OK: "ok", Level.NOTE: "-", Level.WARNING: "!", Level.WRONG: "X"}

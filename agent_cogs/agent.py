@@ -7,47 +7,44 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
-from agent_cogs.bench import Bench
-from agent_cogs.limits import Limits
-from agent_cogs.money import Frame, Tariff
-from agent_cogs.option_book import OptionBook
-from agent_cogs.pin_lines import PinLines
-from agent_cogs.told import Told
-from agent_cogs.window_keeper import WindowKeeper
+from agent_chat.outlet import Outlet
+from agent_cogs.limits.cost_estimate import Frame, Tariff
+from agent_cogs.limits.limits import Limits
+from agent_cogs.limits.provider_backoff import Bench
+from agent_cogs.limits.reply_throttle import Told
+from agent_cogs.persona.options import OptionBook
+from agent_cogs.persona.pin_problems import PinLines
+from agent_cogs.prompt.window_store import WindowKeeper
 from agent_context.build import Identity
-from agent_context.entries import Entry
-from agent_context.history import Interval
-from agent_context.options import Options
-from agent_context.window import WindowMemory
-from agent_discord.attachments import Look
-from agent_discord.chores import Chores
-from agent_discord.outlet import Post, Posted
-from agent_discord.text_files import TextFile
-from agent_discord.transcript import Transcript
+from agent_context.selecting.window import WindowMemory
+from agent_context.steering.options import Options
 from agent_llm.prefill import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.scaling import Fit
 from agent_personas.assembly import PersonaPrompt
-from agent_protocol.costs import Costs
-from agent_tools.loop import ToolEvent
-from agent_tools.memory import NAME as MEMORY
-from agent_tools.records import ToolRecords
+from agent_protocol.turns.costs import Costs
+from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.call_log.records import ToolRecords
+from agent_tools.running import ToolEvent
 from agent_tools.toolbox import Toolbox
 
 BargeIn = Literal["yield", "finish", "ignore"]
+
 Think = Callable[[Prompt, Sequence[Message]], Awaitable[Reply]]
+
 Draw = Callable[[str], Awaitable[Drawing]]
-GiveTools = Callable[[Options, bool], Toolbox]  # the second: its model searches by itself
+
+GiveTools = Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
+
 ShowTools = Callable[["Outlet", ToolEvent], None]
 
 
-def no_tools(options: Options, searches: bool) -> Toolbox:
-    del options, searches
+def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
+    del patterns, searches
     return Toolbox()
 
 
@@ -55,55 +52,8 @@ def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
     del outlet, event
 
 
-class Grows(Protocol):
-    """A post that is read while it is written."""
-
-    def grow(self, text: str) -> None: ...
-
-
-class Outlet(Protocol):
-    """A place to listen, post, type and react. See agent_discord.outlet for what each promises."""
-
-    @property
-    def channel_id(self) -> int: ...
-    @property
-    def guild_id(self) -> int | None: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def own_name(self) -> str: ...
-    @property
-    def own_ids(self) -> frozenset[int]: ...
-    @property
-    def transcript(self) -> Transcript: ...
-    @property
-    def may_attach(self) -> bool: ...
-    @property
-    def parent(self) -> Outlet | None: ...
-    @property
-    def pins(self) -> tuple[tuple[Entry, ...], ...]: ...
-    @property
-    def chores(self) -> Chores | None: ...  # None where there are none
-    def refusal(self) -> str | None: ...
-    async def settle(self) -> None: ...
-    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None: ...
-    def know_as(self, inner_names: Mapping[str, str]) -> None: ...
-    async def pictures(self, entries: Sequence[Entry], look: Look = ...) -> Mapping[int, tuple[Picture, ...]]: ...
-    async def text_files(
-        self, entries: Sequence[Entry], *, max_characters: int, most: int = ...
-    ) -> Mapping[int, TextFile]: ...
-    async def post(self, post: Post, turn_id: str, noted: Callable[[Posted], None] = ...) -> Posted: ...
-    def growing(
-        self, turn_id: str, *, ping: int | None = ..., after: int | None = ..., split_at: int = ...
-    ) -> AbstractAsyncContextManager[Grows]: ...
-    async def withdraw(self, turn_id: str, after: int | None = ...) -> None: ...
-    async def react(self, message_id: int, emoji: str) -> bool: ...
-    async def acknowledge(self, message_id: int, emoji: str) -> bool: ...
-    def typing(self) -> AbstractContextManager[None]: ...
-
-
 class Recall(Protocol):
-    """What its own files bring to its turns; agent_cogs.recall."""
+    """What its own files bring to its turns; agent_cogs.persona.memory."""
 
     async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
 
@@ -190,7 +140,7 @@ class Agent:
         """What its own files say of it, as far as it may be told in the channel; read anew."""
         if self.recall is None:
             return PersonaPrompt("", "")
-        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options, True)
+        writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options.tools, True)
         return await self.recall.look(channel_id, writes=writes)
 
     def today(self) -> str:

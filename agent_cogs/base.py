@@ -19,39 +19,35 @@ from typing import Any, ClassVar
 
 import discord
 
+from agent_chat.incoming import Heard
 from agent_cogs.agent import Voice, shown_nowhere
-from agent_cogs.arrears import Arrears
-from agent_cogs.busy import BusyLines
-from agent_cogs.calling import Calling
-from agent_cogs.errands import Errands
-from agent_cogs.gathering import belongs, gather
-from agent_cogs.house import House
-from agent_cogs.late_orders import LateOrders
-from agent_cogs.m_commands import MCommands, commanded
-from agent_cogs.notices import tell_owner
-from agent_cogs.outfit import outfit, voice_of
-from agent_cogs.placing import Known
-from agent_cogs.showing import ToolShow
-from agent_cogs.speaking import called_model, calling
-from agent_cogs.stopping import Stopping
-from agent_cogs.taking import TurnTaker
-from agent_cogs.triggers import Call, Ignored, called
-from agent_cogs.whereabouts import Whereabouts
+from agent_cogs.automation.runner import Errands
+from agent_cogs.build_agent import called_model, calling, outfit, voice_of
+from agent_cogs.channels import Known, Whereabouts, tell_owner
+from agent_cogs.inbox.batching import belongs, gather
+from agent_cogs.inbox.bot_mentions import Calling
+from agent_cogs.inbox.busy_replies import BusyLines
+from agent_cogs.inbox.catch_up import Arrears
+from agent_cogs.inbox.message_commands import MCommands, commanded
+from agent_cogs.inbox.missed_orders import LateOrders
+from agent_cogs.inbox.runner import TurnTaker
+from agent_cogs.inbox.stop_orders import Stopping
+from agent_cogs.inbox.triggers import Call, Ignored, called
+from agent_cogs.services import House
+from agent_cogs.tool_display import ToolShow
 from agent_config import AgentSettings
-from agent_context.commands import parse_m
 from agent_context.entries import Entry
-from agent_discord.asking import asked_for
-from agent_discord.channels import GuildChannel
-from agent_discord.gate import Gate
-from agent_discord.heard import Heard
-from agent_discord.listening import heard, parent_of
-from agent_discord.listening_cog import ListeningCog
-from agent_discord.lookout import troubles
-from agent_discord.rights import signed, who_wrote
+from agent_context.steering.commands import parse_m
+from agent_discord.objects.channels import GuildChannel
+from agent_discord.objects.messages import asked_for, heard, parent_of
+from agent_discord.objects.permissions import signed, who_wrote
+from agent_discord.reading.gateway import ListeningCog
+from agent_discord.rest.gate import Gate
+from agent_discord.startup_check import troubles
 from agent_llm.model import Model
 from agent_llm.types import Drawing, Message, Prompt, Reply
-from agent_protocol import keys
-from agent_protocol.messages import read_instruction
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import read_instruction
 
 log = logging.getLogger(__name__)
 

@@ -10,16 +10,19 @@ webhook      a signed request from outside                   WebhookEvent     â”
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from agent_chat.outlet import NOWHERE
+from agent_context.build import Trigger
 from agent_context.entries import Entry
-from agent_context.errands import Errand
-from agent_protocol.messages import DEFAULT_DEADLINE_SECONDS, Instruction
+from agent_context.layout.automation_task import Errand
+from agent_protocol.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
 MENTION_SECONDS = 120.0  # how long a person waits at most, TURN_TIMEOUT_SECONDS where it is not set
+
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
-NOWHERE = 0  # the channel of an errand whose output nobody reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,3 +303,65 @@ class WebhookEvent(ErrandEvent):
 def looks_things_up(event: TurnEvent) -> bool:
     """Whether the turn may search the web whatever the channel's theme: what is due by itself is often about news."""
     return isinstance(event, HeartbeatEvent | CronEvent)
+
+
+class TurnOver(Exception):
+    """The turn ends here, for one of agent_cogs.events.REASONS."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+REASONS: Mapping[str, str] = {
+    "skipped": "the model chose to stay silent",
+    "cooldown": "the agent has just spoken in the channel",
+    "daily_limit": "the agent's turns of the day are used up, or those that are not for people",
+    "budget": "the day's money for all agents or for the channel is used up, or nearly so",
+    "agent_budget": "the agent's money of the day is used up",
+    "person_budget": "what the person may bring about in a day is used up",
+    "too_often": "the person has called too often in the last minute",
+    "benched": "the provider refused the agent three times in a row, it rests",
+    "muted": "a person with the right silenced the agent for a while",
+    "withdrawn": "the message to answer was deleted or hidden",
+    "busy": "too many events wait already",
+    "deadline": "the time was over",
+    "invalid": "the instruction could not be read",
+    "unknown_action": "an action that this agent does not know",
+    "unknown_channel": "a channel that the bot does not see",
+    "not_permitted": "the bot may not write there",
+    "not_ours": "another process has taken the agent over",
+    "discord_failed": "Discord did not take the post",
+    "model_failed": "the model or its provider failed",
+    "session_lost": "a coding agent's session could not be gone on with",
+    "refused": "the model declined to answer",
+    "unreadable": "the model's answer held no decision",
+    "picture_failed": "only a picture was wanted, and it could not be drawn",
+    "reaction_failed": "only a reaction was wanted, and Discord did not take it",
+    "stopped": "a person wants silence in the channel",
+    "overtaken": "a person spoke while the agent was thinking",
+    "interrupted": "an earlier run of the program ended in the middle of this turn",
+    "internal_error": "a fault of the program, see its log",
+}
+
+
+def asked_id(event: TurnEvent) -> int | None:
+    """The message that the turn answers."""
+    if isinstance(event, MentionEvent):
+        return event.asked.id
+    return event.instruction.trigger_message_id if isinstance(event, InstructionEvent) else None
+
+
+def trigger_of(event: TurnEvent) -> Trigger:
+    if isinstance(event, MentionEvent):
+        return "continue" if event.continues else "mention" if event.by_person else "call"
+    if isinstance(event, ErrandEvent):
+        return "errand"
+    if not isinstance(event, InstructionEvent):
+        raise TypeError(f"no trigger is known for {type(event).__name__}")
+    if event.instruction.trigger_message_id is not None:
+        return "reactive"
+    return "starter" if event.instruction.is_conversation_starter else "round"
+
+
+POST_SECONDS = 10.0  # of the deadline, kept for posting

@@ -23,15 +23,15 @@ from datetime import tzinfo
 from functools import cached_property, partial
 from typing import Literal
 
-from agent_context.depth import Depth
 from agent_context.entries import Entry
-from agent_context.errands import Errand
-from agent_context.history import Resolved, Source, resolve_history
-from agent_context.joining import joined
-from agent_context.options import Options
+from agent_context.layout.automation_task import Errand
+from agent_context.selecting.depth import Depth
+from agent_context.selecting.history import Resolved, Source, resolve_history
+from agent_context.selecting.joining import joined
+from agent_context.selecting.visibility import visible
+from agent_context.selecting.window import Window
+from agent_context.steering.options import Options
 from agent_context.untrusted import folded
-from agent_context.visibility import visible
-from agent_context.window import Window
 from agent_themes import Theme
 
 Trigger = Literal["starter", "round", "reactive", "mention", "call", "continue", "errand"]

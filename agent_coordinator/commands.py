@@ -9,9 +9,9 @@ from typing import Any
 from agent_coordinator.config import CoordinatorConfig
 from agent_coordinator.events import ConversationStarted, Event, Observer
 from agent_coordinator.ports import Bus
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Command, CommandOutcome
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Command, CommandOutcome
 
 Fire = Callable[[int | None, str | None], Awaitable[object]]
 Start = Callable[[Coroutine[Any, Any, None], str], object]

@@ -12,21 +12,22 @@ import random
 import time
 
 from agent_coordinator.commands import Commands
-from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig, theme_named
-from agent_coordinator.days import plan_date
-from agent_coordinator.engine import Engine
+from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
+from agent_coordinator.conversations.engine import Engine
+from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport
-from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.rotation import pick_channel
-from agent_coordinator.scheduler import Scheduler
-from agent_coordinator.state import ConversationState
-from agent_coordinator.tasks import TaskSet
+from agent_coordinator.schedule.days import plan_date
+from agent_coordinator.schedule.holds import ChannelBusy
+from agent_coordinator.schedule.rotation import pick_channel
+from agent_coordinator.schedule.scheduler import Scheduler
 from agent_coordinator.term import Term
-from agent_protocol import keys
-from agent_protocol.leases import DEAD_HOLDER_SECONDS
-from agent_protocol.messages import MentionNotice, read_command
+from agent_process.tasks import TaskSet
+from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import MentionNotice, read_command
+from agent_themes import theme_named
 
 log = logging.getLogger(__name__)
 

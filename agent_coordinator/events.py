@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.policy import EndReason
-from agent_coordinator.state import ConversationState, Missed, Tally
-from agent_protocol.messages import Result
+from agent_coordinator.conversations.state import ConversationState, Missed, Tally
+from agent_coordinator.policies.rounds import EndReason
+from agent_protocol.wire.messages import Result
 
 
 @dataclass(frozen=True, slots=True)

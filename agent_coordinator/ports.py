@@ -1,7 +1,7 @@
 """What the coordinator needs of the other side: the bus and its part of the ledger, as it sees them.
 
-`agent_protocol` has the real ones. Every call may raise `agent_protocol.connection.RedisAway`; `until_back` is how the
-coordinator lives with that.
+`agent_protocol` has the real ones. Each call may raise `RedisAway` (agent_protocol/connection/link.py); `until_back` is
+how the coordinator lives with that.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 from agent_coordinator.config import REDIS_RETRY_SECONDS
-from agent_protocol.agenda import Slot
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Instruction, MentionNotice, Result, WireMessage
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.schedule import Slot
+from agent_protocol.wire.messages import Instruction, MentionNotice, Result, WireMessage
 
 Clock = Callable[[], float]  # unix seconds
 Sleep = Callable[[float], Awaitable[object]]
@@ -94,7 +94,7 @@ class Ledger(Protocol):
 
 
 class Stops(Protocol):
-    """Where people asked for silence, see `agent_protocol.stops`. In memory: asking costs nothing."""
+    """Where people asked for silence, see `agent_protocol.moderation.stops`. In memory: asking costs nothing."""
 
     def holds(self, channel_id: int) -> bool: ...
 
@@ -102,7 +102,8 @@ class Stops(Protocol):
 
 
 class Lease(Protocol):
-    """The right to act as the coordinator, see `agent_protocol.leases`. `run` renews it or takes it when it is free."""
+    """The right to act as the coordinator (agent_protocol/coordination/leases.py). `run` renews it, or takes it when it
+    is free."""
 
     taken: asyncio.Event
     lost: asyncio.Event

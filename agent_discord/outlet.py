@@ -7,72 +7,43 @@ import io
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import discord
 
+from agent_chat.attachments import AS_USUAL, Look, PictureReader
+from agent_chat.incoming import Who
+from agent_chat.outlet import SPLIT_AT, Post, Posted, ignored
+from agent_chat.outlet import CannotPost as CannotPost
+from agent_chat.text_files import MAX_FILES, TextFile
+from agent_chat.transcript import Transcript, Transcripts
 from agent_context.entries import Entry
-from agent_context.history import Interval
-from agent_discord.attachments import AS_USUAL, Look, PictureReader
-from agent_discord.audience import may_be_told
-from agent_discord.background import Background
-from agent_discord.channels import Channel as Channel  # who needs an outlet needs its channel
-from agent_discord.chores import Chores
-from agent_discord.earlier_posts import EarlierPosts
-from agent_discord.fetching import PAGE, PAGE_TIMEOUT, Fetcher
-from agent_discord.gate import REQUEST_ERRORS, Gate
-from agent_discord.growing import GrowingPost
-from agent_discord.hand import ChannelHand, kind
-from agent_discord.marks import MOST_GIVERS, with_marks_of_people
-from agent_discord.mentions import clean_name
-from agent_discord.naming import Naming
-from agent_discord.parts import CannotPost as CannotPost
-from agent_discord.parts import Extras, Parts, put_all
-from agent_discord.pasts import Pasts
-from agent_discord.places import guild_id_of, guild_of, me_in, name_in, permissions_in
-from agent_discord.rights import Who, who_is, with_members
-from agent_discord.splitting import LIMIT, length, split_text
-from agent_discord.text_files import MAX_FILES, TextFile
-from agent_discord.transcript import Transcript, Transcripts
-from agent_discord.typing_sign import TypingSign
-from agent_discord.unfinished import UNFINISHED, without_mark
+from agent_context.selecting.history import Interval
+from agent_discord.objects.audience import may_be_told
+from agent_discord.objects.channels import Channel as Channel
+from agent_discord.objects.channels import guild_id_of, guild_of, me_in, name_in, permissions_in
+from agent_discord.objects.mentions import clean_name
+from agent_discord.objects.messages import UNFINISHED, without_mark
+from agent_discord.objects.permissions import who_is, with_members
+from agent_discord.posting.command_replies import Chores
+from agent_discord.posting.message_writer import ChannelHand
+from agent_discord.posting.multipart import EarlierPosts, Extras, Parts, put_all
+from agent_discord.posting.name_markup import Naming
+from agent_discord.posting.splitting import LIMIT, length, split_text
+from agent_discord.posting.streaming_post import GrowingPost
+from agent_discord.posting.typing import TypingSign
+from agent_discord.reading.hide_reactions import MOST_GIVERS, with_marks_of_people
+from agent_discord.reading.history import PAGE, PAGE_TIMEOUT, Fetcher
+from agent_discord.reading.history_cache import Pasts
+from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
 from agent_llm.types import Picture
+from agent_process.tasks import Background
 
-SPLIT_AT = 1800  # UTF-16 units; what is longer becomes several messages
 GROWN_LIMIT = LIMIT - length(UNFINISHED)
 
+
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Posted:
-    """What was posted: the first message's id, the address of the picture, if one went along, and all messages' ids."""
-
-    message_id: int
-    picture_url: str | None = None
-    message_ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
-    """What is to be posted. `ping` is the user id of the person who is answered.
-
-    `after` is set where an earlier run of the program may have posted it, or some of it, behind that message.
-    `split_at` is the length of a message, in UTF-16 units, at which another one begins; 2,000 at most.
-    """
-
-    text: str | None
-    picture: Picture | None = None
-    embed: discord.Embed | None = None
-    ping: int | None = None
-    after: int | None = None
-    split_at: int = SPLIT_AT
-
-
-def ignored(_: Posted) -> None:
-    """For callers that wait for the end."""
 
 
 class DiscordOutlet:

@@ -1,0 +1,1 @@
+"""Talking to models: one protocol, a provider each, prices, retries. Knows neither Discord nor Redis."""

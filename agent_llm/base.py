@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
-from agent_llm import pricing, stops
-from agent_llm.counting import expected, filled_in
+from agent_llm import pricing
 from agent_llm.endpoints import Aws, Endpoint
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
-from agent_llm.hearing import Hearing
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
-from agent_llm.shaping import has_pictures, wants_schema, with_newest_pictures, without_pictures
+from agent_llm.transport.stream_listener import Hearing
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
+from agent_llm.usage_estimate import expected, filled_in
+from agent_llm.wire import stops
+from agent_llm.wire.shaping import has_pictures, wants_schema, with_newest_pictures, without_pictures
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -7,7 +7,8 @@ from typing import Any
 
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
-from agent_local.discord import DiscordStandIn, User
+from agent_local.discord.server import DiscordStandIn
+from agent_local.discord.world.world import User
 
 
 def last_said(server: DiscordStandIn, channel_id: int) -> str | None:

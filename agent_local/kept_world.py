@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from agent_local.discord import World
+from agent_local.discord.world.world import World
 
 FILE = "ids.json"
 MOST = 2**63

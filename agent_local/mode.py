@@ -22,30 +22,33 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 from rich.console import Console
 
-from agent_bot import provider_model
-from agent_bot_run import cancel
-from agent_cogs.reach import is_free
+from agent_check.setting_warnings import oddities_here
+from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
-from agent_discord.command_list import command_list
+from agent_discord.slash.definitions import command_list
 from agent_llm.model import Model
-from agent_local.discord import DiscordStandIn, World, routed_to, small_world
 from agent_local.discord.interactions import EPHEMERAL
-from agent_local.discord.world import Attachment
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.world import Attachment, World
+from agent_local.discord.world.worlds import small_world
 from agent_local.hints import give_hints, last_said
 from agent_local.kept_world import kept_world
 from agent_local.own_personas import personas_apart, to_edit
 from agent_local.session_log import LOG_FILE, SessionLog, writing
 from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import RunSummary
-from agent_local.terminal import Header, Names, Terminal
+from agent_local.terminal import Header, Terminal
+from agent_local.terminal_view import Names
 from agent_local.typed_commands import Use
-from agent_local.voices import ScriptedVoice
+from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
-from agent_roster import CodingSettings
-from agent_runtime import Runtime, Setup, running, stop_on_signals
-from agent_surroundings import oddities_here
+from agent_runtime.bot_run import cancel
+from agent_runtime.models import provider_model
+from agent_runtime.runtime import Runtime, running, stop_on_signals
+from agent_runtime.services import Setup
+from agent_settings.agents import CodingSettings
 from agent_themes import THEMES
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; one stands in the first

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from logging.handlers import MemoryHandler, RotatingFileHandler
 
 from agent_config import Settings, SettingsError
-from agent_discord.redaction import Redactor
-from agent_logging import set_up_logging
+from agent_process.logs import set_up_logging
+from agent_process.redaction import Redactor
 
 LOG_FILE = "agentic-discord.log"
 LOG_BYTES = 2_000_000

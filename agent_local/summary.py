@@ -12,7 +12,7 @@ from rich.text import Text
 
 
 class TallyLike(Protocol):
-    """What one agent did and used: agent_coordinator.state.Tally."""
+    """What one agent did and used: agent_coordinator.conversations.state.Tally."""
 
     @property
     def messages(self) -> int: ...

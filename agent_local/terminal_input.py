@@ -71,7 +71,7 @@ Wish = Say | Move | Fire | Use | Show | Quit | Unclear
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """The names that a person may type, in any case of letters: channels, `@` words of users and roles, themes;
-    `commands` are those of the bots, as agent_discord.command_list has them."""
+    `commands` are those of the bots, as agent_discord.slash.definitions has them."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]

@@ -20,7 +20,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from agent_discord.mentions import clean_name, to_names
+from agent_discord.objects.mentions import clean_name, to_names
 
 Data = Mapping[str, Any]
 

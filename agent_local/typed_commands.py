@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_discord.command_list import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE
+from agent_discord.slash.definitions import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE
 
 Json = Mapping[str, Any]
 Value = str | int

@@ -87,7 +87,7 @@ class PublicFetcher:
             await self._resolver.close()  # the connector closes only one of its own making
 
     async def fetch_page(self, url: str) -> Downloaded:
-        """What is at this address, of whatever kind: who reads it judges it (agent_tools/fetch.py). Raises
+        """What is at this address, of whatever kind: who reads it judges it (agent_tools/builtin/fetch.py). Raises
         FetchRefused, also when nobody answers or not in time."""
         assert self._session is not None, "entered with `async with`"
         address, allowed = self._allowed(url), self._allowed

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from cachetools import LRUCache
 
-from agent_net.fetch import MAX_PIXELS, FetchedPicture, FetchRefused
+from agent_net.addresses import FetchRefused
+from agent_net.fetch import MAX_PIXELS, FetchedPicture
 from agent_net.pictures import size_of
 
 if TYPE_CHECKING:

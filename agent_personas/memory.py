@@ -26,9 +26,9 @@ from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
+from agent_personas.entry_origin import UNKNOWN, channels_of, credited, mark_of, parted, people_of
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES
-from agent_personas.marks import UNKNOWN, channels_of, credited, mark_of, parted, people_of
 from agent_personas.sections import plain
 from agent_personas.store import change
 

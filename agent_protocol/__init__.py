@@ -1,0 +1,1 @@
+"""What travels between the processes and what they share in Redis; the only package that imports redis."""

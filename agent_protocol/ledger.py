@@ -13,27 +13,26 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from agent_protocol.agenda import Agenda, Slot
-from agent_protocol.budgets import Budgets
-from agent_protocol.commands_bot import CommandsBot
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.conversations import Conversations
-from agent_protocol.costs import Costs, Fields
-from agent_protocol.instructed import Instructed
-from agent_protocol.limits import TAKING, Ask, Limits, Verdict
-from agent_protocol.memory_writes import MemoryWrites
-from agent_protocol.money import Caps
-from agent_protocol.mutes import Mutes
-from agent_protocol.pictures import Pictures
-from agent_protocol.presence import Presence
-from agent_protocol.records import Records, TurnRecord
-from agent_protocol.replays import Replays
-from agent_protocol.rests import Rests
-from agent_protocol.sessions import Sessions
-from agent_protocol.settling import Ending, Settling
-from agent_protocol.ticks import Ticks
-from agent_protocol.turns import CLAIMING, Claim, Turns
-from agent_protocol.windows import Windows
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.command_owner import CommandsBot
+from agent_protocol.coordination.conversations import Conversations
+from agent_protocol.coordination.presence import Presence
+from agent_protocol.coordination.schedule import Agenda, Slot
+from agent_protocol.moderation.agent_pauses import Mutes, Rests
+from agent_protocol.state.context_windows import Windows
+from agent_protocol.state.last_runs import Ticks
+from agent_protocol.state.memory_quota import MemoryWrites
+from agent_protocol.state.once import Replays
+from agent_protocol.state.posts import Instructed
+from agent_protocol.state.sessions import Sessions
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.turns.budgets import Budgets
+from agent_protocol.turns.costs import Costs, Fields
+from agent_protocol.turns.drawn_images import Pictures
+from agent_protocol.turns.limits import TAKING, Ask, Limits, Verdict
+from agent_protocol.turns.records import Records, TurnRecord
+from agent_protocol.turns.settlement import Ending, Settling
+from agent_protocol.turns.turns import CLAIMING, Claim, Turns
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
 # costs if nobody hears of it (the argument between, "" for nothing) is kept before the call is made.

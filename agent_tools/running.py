@@ -16,10 +16,11 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from agent_llm.types import Picture, ToolCall, ToolResult
-from agent_net.fetch import FetchRefused, as_picture
+from agent_net.addresses import FetchRefused
+from agent_net.fetch import as_picture
 from agent_tools.arguments import RAW, problem_with
+from agent_tools.call_log.call import ToolRecord
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
-from agent_tools.record import ToolRecord
 from agent_tools.toolbox import Toolbox
 
 AGAIN = "[This call was made before in this turn and is not run again; its result was:]\n"

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from agent_local.discord import DiscordStandIn, RateLimits, small_world
+from agent_local.discord.limits import RateLimits
+from agent_local.discord.server import DiscordStandIn
+from agent_local.discord.world.worlds import small_world
 from benchmarks.lines import arguments, serve
 from benchmarks.tags import tag_in, tagged
 

@@ -7,9 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from agent_local.model_server import PREFIXES, Answer, ModelRequest, ModelServer
 from benchmarks.lines import arguments, serve
 from benchmarks.tags import tag_in, tagged
+from tests.support.models.model_server import PREFIXES, ModelServer
+from tests.support.models.wire.values import Answer, ModelRequest
 
 SPEECH = (
     "I would begin with the part that nobody disputes and see how far it carries. Most of the heat is about the "

@@ -15,8 +15,9 @@ from typing import Any
 import discord
 
 from agent_config import load_settings
-from agent_logging import set_up_logging
-from agent_runtime import Runtime, Setup, running, settle_down
+from agent_process.logs import set_up_logging
+from agent_runtime.runtime import Runtime, running, settle_down
+from agent_runtime.services import Setup
 from benchmarks.lines import arguments, serve
 from benchmarks.monitor import StallMonitor
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from rich.console import Console
 
-from agent_protocol.bus import NoAnswer
+from agent_protocol.wire.requests import NoAnswer
 from benchmarks.measures.cold import cold
 from benchmarks.measures.context import context
 from benchmarks.measures.conversation import conversation

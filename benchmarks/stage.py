@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from agent_config import AGENTS
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisLink
-from agent_protocol.embedded import locate_redis
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.connection.locate import locate_redis
+from agent_protocol.wire.bus import Bus
 from benchmarks.processes import Child, child
 
 THEME = "story"  # shows the whole window and searches nothing: every prompt at its full size

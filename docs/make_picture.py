@@ -17,10 +17,14 @@ from pathlib import Path
 from rich.console import Console
 
 from agent_config import AGENTS, load_settings
-from agent_local.discord import DiscordStandIn, World, routed_to, small_world
-from agent_local.terminal import Header, Names, Terminal
-from agent_local.voices import ScriptedVoice
-from agent_runtime import Runtime, Setup, running
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.world import World
+from agent_local.discord.world.worlds import small_world
+from agent_local.terminal import Header, Terminal
+from agent_local.terminal_view import Names
+from agent_local.voices.voice import ScriptedVoice
+from agent_runtime.runtime import Runtime, running
+from agent_runtime.services import Setup
 
 TARGET = Path(__file__).parent / "conversation.svg"
 COLUMNS = 88

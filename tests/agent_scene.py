@@ -10,20 +10,19 @@ from typing import Any
 
 import discord
 
+from agent_chat.attachments import PictureReader
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.house import House
-from agent_cogs.option_book import opened_book
-from agent_cogs.reach import is_free
-from agent_cogs.triggers import Scope
+from agent_cogs.limits.model_access import is_free
+from agent_cogs.persona.options import opened_book
+from agent_cogs.services import House, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
-from agent_discord.attachments import PictureReader
-from agent_discord.directory import Directory
-from agent_discord.fetching import Fetcher
-from agent_discord.pasts import Pasts
-from agent_discord.transcript import Transcripts
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
-from agent_protocol.messages import HistoryEntry, Instruction, MentionNotice, Result
-from agent_protocol.money import Caps
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.wire.messages import HistoryEntry, Instruction, MentionNotice, Result
 from tests.doubles import (
     GUILD,
     PNG,

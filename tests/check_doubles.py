@@ -13,10 +13,12 @@ from aiohttp import web
 from redis_server import RedisServer
 from rich.console import Console
 
-from agent_check import run_check
+from agent_check.run import run_check
 from agent_config import AGENTS, Settings, load_settings
-from agent_local.discord import DiscordStandIn, World, routed_to, small_world
-from agent_local.model_server import ModelServer
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.world import World
+from agent_local.discord.world.worlds import small_world
+from tests.support.models.model_server import ModelServer
 
 TOKENS = {name: f"canary-token-{name}" for name in AGENTS}
 KEYS = {name: f"canary-key-{name}" for name in AGENTS}

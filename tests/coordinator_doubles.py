@@ -12,11 +12,11 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_protocol import keys
-from agent_protocol.agenda import Slot, hold_of
-from agent_protocol.bus import AgentAbsent
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Command, Instruction, MentionNotice, Result, Usage, WireMessage
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.schedule import Slot, hold_of
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, Usage, WireMessage
+from agent_protocol.wire.requests import AgentAbsent
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 BERLIN = ZoneInfo("Europe/Berlin")

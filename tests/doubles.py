@@ -16,14 +16,15 @@ from typing import Any
 
 import discord
 
-from agent_net.fetch import FetchedPicture, FetchRefused
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway
-from agent_protocol.limits import Ask, MemoryLimits, Verdict
-from agent_protocol.messages import WireMessage, read_result
-from agent_protocol.money import Bill, Caps, MemoryBudgets, hold_name, millionths
-from agent_protocol.records import TurnRecord
-from agent_protocol.turns import Claim
+from agent_net.addresses import FetchRefused
+from agent_net.fetch import FetchedPicture
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
+from agent_protocol.turns.limits import Ask, MemoryLimits, Verdict
+from agent_protocol.turns.records import TurnRecord
+from agent_protocol.turns.turns import Claim
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import WireMessage, read_result
 
 GUILD = 7
 ALICE, BOB = 11, 12
@@ -354,7 +355,7 @@ class MemoryBus(_Away):
 
 
 class MemoryStops:
-    """Stops of one process, as agent_protocol.stops has them for all."""
+    """Stops of one process, as agent_protocol.moderation.stops has them for all."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -599,7 +600,7 @@ class MemoryTold:
 
 
 class MemoryTicks(_Away):
-    """When things ran last, as agent_protocol.ticks has it for all processes."""
+    """When things ran last, as agent_protocol.state.last_runs has it for all processes."""
 
     def __init__(self) -> None:
         self.times: dict[tuple[str, str], float] = {}

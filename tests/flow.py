@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent_bot import provider_model
 from agent_config import AGENTS, Settings, load_settings
-from agent_local.discord import DiscordStandIn, World, routed_to, small_world
-from agent_local.model_server import ModelRequest, ModelServer
-from agent_runtime import Runtime, Setup, running
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.world import World
+from agent_local.discord.world.worlds import small_world
+from agent_runtime.models import provider_model
+from agent_runtime.runtime import Runtime, running
+from agent_runtime.services import Setup
+from tests.support.models.model_server import ModelServer
+from tests.support.models.wire.values import ModelRequest
 
 SHOWN = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 QUICK = {

@@ -16,8 +16,8 @@ PROJECT = Path(__file__).parents[1]
 LAUNCH = """
 import sys, discord.http
 discord.http.Route.API_BASE_URL = sys.argv[1]
-import agent_commands
-sys.exit(agent_commands.main(sys.argv[2:]))
+from agent_runtime import cli
+sys.exit(cli.main(sys.argv[2:]))
 """
 
 

@@ -17,16 +17,16 @@ from unittest import mock
 import discord
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.excuses import LINES, MEANINGS
-from agent_cogs.whereabouts import GUILD_WAIT
+from agent_cogs.channels import GUILD_WAIT
+from agent_cogs.turn.failure_replies import LINES, MEANINGS
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_coordinator.config import from_settings
-from agent_discord.splitting import LIMIT
+from agent_discord.posting.splitting import LIMIT
 from agent_llm.errors import BadAnswer, ConnectionFailed, Refused
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Usage
-from agent_protocol import keys
-from agent_protocol.messages import Result
-from agent_protocol.turns import Claim
+from agent_protocol.turns.turns import Claim
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Result
 from tests.agent_scene import BOTS_ROLE, CALL, DEBATE, ELSEWHERE, LOUNGE, MEMES, THREAD, Scene
 from tests.doubles import ALICE, BOB, NAMES, PNG, LoopTime, attachment, http_error, message, settle, until, user_payload
 
@@ -410,7 +410,7 @@ class InstructionTests(CogCase):
     async def test_a_fault_of_the_program_is_a_result_too(self) -> None:
         scene = await self.scene()
         scene.answers(ZeroDivisionError())
-        with self.assertLogs("agent_cogs.turn", "ERROR"):
+        with self.assertLogs("agent_cogs.turn.turn", "ERROR"):
             self.assert_result(await scene.instruct(), skipped=True, reason="internal_error")
 
     async def test_what_discord_does_not_take_is_a_result_with_its_reason(self) -> None:
@@ -788,7 +788,7 @@ class ContextTests(CogCase):
         channel.past = [message(channel, number, text) for number, text in enumerate(texts, start=2)][::-1]
         channel.last_message_id = channel.past[0].id
         channel.pinned = [SimpleNamespace(message=pin, pinned_at=0)]
-        with mock.patch("agent_context.pins.may_configure", return_value=True):
+        with mock.patch("agent_context.steering.pins.may_configure", return_value=True):
             await scene.start()
             self.addAsyncCleanup(scene.aclose)
             await scene.ask()

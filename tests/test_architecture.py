@@ -8,6 +8,7 @@ package's.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -17,68 +18,52 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ANYTHING = None
 
-FLOOR_0 = {"agent_themes", "agent_protocol", "agent_net", "agent_llm", "agent_personas"}
-FLOOR_1 = {"agent_config", "agent_tools", "agent_context", "agent_store"}
-FLOOR_2 = {"agent_discord"}
+FLOOR_0 = {"agent_themes", "agent_process", "agent_protocol", "agent_net", "agent_llm", "agent_personas"}
+FLOOR_1 = {"agent_settings", "agent_config", "agent_tools", "agent_context", "agent_store"}
+FLOOR_2 = {"agent_chat"}
 
 MAY_IMPORT: dict[str, set[str] | None] = {
     **{package: set() for package in FLOOR_0},
-    "agent_models": {"agent_fields"},
-    "agent_roster": {"agent_models"},
-    "agent_reading": {"agent_fields"},
-    "agent_fields": {"agent_themes"},
-    "agent_settings": {"agent_fields", "agent_models", "agent_roster", "agent_themes"},
-    "agent_assembly": {"agent_fields", "agent_models", "agent_reading", "agent_roster", "agent_settings"},
-    "agent_conflicts": {"agent_fields", "agent_roster", "agent_settings"},
-    "agent_config": {
-        "agent_assembly",
-        "agent_conflicts",
-        "agent_fields",
-        "agent_models",
-        "agent_reading",
-        "agent_roster",
-        "agent_settings",
-        "agent_themes",
-    },
+    "agent_protocol": {"agent_process.tasks"},
+    "agent_settings": {"agent_themes", "agent_llm"},
+    "agent_config": {"agent_settings", "agent_themes"},
     "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
-    "agent_context": {"agent_llm", "agent_themes"},
+    "agent_context": {"agent_llm.types", "agent_llm.usage_estimate", "agent_themes"},
     "agent_store": {"agent_protocol"},
-    "agent_discord": {"agent_context", "agent_llm.types", "agent_net"},
-    "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol"},
+    "agent_chat": {"agent_context", "agent_net", "agent_process", "agent_llm.types"},
+    "agent_discord": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
+    "agent_signal": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
+    "agent_coordinator": {"agent_config", "agent_themes", "agent_protocol", "agent_process"},
     "agent_coordinator.__main__": ANYTHING,  # a way to start, as run_all and run_bot are
-    "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2,
-    "agent_bot": {
-        "agent_bot_run",
-        *("agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_personas"),
-        *("agent_protocol", "agent_themes"),
-    },
-    "agent_bot_run": {
-        *("agent_cogs", "agent_config", "agent_discord", "agent_llm", "agent_personas"),
-        *("agent_protocol", "agent_themes"),
-    },
+    "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord"},
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
-    **dict.fromkeys(
-        (
-            *("agent_local", "agent_setup", "agent_surroundings", "agent_runtime", "agent_commands", "agent_check"),
-            *("run_all", "run_bot", "benchmarks"),
-        ),
-        ANYTHING,
-    ),
-    "agent_logging": set(),
-    "agent_python": set(),
-    "agent_shutdown": set(),
-    "agent_health": {"agent_config"},
+    **dict.fromkeys(("agent_check", "agent_runtime", "agent_local", "run_all", "run_bot", "benchmarks"), ANYTHING),
 }
 """Package or module → what of ours it may import besides itself."""
+
+INSIDE_COGS = (
+    {"events"},
+    {"answer", "limits"},
+    {"persona"},
+    {"channels", "services", "agent", "tool_display"},
+    {"prompt"},
+    {"turn"},
+    {"inbox"},
+    {"automation", "slash"},
+    {"build_agent"},
+    {"base"},
+    {f"{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok", "bedrock", "compatible")},
+)
+"""The floors of agent_cogs, lowest first: each folder, or module of its root, may import those below its own."""
 
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "discord": (
         "agent_discord",
+        "agent_chat.outlet",
         "agent_cogs.base",
         *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
         "agent_local",
-        "agent_bot",
-        "agent_bot_run",
+        "agent_runtime",
         "agent_check",  # reads the set-up over REST
         "benchmarks.bare",  # what the libraries cost without us
         "benchmarks.program",
@@ -86,20 +71,31 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "redis": ("agent_protocol", "benchmarks.bare"),
     "fakeredis": ("agent_protocol",),
     # xAI speaks through openai's package
-    "openai": ("agent_llm.openai", "agent_llm.grok", "agent_llm.compatible", "benchmarks.bare"),
-    "anthropic": ("agent_llm.anthropic", "agent_llm.bedrock", "benchmarks.bare"),
-    "claude_agent_sdk": ("agent_llm.agent_sdk",),
-    "google": ("agent_llm.gemini", "benchmarks.bare"),
+    "openai": (*(f"agent_llm.providers.{name}" for name in ("openai", "grok", "compatible")), "benchmarks.bare"),
+    "anthropic": ("agent_llm.providers.anthropic", "agent_llm.providers.bedrock", "benchmarks.bare"),
+    "claude_agent_sdk": ("agent_llm.providers.agent_sdk",),
+    "google": ("agent_llm.providers.gemini", "benchmarks.bare"),
     **dict.fromkeys(
-        ("mcp", "mcp_types"), ("agent_tools.mcp_connection", "agent_tools.mcp_process", "agent_tools.mcp_results")
+        ("mcp", "mcp_types"), tuple(f"agent_tools.mcp.{name}" for name in ("connection", "process", "results"))
     ),
-    "os.environ": ("agent_config",),
+    "os.environ": ("agent_config", "agent_settings"),
     "os.environb": (),
     "os.getenv": (),
     "os.getenvb": (),
     "os.putenv": (),
 }
 """Third-party package or name of the standard library → the modules (or whole packages) that may use it."""
+
+NOT_YET = {
+    "agent_cogs.agent imports agent_cogs.prompt.window_store",
+    "agent_cogs.persona.memory imports agent_cogs.services",
+    "agent_cogs.prompt.model_call imports agent_cogs.turn.progress",
+    "agent_cogs.services imports agent_cogs.slash.forget",
+}
+"""Imports inside agent_cogs that go upwards and shall not."""
+
+MOST_MODULES_A_FOLDER = 14
+MOST_MODULES_AT_THE_TOP = 5
 
 
 def modules() -> dict[str, Path]:
@@ -168,36 +164,81 @@ def module_of(name: str, known: dict[str, Path]) -> str | None:
     return name or None
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Not even for types alone: what two modules need of each other is a third one's."""
-    known, imports = modules(), TopologicalSorter[str]()
+def imports() -> Iterator[tuple[str, str]]:
+    """Every module of ours with each of ours that it imports."""
+    known = modules()
     for module, path in known.items():
         used = uses(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
-        imports.add(module, *{found for name in used if (found := module_of(name, known)) not in (None, module)})
+        yield from ((module, found) for name in used if (found := module_of(name, known)) not in (None, module))
+
+
+def folder_of(module: str) -> str:
+    return module if modules()[module].name == "__init__.py" else module.rpartition(".")[0] or module
+
+
+def circle(edges: Iterator[tuple[str, str]]) -> str:
+    sorter = TopologicalSorter[str]()
+    for importer, imported in edges:
+        sorter.add(importer, imported)
     try:
-        imports.prepare()
+        sorter.prepare()
     except CycleError as error:
-        pytest.fail(" → ".join(reversed(error.args[1])))
+        return " → ".join(reversed(error.args[1]))
+    return ""
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even for types alone: what two modules need of each other is a third one's."""
+    assert circle(imports()) == ""
+
+
+def cogs_floor(module: str) -> int:
+    part = module.split(".")[1]
+    return next(floor for floor, parts in enumerate(INSIDE_COGS) if part in parts)
+
+
+def test_inside_of_agent_cogs_imports_go_downwards() -> None:
+    found = [
+        f"{importer} imports {imported}"
+        for importer, imported in imports()
+        if importer.startswith("agent_cogs.") and imported.startswith("agent_cogs.")
+        if importer.split(".")[1] != imported.split(".")[1]
+        if cogs_floor(importer) < cogs_floor(imported) + ("." in importer[11:] and "." in imported[11:])
+    ]
+    assert sorted(set(found) - NOT_YET) == []
+    assert set(found) >= NOT_YET, "take out what is done"
+
+
+def test_a_folder_is_small_enough_to_be_read_at_a_glance() -> None:
+    folders = Counter(folder_of(module) for module, path in modules().items() if path.name != "__init__.py")
+    assert {folder: count for folder, count in folders.items() if count > MOST_MODULES_A_FOLDER} == {}
+    at_the_top = [module for module, path in modules().items() if path.parent == ROOT]
+    assert len(at_the_top) <= MOST_MODULES_AT_THE_TOP, at_the_top
+
+
+def test_every_package_says_what_it_is_for() -> None:
+    silent = [module for module, path in modules().items() if path.name == "__init__.py" and not path.read_text()]
+    assert silent == []
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
         ("agent_llm.types", "import agent_themes"),
-        ("agent_coordinator.engine", "from agent_cogs import turn"),
-        ("agent_coordinator.engine", "from agent_discord.gate import Gate"),
-        ("agent_cogs.turn", "def later():\n    from agent_coordinator import engine"),
-        ("agent_cogs.turn", "import discord"),
-        ("agent_cogs.turn", "from discord.ext import commands"),
-        ("agent_discord.gate", "from agent_llm import retry"),
-        ("agent_discord.gate", "import agent_llm"),
-        ("agent_cogs.turn", "import redis.asyncio as redis"),
-        ("agent_llm.gemini", "from openai import AsyncOpenAI"),
+        ("agent_coordinator.conversations.engine", "from agent_cogs import turn"),
+        ("agent_coordinator.conversations.engine", "from agent_discord.rest.gate import Gate"),
+        ("agent_cogs.turn.turn", "def later():\n    from agent_coordinator import engine"),
+        ("agent_cogs.turn.turn", "import discord"),
+        ("agent_cogs.turn.turn", "from discord.ext import commands"),
+        ("agent_discord.rest.gate", "from agent_llm import retry"),
+        ("agent_discord.rest.gate", "import agent_llm"),
+        ("agent_cogs.turn.turn", "import redis.asyncio as redis"),
+        ("agent_llm.providers.gemini", "from openai import AsyncOpenAI"),
         ("agent_llm.retry", "from google import genai"),
         ("agent_llm.retry", "if TYPE_CHECKING:\n    import anthropic"),
         ("agent_runtime", "import os\nkey = os.environ['KEY']"),
-        ("agent_runtime", "import discord"),
-        ("agent_bot", "from agent_coordinator import engine"),
+        ("agent_settings.fields", "import discord"),
+        ("agent_chat.pins", "from agent_discord import outlet"),
         ("agent_local.voices", "from os import getenv"),
         ("agent_console.page", "import agent_cogs.base, agent_config"),
     ],
@@ -209,18 +250,18 @@ def test_an_import_that_the_table_does_not_allow_is_found(module: str, source: s
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("agent_discord.gate", "from agent_llm.types import Picture"),
-        ("agent_discord.gate", "from agent_llm import types"),
-        ("agent_discord.gate", "import os\nos.path.join('a', 'b')"),
+        ("agent_discord.rest.gate", "from agent_llm.types import Picture"),
+        ("agent_discord.rest.gate", "from agent_llm import types"),
+        ("agent_discord.rest.gate", "import os\nos.path.join('a', 'b')"),
         ("agent_cogs.base", "import discord"),
-        ("agent_cogs.turn", "from .limits import Limits\nfrom . import inbox"),
-        ("agent_local.discord.gateway", "from ..voices import speak\nfrom .world import World"),
+        ("agent_cogs.turn.turn", "from .limits import Limits\nfrom . import inbox"),
+        ("agent_local.discord.gateway.gateway", "from ..voices import speak\nfrom .world import World"),
         ("agent_local.discord.server", "from agent_local.discord import world"),
-        ("agent_llm.grok", "from openai import AsyncOpenAI"),
-        ("agent_protocol.connection", "import redis.asyncio"),
+        ("agent_llm.providers.grok", "from openai import AsyncOpenAI"),
+        ("agent_protocol.connection.link", "import redis.asyncio"),
         ("agent_config", "import os\nfrom agent_themes import THEMES\nenviron = os.environ"),
-        ("agent_bot", "import discord"),
-        ("agent_runtime", "import agent_coordinator.engine\nimport agent_cogs"),
+        ("agent_runtime.bot", "import discord"),
+        ("agent_runtime", "import agent_coordinator.conversations.engine\nimport agent_cogs"),
     ],
 )
 def test_an_import_that_the_table_allows_passes(module: str, source: str) -> None:

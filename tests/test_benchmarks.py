@@ -143,11 +143,11 @@ async def test_a_process_that_ends_is_told_with_the_end_of_its_log(tmp_path: Pat
 
 def test_another_checkout_is_measured_by_our_benchmarks_on_its_own_program(tmp_path: Path) -> None:
     other = tmp_path / "other"
-    for name in ("benchmarks/old.py", "agent_cogs/turn.py", "run_all.py"):
+    for name in ("benchmarks/old.py", "agent_cogs/turn/turn.py", "run_all.py"):
         (other / name).parent.mkdir(parents=True, exist_ok=True)
         (other / name).write_text(name)
     graft = grafted(other, tmp_path / "graft")
-    assert (graft / "agent_cogs/turn.py").read_text() == "agent_cogs/turn.py"
+    assert (graft / "agent_cogs/turn/turn.py").read_text() == "agent_cogs/turn/turn.py"
     assert (graft / "run_all.py").is_file()
     assert (graft / "benchmarks/compare.py").is_file()
     assert not (graft / "benchmarks/old.py").exists()

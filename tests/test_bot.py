@@ -8,9 +8,9 @@ import aiohttp
 import discord
 import pytest
 
-from agent_bot import BotProcess, end_of
-from agent_bot_run import SideTaskFailed
-from agent_discord.backoff import LONGEST, SHORTEST, STEADY_SECONDS
+from agent_discord.rest.retries import LONGEST, SHORTEST, STEADY_SECONDS
+from agent_runtime.bot import BotProcess, end_of
+from agent_runtime.bot_run import SideTaskFailed
 from tests.doubles import Clock, http_error, until
 
 

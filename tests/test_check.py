@@ -19,8 +19,10 @@ from rich.console import Console
 from agent_check.findings import Findings
 from agent_check.run import _guarded
 from agent_config import AGENTS
-from agent_local.chat_api import ChatServer
-from agent_local.discord import Channel, Fault, Overwrite, worlds
+from agent_local.discord.faults import Fault
+from agent_local.discord.world import worlds
+from agent_local.discord.world.world import Channel, Overwrite
+from tests.support.models.chat_api import ChatServer
 
 EMBED_LINKS = discord.Permissions(embed_links=True).value
 VIEW_CHANNEL = discord.Permissions(view_channel=True).value

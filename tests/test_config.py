@@ -23,7 +23,7 @@ from agent_config import (
     process_environment,
     setting_names,
 )
-from agent_conflicts import doubled_tokens
+from agent_settings.validation import doubled_tokens
 from agent_themes import THEMES
 
 EXAMPLE = Path(__file__).parent.parent / ".env.example"

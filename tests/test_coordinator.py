@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import Any
 
 from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, CoordinatorConfig
+from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.engine import Engine
 from agent_coordinator.events import (
     ConversationEnded,
     ConversationReport,
@@ -21,14 +21,14 @@ from agent_coordinator.events import (
     TurnMissed,
     TurnTaken,
 )
-from agent_coordinator.holds import ChannelBusy
 from agent_coordinator.reactive import Reactive
-from agent_coordinator.rotation import pick_channel, pick_starter
-from agent_coordinator.scheduler import Scheduler
-from agent_protocol.agenda import Slot
-from agent_protocol.bus import AgentTimedOut
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Command, Instruction, MentionNotice, Result
+from agent_coordinator.schedule.holds import ChannelBusy
+from agent_coordinator.schedule.rotation import pick_channel, pick_starter
+from agent_coordinator.schedule.scheduler import Scheduler
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.schedule import Slot
+from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
+from agent_protocol.wire.requests import AgentTimedOut
 from tests.coordinator_doubles import (
     AGENTS,
     BERLIN,
@@ -308,7 +308,7 @@ class EndingTests(unittest.IsolatedAsyncioTestCase):
             raise RuntimeError("no paper left")
 
         stage.engine.observers.insert(0, broken)
-        with self.assertLogs("agent_coordinator.engine", logging.ERROR):
+        with self.assertLogs("agent_coordinator.conversations.engine", logging.ERROR):
             report = await stage.converse()
         self.assertEqual(report.messages, 12)
         self.assertIsInstance(stage.events[-1], ConversationEnded)
@@ -404,7 +404,7 @@ class TroubleTests(unittest.IsolatedAsyncioTestCase):
         for agent in AGENTS:
             bus.voices[agent] = lambda _: AgentTimedOut("late")
         stage = Stage(bus, timeout_threshold=3)
-        with self.assertLogs("agent_coordinator.backoff", logging.ERROR) as logs:
+        with self.assertLogs("agent_coordinator.conversations.backoff", logging.ERROR) as logs:
             await stage.converse()
             await stage.converse()
         self.assertEqual(len(logs.records), 6)

@@ -15,19 +15,21 @@ from xml.etree import ElementTree
 import pytest
 from redis_server import redis_binary
 
-from agent_bot_run import cog_class
 from agent_check.permissions import NEEDED, WELCOME
-from agent_cogs.decision import DECISION_SCHEMA
-from agent_cogs.turn import REASONS
-from agent_commands import _parser
+from agent_cogs.answer.schema import DECISION_SCHEMA
+from agent_cogs.events import REASONS
 from agent_config import AGENTS, AgentSpec, Settings, load_settings, setting_names
-from agent_context.options import Options, wanted
-from agent_fields import DEFAULT_TOOLS
-from agent_local.discord import DiscordStandIn, routed_to, small_world
-from agent_local.voices import ScriptedVoice
-from agent_protocol import keys, messages
-from agent_protocol.messages import Command, Instruction, MentionNotice, Result, WireMessage
-from agent_runtime import Setup, running
+from agent_context.steering.options import Options, wanted
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.worlds import small_world
+from agent_local.voices.voice import ScriptedVoice
+from agent_protocol.wire import keys, messages
+from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
+from agent_runtime.bot_run import cog_class
+from agent_runtime.cli import _parser
+from agent_runtime.runtime import running
+from agent_runtime.services import Setup
+from agent_settings.fields import DEFAULT_TOOLS
 from agent_themes import THEMES
 
 ROOT = Path(__file__).parent.parent

@@ -5,7 +5,7 @@ import pytest
 from agent_check.errands import errands_a_day
 from agent_check.findings import Findings, Level
 from agent_check.forecast import check_costs, expected_rounds, forecast, turn_cost
-from agent_cogs.money import Tariff
+from agent_cogs.limits.cost_estimate import Tariff
 from agent_config import load_settings
 from agent_themes import theme_named
 

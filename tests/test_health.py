@@ -6,9 +6,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-import agent_health
 from agent_config import Settings
-from agent_health import Health, main, serving_health
+from agent_runtime import health
+from agent_runtime.health import Health, main, serving_health
 
 
 @pytest.fixture
@@ -67,8 +67,8 @@ def test_a_start_is_waited_for_as_long_as_is_asked(monkeypatch, tmp_path, port):
     answers, waits = [0, 503, 200], []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEALTH_PORT", str(port))
-    monkeypatch.setattr(agent_health, "ask", lambda port, question: answers.pop(0))
-    monkeypatch.setattr(agent_health.time, "sleep", waits.append)
+    monkeypatch.setattr(health, "ask", lambda port, question: answers.pop(0))
+    monkeypatch.setattr(health.time, "sleep", waits.append)
     assert main(["live", "--wait", "30"]) == 0
     assert (answers, len(waits)) == ([], 2)
 
@@ -77,7 +77,7 @@ def test_a_start_is_waited_for_as_long_as_is_asked(monkeypatch, tmp_path, port):
 def test_the_files_that_run_it_as_a_service_set_a_port_and_leave_running_turns_their_time(file):
     text = (Path(__file__).parents[1] / file).read_text(encoding="utf-8")
     assert re.search(r"HEALTH_PORT[=:] ?\"?\d+", text)
-    asked = re.search(r"agent_health[\" ,]*(?:live|ready)?( --wait \d+)?", text)
+    asked = re.search(r"agent_runtime\.health[\" ,]*(?:live|ready)?( --wait \d+)?", text)
     assert asked or file == "compose.yaml"  # it uses the image's
     stop = re.search(r"(?:stop_grace_period: |TimeoutStopSec=)(\d+)", text)
     grace = Settings.model_fields["shutdown_grace_seconds"].default

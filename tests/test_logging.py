@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from agent_commands import _ended
 from agent_config import load_settings
-from agent_discord.redaction import REDACTED, Redactor
-from agent_logging import QUIET, set_up_logging
+from agent_process.logs import QUIET, set_up_logging
+from agent_process.redaction import REDACTED, Redactor
+from agent_runtime.cli import _ended
 from tests.agent_scene import Scene
 
 

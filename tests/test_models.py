@@ -7,20 +7,21 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from agent_bot import models_elsewhere, provider_model, runnable
-from agent_bot_run import cog_class
-from agent_cogs.money import Tariff
-from agent_cogs.reach import access, is_free
+from agent_cogs.limits.cost_estimate import Tariff
+from agent_cogs.limits.model_access import access, is_free
 from agent_config import AGENTS, BASE_URL_SETTINGS, Settings, SettingsError, load_settings, missing_key_message
 from agent_llm import endpoints, registry
-from agent_llm.agent_sdk import AgentSdkModel
-from agent_llm.compatible import CompatibleModel
 from agent_llm.endpoints import Aws
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel
 from agent_llm.profiles import Profile
+from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.providers.compatible import CompatibleModel
 from agent_llm.registry import build_model
-from agent_models import AT_HOME, HOSTED, PROVIDERS, ProfileSettings, Sources
+from agent_runtime.bot import runnable
+from agent_runtime.bot_run import cog_class
+from agent_runtime.models import models_elsewhere, provider_model
+from agent_settings.models import AT_HOME, HOSTED, PROVIDERS, ProfileSettings, Sources
 
 
 def load(folder: Path | None = None, **environ: str) -> Settings:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_python import complaint
+from agent_process.python_check import complaint
 
 ROOT = Path(__file__).parent.parent
 
@@ -22,7 +22,7 @@ def test_an_old_python_is_told_by_its_number_and_what_to_do() -> None:
     assert complaint(tuple(sys.version_info[:2])) is None
 
 
-@pytest.mark.parametrize("name", ["run_all.py", "run_bot.py", "agent_python.py"])
+@pytest.mark.parametrize("name", ["run_all.py", "run_bot.py", "agent_process/python_check.py"])
 def test_what_says_so_can_be_read_by_old_pythons(name: str) -> None:
     ast.parse((ROOT / name).read_text(encoding="utf-8"), feature_version=(3, 7))
 

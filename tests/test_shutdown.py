@@ -2,7 +2,7 @@ import asyncio
 import os
 import signal
 
-from agent_shutdown import INTERRUPTED, LEAVE_SECONDS, Stopping, last_turns
+from agent_process.signals import INTERRUPTED, LEAVE_SECONDS, Stopping, last_turns
 from tests.doubles import LoopTime, settle
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import agent_commands
+from agent_check.setting_warnings import PROGRAM, TOOLS, oddities_here, taken_ports
 from agent_config import load_settings
-from agent_surroundings import PROGRAM, TOOLS, oddities_here, taken_ports
-from agent_tools.builtin import NAMES
+from agent_runtime import cli as agent_commands
+from agent_tools.builtin.builtin import NAMES
 
 
 def told(folder: Path, **environ: str) -> list[str]:

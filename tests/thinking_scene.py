@@ -8,11 +8,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent_cogs.house import House
-from agent_cogs.option_files import Layer
-from agent_cogs.tool_house import ToolHouse
-from agent_context.options import Options
+from agent_cogs.persona.option_files import Layer
+from agent_cogs.services import House
+from agent_context.steering.options import Options
 from agent_llm.types import Message, Prompt, Reply, ToolCall
+from agent_tools.toolset import ToolHouse
 from tests.agent_scene import CALL, Scene, ScriptedCog
 
 

@@ -12,8 +12,18 @@ Read world.py for what exists, backend.py for what can happen to it, gateway.py 
 from agent_local.discord.faults import Fault, Faults, RequestInfo
 from agent_local.discord.limits import RateLimits
 from agent_local.discord.server import DiscordStandIn, routed_to
-from agent_local.discord.world import BotApplication, Channel, Guild, Member, Message, Overwrite, Role, User, World
-from agent_local.discord.worlds import small_world
+from agent_local.discord.world.world import (
+    BotApplication,
+    Channel,
+    Guild,
+    Member,
+    Message,
+    Overwrite,
+    Role,
+    User,
+    World,
+)
+from agent_local.discord.world.worlds import small_world
 
 __all__ = [
     "BotApplication",

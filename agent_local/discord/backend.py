@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent_local.discord.events import Event
+from agent_local.discord.gateway.events import Event
 from agent_local.discord.interactions import TOKEN_SECONDS, Interaction
-from agent_local.discord.world import Attachment, Channel, Message, World
+from agent_local.discord.world.world import Attachment, Channel, Message, World
 
 NONCE_SECONDS = 300.0
 _NONCES_KEPT = 10_000

@@ -7,10 +7,11 @@ from typing import Any
 
 from aiohttp import BodyPartReader, web
 
-from agent_local.discord import errors, permissions
+from agent_local.discord import errors
 from agent_local.discord.backend import Backend
-from agent_local.discord.messages import Draft, Upload
-from agent_local.discord.world import BotApplication, Channel, Guild, Message, User, World
+from agent_local.discord.world import permissions
+from agent_local.discord.world.messages import Draft, Upload
+from agent_local.discord.world.world import BotApplication, Channel, Guild, Message, User, World
 
 
 class Call:

@@ -8,13 +8,16 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from agent_local.discord import channels, messages, payloads, reactions, rest_webhooks, using, worlds
+from agent_local.discord import interaction_payloads as using
+from agent_local.discord import payloads
 from agent_local.discord.backend import Backend
-from agent_local.discord.events import Event
+from agent_local.discord.gateway.events import Event
+from agent_local.discord.interaction_payloads import Options
 from agent_local.discord.interactions import Interaction
-from agent_local.discord.messages import Change, Draft, Posting, Upload
-from agent_local.discord.using import Options
-from agent_local.discord.world import BotApplication, Channel, Member, Message, User, World
+from agent_local.discord.rest import webhooks as rest_webhooks
+from agent_local.discord.world import channels, messages, reactions, worlds
+from agent_local.discord.world.messages import Change, Draft, Posting, Upload
+from agent_local.discord.world.world import BotApplication, Channel, Member, Message, User, World
 
 File = tuple[str, bytes, str]
 """(file name, content, media type)"""

@@ -6,8 +6,8 @@ through here.
 
 from typing import Any
 
-from agent_local.discord.snowflakes import created_at, iso
-from agent_local.discord.world import (
+from agent_local.discord.world.snowflakes import created_at, iso
+from agent_local.discord.world.world import (
     REPLY,
     THREAD_STARTER,
     Attachment,

@@ -11,13 +11,13 @@ from aiohttp import web
 from agent_local.discord import payloads
 from agent_local.discord.backend import Backend, TypingEvent
 from agent_local.discord.control import People
-from agent_local.discord.events import Event
 from agent_local.discord.faults import Faults
-from agent_local.discord.gateway import Gateway
+from agent_local.discord.gateway.events import Event
+from agent_local.discord.gateway.gateway import Gateway
 from agent_local.discord.limits import Limiter, RateLimits
-from agent_local.discord.rest import RequestRecord, RestApi
+from agent_local.discord.rest.api import RequestRecord, RestApi
 from agent_local.discord.waiting import wait_for
-from agent_local.discord.world import World
+from agent_local.discord.world.world import World
 
 T = TypeVar("T")
 Subscriber = Callable[[str, dict[str, Any]], None]

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agent_discord.mentions import clean_name
+from agent_discord.objects.mentions import clean_name
 from agent_local.voices.asking import SMALL_TALK, Asked, understand
 from agent_local.voices.lines import ThemeLines, persona, persona_key, theme_lines
 from agent_local.voices.memory import Memory

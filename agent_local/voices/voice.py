@@ -1,7 +1,7 @@
 """A model that needs no key: the Model interface over prepared lines.
 
 It reads only a prompt's labels, never its text, so nothing that stands in a channel can steer it, and answers with the
-decision JSON of agent_cogs.decision. Its tokens are estimated, its cost is 0.
+decision JSON of agent_cogs.answer.decision. Its tokens are estimated, its cost is 0.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from agent_llm.counting import tokens_of
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
+from agent_llm.usage_estimate import tokens_of
 from agent_local.voices.composing import Composer, Scene, Words, caption_picture
 from agent_local.voices.drawing import draw_png
 from agent_themes import theme_named

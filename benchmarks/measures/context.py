@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import takewhile
 
-from agent_cogs.contract import CONTRACT
+from agent_cogs.answer.schema import CONTRACT
 from agent_config import AGENTS
 from agent_context.build import Identity, TurnContext, build_system, seen
-from agent_context.chat import build_history
-from agent_context.depth import Depth
 from agent_context.entries import Entry, Reaction, Speaker
-from agent_context.history import Source
-from agent_context.options import Options
-from agent_context.tail import build_tail
-from agent_context.window import WindowMemory, conversation_entries
+from agent_context.layout.chat import build_history
+from agent_context.layout.tail import build_tail
+from agent_context.selecting.depth import Depth
+from agent_context.selecting.history import Source
+from agent_context.selecting.window import WindowMemory, conversation_entries
+from agent_context.steering.options import Options
 from agent_themes import THEMES, theme_named
 from benchmarks.stage import Bench
 from benchmarks.table import Row, median, milliseconds

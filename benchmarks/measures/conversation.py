@@ -7,9 +7,9 @@ import uuid
 from dataclasses import dataclass, replace
 
 from agent_config import AGENTS
-from agent_coordinator.asking import instruction_for
-from agent_coordinator.state import ConversationState
-from agent_protocol.bus import Bus
+from agent_coordinator.conversations.asking import instruction_for
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.wire.bus import Bus
 from benchmarks.processes import Broken, Child
 from benchmarks.stage import THEME, Bench
 from benchmarks.table import Row, median, milliseconds

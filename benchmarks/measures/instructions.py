@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from agent_config import AGENTS
-from agent_protocol.bus import Bus
-from agent_protocol.messages import Instruction, Result
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.messages import Instruction, Result
 from benchmarks.processes import Broken, Child
 from benchmarks.stage import THEME, Bench, Stage
 from benchmarks.table import Row, median, milliseconds, percentile

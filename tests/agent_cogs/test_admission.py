@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cogs.admission import asked_at_once
 from agent_cogs.events import MentionEvent
+from agent_cogs.turn.admission import asked_at_once
 from agent_context.entries import Entry, Speaker
 from agent_llm.errors import BadKey
 from tests.agent_scene import LOUNGE, Scene

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import discord
 import pytest
 
-from agent_cogs.arrears import TAKE_UP_EVERY, missed
-from agent_cogs.triggers import Call
+from agent_cogs.inbox.catch_up import TAKE_UP_EVERY, missed
+from agent_cogs.inbox.triggers import Call
 from agent_context.entries import Entry, Speaker
-from agent_discord.convert import to_entry
+from agent_discord.objects.messages import to_entry
 from tests.agent_scene import BOTS_ROLE, LOUNGE, MEMES, THREAD, Scene
 from tests.doubles import BOB, LoopTime, http_error, message, user, user_payload
 

@@ -3,10 +3,10 @@ import asyncio
 import discord
 import pytest
 
-from agent_cogs.bench import REST_SECONDS, SHARE_EVERY, Bench, share_rest
-from agent_discord.standing import TEXT, show_rests
+from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, Bench, share_rest
+from agent_discord.status import TEXT, show_rests
 from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
-from agent_protocol.connection import RedisAway
+from agent_protocol.connection.link import RedisAway
 from tests.doubles import Clock, LoopTime, settle
 
 

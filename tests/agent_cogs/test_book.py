@@ -1,8 +1,8 @@
-from agent_cogs.book import REMEMBERED, TurnBook
 from agent_cogs.events import InstructionEvent
-from agent_cogs.progress import Facts, Progress
-from agent_protocol.messages import Instruction, Result
-from agent_protocol.turns import Claim
+from agent_cogs.turn.progress import Facts, Progress
+from agent_cogs.turn.registry import REMEMBERED, TurnBook
+from agent_protocol.turns.turns import Claim
+from agent_protocol.wire.messages import Instruction, Result
 from tests.doubles import MemoryLedger
 
 EVENT = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, deadline=100.0), 0.0)

@@ -1,9 +1,9 @@
 import asyncio
 
-from agent_cogs.busy import MAX_LINES, MAX_WAITING, BusyLines
 from agent_cogs.events import MentionEvent
-from agent_cogs.excuses import HOURGLASS, LINES
-from agent_cogs.told import TOLD_FOR, Told
+from agent_cogs.inbox.busy_replies import MAX_LINES, MAX_WAITING, BusyLines
+from agent_cogs.limits.reply_throttle import TOLD_FOR, Told
+from agent_cogs.turn.failure_replies import HOURGLASS, LINES
 from agent_context.entries import Entry, Speaker
 from tests.doubles import Clock, settle
 

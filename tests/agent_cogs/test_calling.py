@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cogs.calling import CHAIN_END
-from agent_context.options import Options
-from agent_discord.unfinished import UNFINISHED
-from agent_tools.records import ToolRecords
+from agent_cogs.inbox.bot_mentions import CHAIN_END
+from agent_context.steering.options import Options
+from agent_discord.objects.messages import UNFINISHED
+from agent_tools.call_log.records import ToolRecords
 from tests.agent_scene import LOUNGE, Scene
 from tests.agent_tools.tool_doubles import FakeTool
 from tests.doubles import message, settle, until

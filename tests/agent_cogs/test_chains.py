@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.chains import called_already, calls, last_person, links, spoken_before
+from agent_cogs.inbox.bot_mentions import called_already, calls, last_person, links, spoken_before
 from agent_context.entries import Entry, Speaker
 
 CLAUDE, GROK, GEMINI, ALICE = 21, 22, 23, 11

@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.cleaning import clean_emoji, clean_text
-from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision
-from agent_cogs.machinery import lines_of_prompt
+from agent_cogs.answer.cleaning import clean_emoji, clean_text
+from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.answer.model_artifacts import lines_of_prompt
 
 PROMPT = lines_of_prompt("Answer with the JSON object only.\nYou may not skip, since a person waits.")
 MARKS = ["[msg:123 3h ago]", "[msg:5]", "Claude:", "Claude (you):", "<think>", "</think>", "<|im_end|>", "<|message|>"]

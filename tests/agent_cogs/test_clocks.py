@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from agent_cogs.events import LONGEST_TURN
-from agent_cogs.excuses import LINES
+from agent_cogs.turn.failure_replies import LINES
 from tests.agent_scene import MEMES, Scene
 from tests.doubles import LoopTime, settle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.commands import ROUNDS_TO_WAIT, CommandsKeeper, place_of
+from agent_cogs.slash.ownership import ROUNDS_TO_WAIT, CommandsKeeper, place_of
 from agent_config import load_settings
 
 TOKENS = {"BOT_TOKEN_CLAUDE": "c", "BOT_TOKEN_GROK": "g", "ANTHROPIC_API_KEY": "k", "XAI_API_KEY": "k"}

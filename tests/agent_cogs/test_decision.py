@@ -8,9 +8,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_cogs.cleaning import SHORTCODES, clean_emoji, clean_text
-from agent_cogs.decision import DECISION_SCHEMA, Decision, UnreadableDecision, decided, parse_decision
-from agent_cogs.loose_json import objects
+from agent_cogs.answer.cleaning import SHORTCODES, clean_emoji, clean_text
+from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, parse_decision
+from agent_cogs.answer.loose_json import objects
+from agent_cogs.answer.schema import DECISION_SCHEMA
 
 WHOLE = {
     "skip": False,

@@ -15,30 +15,30 @@ from typing import Any
 import pytest
 from fakeredis import FakeServer
 
-from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, Desk
-from agent_cogs.file_rights import FileRights
-from agent_cogs.forgetting import Forgetting, Forgotten
-from agent_cogs.triggers import Scope
-from agent_cogs.why import NO_RECORD
+from agent_chat.directory import Directory
+from agent_chat.incoming import Who
+from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
+from agent_cogs.services import Scope
+from agent_cogs.slash.forget import Forgetting, Forgotten
+from agent_cogs.slash.handlers import AWAY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, Desk
+from agent_cogs.slash.why import NO_RECORD
 from agent_config import load_settings
-from agent_discord.answers import Form, Told
-from agent_discord.command_list import FORM, SUB_COMMAND, WHY, command_list
-from agent_discord.directory import Directory
-from agent_discord.rights import Who
-from agent_discord.slash import Asked
-from agent_personas.people import Notes
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.forgets import Forgets
-from agent_protocol.ignores import Ignores
+from agent_discord.slash.cog import Asked
+from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
+from agent_discord.slash.responses import Form, Told
+from agent_personas.forget_person import Notes
+from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.limits import Ask
-from agent_protocol.messages import Command, CommandOutcome, read_command
-from agent_protocol.orders import Orders
-from agent_protocol.records import DISCORD_EPOCH_MS, TurnRecord
-from agent_protocol.sessions import Resets
-from agent_protocol.stops import Stops
+from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.moderation.ignores import Ignores
+from agent_protocol.moderation.stops import Stops
+from agent_protocol.state.sessions import Resets
+from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.coordinator_commands import Orders
+from agent_protocol.wire.messages import Command, CommandOutcome, read_command
 
 NOW = 1_800_000_000.0
 DAY = "2027-01-15"

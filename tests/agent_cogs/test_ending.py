@@ -2,9 +2,9 @@
 
 import pytest
 
-from agent_cogs.excuses import LINES, error_line
+from agent_cogs.turn.failure_replies import LINES, error_line
 from agent_llm.errors import BadKey, ConnectionFailed, Refused, SessionLost
-from agent_protocol.records import Reacted, TurnRecord
+from agent_protocol.turns.records import Reacted, TurnRecord
 from tests.agent_scene import CALL, ELSEWHERE, LOUNGE, Scene
 from tests.doubles import ALICE, BOB, GUILD
 

@@ -22,8 +22,17 @@ from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs import events_http
-from agent_cogs.events_http import GOOD_FOR, LOG_EVERY, MAX_BYTES, EventDoor, News, Outcome, serving_events, sign
+from agent_cogs.automation import webhook_server as events_http
+from agent_cogs.automation.webhook_server import (
+    GOOD_FOR,
+    LOG_EVERY,
+    MAX_BYTES,
+    EventDoor,
+    News,
+    Outcome,
+    serving_events,
+    sign,
+)
 from tests.doubles import Clock
 
 SHELL = shutil.which("sh")

@@ -2,11 +2,10 @@ import asyncio
 
 import pytest
 
-from agent_cogs.events import MentionEvent
-from agent_cogs.excuses import EXCUSE_SECONDS, LINES, MEANINGS, SIGNS, excuse
-from agent_cogs.turn import REASONS
+from agent_chat.outlet import CannotPost
+from agent_cogs.events import REASONS, MentionEvent
+from agent_cogs.turn.failure_replies import EXCUSE_SECONDS, LINES, MEANINGS, SIGNS, excuse
 from agent_context.entries import Entry, Speaker
-from agent_discord.outlet import CannotPost
 from tests.doubles import LoopTime
 
 ASKED = Entry(5, Speaker(11, "Alice", "person"), "well?", 1.0)

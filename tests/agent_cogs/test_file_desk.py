@@ -2,10 +2,10 @@
 
 import pytest
 
-from agent_cogs.file_desk import UNKNOWN_FILE, FileDesk, problems_of
-from agent_discord.answers import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
-from agent_discord.command_list import MOST_BACK
-from agent_discord.splitting import LIMIT, length
+from agent_cogs.slash.persona_files import UNKNOWN_FILE, FileDesk, problems_of
+from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.slash.definitions import MOST_BACK
+from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
 from agent_personas.files import PERSONA_FILES
 from agent_personas.memory import Origin, append
 from agent_personas.store import VERSIONS, before

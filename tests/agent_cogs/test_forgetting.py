@@ -13,19 +13,20 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_cogs.events import MentionEvent
-from agent_cogs.forgetting import DONE_FILE, DoneOrders, Forgetting, Forgotten
-from agent_cogs.saved import save_event
+from agent_cogs.slash.forget import DONE_FILE, DoneOrders, Forgetting, Forgotten
+from agent_cogs.turn.event_codec import save_event
 from agent_context.entries import Entry, Speaker
-from agent_discord.gate import MAX_TEXT
+from agent_discord.rest.gate import MAX_TEXT
+from agent_personas.forget_person import Notes
 from agent_personas.memory import Origin, append
-from agent_personas.people import Notes
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.forgets import Forgets
+from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.records import TurnRecord
-from agent_tools.records import ToolRecord, ToolRecords
+from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.turns.records import TurnRecord
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.records import ToolRecords
 from tests.redis_server import until
 
 NOW = 1_800_000_000.0

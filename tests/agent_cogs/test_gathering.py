@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from agent_chat.transcript import Transcript
 from agent_cogs.events import MENTION_SECONDS, MentionEvent
-from agent_cogs.gathering import pause, question, taken_back
+from agent_cogs.inbox.batching import pause
+from agent_cogs.prompt.question import question, taken_back
 from agent_context.entries import Attachment, Entry, Speaker
-from agent_discord.transcript import Transcript
 from tests.agent_scene import Scene
 from tests.doubles import BOB, LoopTime, settle, user
 

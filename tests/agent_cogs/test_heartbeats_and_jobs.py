@@ -9,15 +9,17 @@ from zoneinfo import ZoneInfo
 import pytest
 from fakeredis import FakeServer
 
-from agent_cogs.clocks import AWAY_SECONDS, LOOK_SECONDS, Clocks, Tick
-from agent_cogs.events import NOWHERE, CronEvent, HeartbeatEvent, TurnEvent
-from agent_cogs.placing import Known, Placing
-from agent_cogs.saved import read_begun
-from agent_personas.cron import Job
-from agent_personas.heartbeat import Check
-from agent_personas.schedule import ActiveHours
-from agent_protocol.connection import RedisLink
-from agent_protocol.ticks import Ticks
+from agent_chat.outlet import NOWHERE
+from agent_cogs.automation.clock import AWAY_SECONDS, LOOK_SECONDS, Clocks, Tick
+from agent_cogs.automation.target_channel import Placing
+from agent_cogs.channels import Known
+from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
+from agent_cogs.turn.event_codec import read_begun
+from agent_personas.schedules.cron import Job
+from agent_personas.schedules.fields import ActiveHours
+from agent_personas.schedules.heartbeat import Check
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.state.last_runs import Ticks
 from tests.doubles import Clock, MemoryTicks
 
 BERLIN = ZoneInfo("Europe/Berlin")

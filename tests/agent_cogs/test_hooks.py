@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_cogs.errands import STARTUP_AGAIN
+from agent_cogs.automation.hooks import LifeHooks
+from agent_cogs.automation.runner import STARTUP_AGAIN
+from agent_cogs.automation.target_channel import Placing
+from agent_cogs.automation.webhook_server import News
 from agent_cogs.events import HeartbeatEvent, HookEvent, TurnEvent
-from agent_cogs.events_http import News
-from agent_cogs.hooks import LifeHooks
-from agent_cogs.placing import Placing
-from agent_cogs.running import Brake
-from agent_cogs.saved import read_begun, save_event
-from agent_personas.hooks import Hook, Hooks
+from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.event_codec import read_begun, save_event
+from agent_personas.schedules.hooks import Hook, Hooks
 from tests.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.doubles import Clock, LoopTime, settle, until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_llm.types import Reply, Source
-from agent_protocol.messages import HistoryEntry
+from agent_protocol.wire.messages import HistoryEntry
 from tests.agent_scene import DEBATE, LOUNGE, Scene
 from tests.doubles import ALICE, BOB, attachment, settle
 

@@ -8,7 +8,7 @@ import pytest
 
 from agent_llm.errors import BadKey, ServerFailed
 from agent_llm.types import Usage
-from agent_protocol.money import Caps
+from agent_protocol.turns.budget_rules import Caps
 from tests.agent_scene import CALL, MEMES, PAINTING, Scene
 from tests.doubles import ALICE, BOB, LoopTime, settle
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from agent_cogs.cleaning import clean_text
-from agent_cogs.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
-from agent_cogs.machinery import lines_of_prompt, without_echoes, without_machinery
+from agent_cogs.answer.cleaning import clean_text
+from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
+from agent_cogs.answer.model_artifacts import lines_of_prompt, without_echoes, without_machinery
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import agent_llm.counting
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
 from agent_cogs.events import InstructionEvent, MentionEvent
-from agent_cogs.money import (
+from agent_cogs.limits.cost_estimate import (
     AFTER_DEADLINE,
     FRAME_TOKENS,
     Frame,
@@ -17,12 +18,10 @@ from agent_cogs.money import (
     wish_of,
 )
 from agent_context.entries import Attachment, Entry, Speaker
-from agent_context.options import Options
-from agent_discord.directory import Directory
-from agent_discord.transcript import Transcripts
-from agent_llm.counting import PICTURE_TOKENS, SEARCH_TOKENS, tokens_of
+from agent_context.steering.options import Options
 from agent_llm.types import Usage
-from agent_protocol.messages import HistoryEntry, Instruction
+from agent_llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, tokens_of
+from agent_protocol.wire.messages import HistoryEntry, Instruction
 
 ALICE = Speaker(11, "Alice", "person")
 PLAIN = Options()
@@ -162,6 +161,6 @@ def test_what_is_under_way_comes_back_as_it_was_and_nonsense_is_nothing():
 
 def test_the_whole_program_counts_as_many_characters_to_a_token():
     names = re.compile(r"^\w*(CHARACTERS|CHARS)_?(A|PER)_TOKEN\w* *=", re.MULTILINE)
-    root = Path(agent_llm.counting.__file__).parents[1]
+    root = Path(__file__).parents[2]
     sources = [path for folder in root.glob("agent_*") for path in folder.rglob("*.py")] + list(root.glob("*.py"))
-    assert [path.name for path in sources if names.search(path.read_text())] == ["counting.py"]
+    assert [path.name for path in sources if names.search(path.read_text())] == ["usage_estimate.py"]

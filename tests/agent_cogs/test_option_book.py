@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent_cogs.option_book import OptionBook, base_layer
+from agent_cogs.persona.options import OptionBook, base_layer
 from agent_config import load_settings
 from agent_context.entries import Entry, Speaker
-from agent_context.options import MAX_MESSAGES
+from agent_context.steering.options import MAX_MESSAGES
 
 NAMES = {"claude": "Claude", "grok": "Grok"}
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from agent_cogs.option_files import OptionFiles, read_layer
+from agent_cogs.persona.option_files import OptionFiles, read_layer
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.partial import text_so_far
+from agent_cogs.answer.partial_json import text_so_far
 
 FIELDS = st.fixed_dictionaries(
     {

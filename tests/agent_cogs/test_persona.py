@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from agent_cogs.board import Board
-from agent_cogs.persona import Persona, Personas, front_of, read_fronts
-from agent_cogs.recall import Recall
+from agent_cogs.persona.memory import Recall
+from agent_cogs.persona.persona import Persona, Personas, front_of, read_fronts
+from agent_cogs.slash.status import Board
 from agent_config import AGENTS, load_settings
 from agent_personas.identity import IdentityCard
 from agent_personas.memory import everywhere

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cogs.chatting import Chat
-from agent_cogs.decision import Decision
+from agent_cogs.answer.decision import Decision
 from agent_cogs.events import HeartbeatEvent, WebhookEvent
-from agent_cogs.excuses import LINES
-from agent_cogs.prefilling import Acts
-from agent_context.options import Options
+from agent_cogs.prompt.chat_mode import Chat
+from agent_cogs.prompt.prefill_mode import Acts
+from agent_cogs.turn.failure_replies import LINES
+from agent_context.steering.options import Options
 from agent_llm.errors import PrefillRefused
 from agent_llm.prefill import PrefillMemory
-from agent_protocol.messages import HistoryEntry
-from agent_tools.records import ToolRecords
+from agent_protocol.wire.messages import HistoryEntry
+from agent_tools.call_log.records import ToolRecords
 from tests.agent_scene import CALL, LOUNGE, MEMES
 from tests.agent_tools.tool_doubles import FakeTool
 from tests.doubles import until

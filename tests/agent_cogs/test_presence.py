@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from agent_cogs.presence import RENEW_EVERY, keep_present
-from agent_discord.directory import Directory
+from agent_chat.directory import Directory
+from agent_runtime.presence import RENEW_EVERY, keep_present
 from tests.doubles import LoopTime, MemoryPresence, settle
 
 

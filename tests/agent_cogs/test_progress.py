@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from agent_cogs.book import TurnBook
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.money import was_under_way
-from agent_cogs.saved import read_begun, save_event
+from agent_cogs.limits.cost_estimate import was_under_way
+from agent_cogs.turn.event_codec import read_begun, save_event
+from agent_cogs.turn.registry import TurnBook
 from agent_context.entries import Attachment, Entry, Speaker
-from agent_protocol.messages import Instruction
-from agent_protocol.money import Caps
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.wire.messages import Instruction
 from tests.agent_scene import CALL, LOUNGE, Scene
 from tests.doubles import ALICE, Clock, MemoryLedger, http_error, message, settle
 

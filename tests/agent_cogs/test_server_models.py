@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from agent_cogs.excuses import LINES
+from agent_cogs.turn.failure_replies import LINES
 from agent_config import AGENTS
 from agent_llm.errors import BadKey, PrefillRefused
-from agent_protocol.money import Caps
+from agent_protocol.turns.budget_rules import Caps
 from tests.agent_scene import LOUNGE, Scene, ScriptedCog
 from tests.doubles import Guild, TextChannel, Thread, settle, until
 

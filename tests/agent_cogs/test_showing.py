@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cogs.showing import MOST_WAITING, Spot, ToolShow
-from agent_discord.gate import Gate, Silenced
-from agent_discord.webhooks import Face
-from agent_tools.loop import ToolEvent
-from agent_tools.record import ToolRecord
+from agent_cogs.tool_display import MOST_WAITING, Spot, ToolShow
+from agent_discord.posting.webhooks import Face
+from agent_discord.rest.gate import Gate, Silenced
+from agent_tools.call_log.call import ToolRecord
+from agent_tools.running import ToolEvent
 from tests.doubles import settle, until
 
 OUTLET = SimpleNamespace(channel_id=7)

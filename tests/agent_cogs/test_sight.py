@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from agent_cogs.sight import quoted
-from agent_context.options import Options
-from agent_discord.text_files import TextFile
+from agent_chat.text_files import TextFile
+from agent_cogs.prompt.view import quoted
+from agent_context.steering.options import Options
 from tests.agent_scene import Scene
 from tests.doubles import BOB
 from tests.thinking_scene import let, thinking_scene

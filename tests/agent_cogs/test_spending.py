@@ -1,9 +1,9 @@
 import pytest
 
-from agent_cogs.spending import Spending, cost_fields
+from agent_cogs.limits.usage import Spending, cost_fields
 from agent_llm.types import Usage
-from agent_protocol.messages import Result
-from agent_protocol.messages import Usage as WireUsage
+from agent_protocol.wire.messages import Result
+from agent_protocol.wire.messages import Usage as WireUsage
 from tests.doubles import MemoryCosts
 
 TALK = Usage(model="m", calls=1, input_tokens=100, cached_tokens=80, output_tokens=10, searches=2, text_cost_usd=0.25)

@@ -10,13 +10,14 @@ from typing import Any
 import discord
 import pytest
 
+from agent_chat.incoming import Who
+from agent_chat.outlet import CannotPost, Post
 from agent_cogs.events import InstructionEvent
-from agent_cogs.excuses import excuse
-from agent_cogs.running import Brake
-from agent_cogs.stopping import Order, answers, may_stop, order_in
-from agent_discord.outlet import CannotPost, Post
-from agent_discord.rights import Who
-from agent_protocol.messages import Instruction
+from agent_cogs.inbox.stop_orders import answers, may_stop
+from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.failure_replies import excuse
+from agent_context.steering.stop_orders import Order, order_in
+from agent_protocol.wire.messages import Instruction
 from tests.agent_scene import LOUNGE, MEMES, THREAD, Scene
 from tests.doubles import ALICE, BOB, settle, until
 

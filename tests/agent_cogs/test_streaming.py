@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_cogs.cleaning import clean_text
-from agent_cogs.machinery import lines_of_prompt
-from agent_cogs.streaming import Ear, sayable
+from agent_cogs.answer.cleaning import clean_text
+from agent_cogs.answer.model_artifacts import lines_of_prompt
+from agent_cogs.prompt.streaming import Ear, sayable
 
 PROMPT = lines_of_prompt("A person speaks to you and waits for your answer.")
 SECRET = "secret"

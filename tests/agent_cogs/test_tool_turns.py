@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from agent_cogs.tool_lines import MAX_LINES, forget_before, tool_lines
-from agent_cogs.tooling import searches_itself
-from agent_context.options import Options
+from agent_cogs.prompt.tool_lines import MAX_LINES, forget_before, tool_lines
+from agent_cogs.prompt.tools import searches_itself
+from agent_context.steering.options import Options
 from agent_llm.errors import BadAnswer, ServerFailed
 from agent_llm.types import Picture, Reply, ToolCall, Usage
 from agent_net.scaling import Fit
-from agent_protocol.messages import HistoryEntry
-from agent_protocol.money import Caps
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.wire.messages import HistoryEntry
+from agent_tools.call_log.records import ToolRecords
 from agent_tools.protocol import ToolOutput
-from agent_tools.records import ToolRecords
 from tests.agent_scene import CALL, DEBATE, LOUNGE
 from tests.agent_tools.tool_doubles import FakeTool
 from tests.doubles import ALICE, until

@@ -1,7 +1,8 @@
 import pytest
 
-from agent_cogs.triggers import Call, Ignored, Scope, called
-from agent_discord.heard import Heard
+from agent_chat.incoming import Heard
+from agent_cogs.inbox.triggers import Call, Ignored, called
+from agent_cogs.services import Scope
 
 ME, OTHER, PERSON, MY_ROLE, BOTS_ROLE = 10, 11, 20, 30, 31
 

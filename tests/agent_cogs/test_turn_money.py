@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.bench import REST_SECONDS
-from agent_cogs.excuses import LINES, MEANINGS, error_line
-from agent_cogs.told import TOLD_FOR
+from agent_cogs.limits.provider_backoff import REST_SECONDS
+from agent_cogs.limits.reply_throttle import TOLD_FOR
+from agent_cogs.turn.failure_replies import LINES, MEANINGS, error_line
 from agent_llm.errors import BadKey, ConnectionFailed
-from agent_protocol.messages import HistoryEntry
-from agent_protocol.money import Caps
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.wire.messages import HistoryEntry
 from tests.agent_scene import DEBATE, ELSEWHERE, LOUNGE, MEMES, Scene
 from tests.doubles import ALICE, BOB
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_cogs.events import NOWHERE, CronEvent, HookEvent
-from agent_cogs.events_http import News
+from agent_chat.outlet import NOWHERE
+from agent_cogs.automation.webhook_server import News
+from agent_cogs.events import CronEvent, HookEvent
 from tests.agent_scene import LOUNGE, MEMES, Scene
 from tests.doubles import ALICE, BOB, GUILD, settle
 
@@ -259,7 +260,7 @@ async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for
 
 
 async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_cogs.whereabouts.GUILD_WAIT", 0.0)
+    monkeypatch.setattr("agent_cogs.channels.GUILD_WAIT", 0.0)
     scene = await Scene().start()
     del scene.client.channels[LOUNGE]
     scene.client.guild.unavailable = True

@@ -3,16 +3,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cogs.turn import REASONS
-from agent_cogs.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, Present, told_why, told_why_not, why, why_not
+from agent_cogs.events import REASONS
+from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, Present, told_why, told_why_not, why, why_not
 from agent_config import load_settings
-from agent_coordinator.state import ConversationState
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.conversations import Running
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.conversations import Running
 from agent_protocol.ledger import Ledger
-from agent_protocol.limits import Ask
-from agent_protocol.money import Caps, Wish
-from agent_protocol.records import KEEP_SECONDS, TurnRecord
+from agent_protocol.turns.budget_rules import Caps, Wish
+from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
 from tests.doubles import Clock, MemoryStops, Snowflakes
 from tests.redis_server import PATIENT, RedisServer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cogs.words import counted, dollars, lasting, listed
+from agent_cogs.slash.wording import counted, dollars, lasting, listed
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Attachment, Entry, Speaker
-from agent_context.window import Window
+from agent_context.selecting.window import Window
 from agent_themes import theme_named
 
 ALICE = Speaker(1, "Alice", "person")

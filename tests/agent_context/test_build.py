@@ -3,13 +3,13 @@ from dataclasses import replace
 from said import ALICE, BOB, CLAUDE, GROK, PICTURE, said
 from said import context as turn
 
-from agent_context.blocks import BLOCK, ToolLine
 from agent_context.build import build_system
-from agent_context.chat import build_history
-from agent_context.depth import Depth
 from agent_context.entries import Reaction
-from agent_context.tail import build_tail
-from agent_context.window import Window, WindowMemory
+from agent_context.layout.chat import build_history
+from agent_context.layout.tail import build_tail
+from agent_context.selecting.blocks import BLOCK, ToolLine
+from agent_context.selecting.depth import Depth
+from agent_context.selecting.window import Window, WindowMemory
 from agent_llm.types import Picture
 from agent_themes import theme_named
 

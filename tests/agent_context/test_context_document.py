@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from agent_context.options import NOT_PINNABLE, Options, options_of, read_options
+from agent_context.steering.options import NOT_PINNABLE, Options, options_of, read_options
 
 TEXT = (Path(__file__).parents[2] / "docs" / "context.md").read_text(encoding="utf-8")
 SHARED = (Path(__file__).parents[2] / "config" / "shared.example.yaml").read_text(encoding="utf-8")

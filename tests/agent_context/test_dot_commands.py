@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from said import ALICE, CLAUDE, said
 
-from agent_context.commands import Config, History, Link, Malformed, is_for, parse_command, parse_m
-from agent_context.pins import may_command, may_configure, read_pins
+from agent_context.steering.commands import Config, History, Link, Malformed, is_for, parse_command, parse_m
+from agent_context.steering.pins import may_command, may_configure, read_pins
 
 ONE, TWO = "https://discord.com/channels/7/8/9", "https://ptb.discordapp.com/channels/7/8/10"
 

@@ -1,4 +1,4 @@
-from agent_context.errands import MAX_TEXT, Errand, errand_task
+from agent_context.layout.automation_task import MAX_TEXT, Errand, errand_task
 
 
 def test_an_own_order_is_quoted_and_silence_is_offered():

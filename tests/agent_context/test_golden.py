@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 from said import ALICE, BOB, CLAUDE, GROK, ME, PICTURE, context, said
 
-from agent_context.blocks import ToolLine
 from agent_context.build import build_system, seen
-from agent_context.chat import build_history
-from agent_context.depth import Depth
 from agent_context.entries import Reaction
-from agent_context.history import Source
-from agent_context.options import Options
-from agent_context.prefill import build_prefill
-from agent_context.tail import build_tail
-from agent_context.window import WindowMemory
+from agent_context.layout.chat import build_history
+from agent_context.layout.prefill import build_prefill
+from agent_context.layout.tail import build_tail
+from agent_context.selecting.blocks import ToolLine
+from agent_context.selecting.depth import Depth
+from agent_context.selecting.history import Source
+from agent_context.selecting.window import WindowMemory
+from agent_context.steering.options import Options
 from agent_llm.types import Picture
 
 TURNS = 40

@@ -2,8 +2,8 @@ import pytest
 from said import ALICE, BOB, ids, said
 
 from agent_context.build import seen
-from agent_context.history import LEVELS, Interval, Source, needed, resolve_history
-from agent_context.options import Options
+from agent_context.selecting.history import LEVELS, Interval, Source, needed, resolve_history
+from agent_context.steering.options import Options
 
 HERE, THERE = 8, 20
 RULES = {"roles": (), "names": ("claude",), "messages": 50}

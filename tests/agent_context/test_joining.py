@@ -2,7 +2,7 @@ from said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
 from agent_context.build import shown
 from agent_context.entries import Reaction, Speaker
-from agent_context.joining import holder_of, joined
+from agent_context.selecting.joining import holder_of, joined
 
 
 def test_consecutive_messages_of_one_bot_are_one_under_the_first_ones_id():

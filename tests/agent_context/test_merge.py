@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from agent_context.entries import Entry, Reaction, Speaker
-from agent_context.merge import merge_history, snowflake_time
-from agent_protocol.messages import HistoryEntry
+from agent_context.selecting.merge import merge_history, snowflake_time
+from agent_protocol.wire.messages import HistoryEntry
 
 ALICE = Speaker(1, "Alice", "person")
 NAMES = {"grok": "Grok", "claude": "Claude"}

@@ -2,7 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_context.options import NOT_PINNABLE, PINNABLE, Options, merge_layers, narrowed, options_of, read_options
+from agent_context.steering.options import (
+    NOT_PINNABLE,
+    PINNABLE,
+    Options,
+    merge_layers,
+    narrowed,
+    options_of,
+    read_options,
+)
 
 
 def test_a_layer_is_read_option_by_option_and_what_is_wrong_is_told_by_name_and_not_by_value():

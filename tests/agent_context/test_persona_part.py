@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 from said import ALICE, context, said
 
-from agent_cogs.chatting import Chat
-from agent_cogs.sight import Sight
+from agent_cogs.prompt.chat_mode import Chat
+from agent_cogs.prompt.view import Sight
 from agent_context.build import build_persona, build_system, memory_part
-from agent_context.options import Options
-from agent_context.prefill import build_prefill
-from agent_context.window import Window
-from agent_llm.anthropic import request_of
+from agent_context.layout.prefill import build_prefill
+from agent_context.selecting.window import Window
+from agent_context.steering.options import Options
 from agent_llm.profiles import profile_of
-from agent_llm.shaping import system_parts
+from agent_llm.providers.anthropic import request_of
 from agent_llm.types import Prompt
+from agent_llm.wire.shaping import system_parts
 
 PERSONA = "Be that.\n\n## Personality\n\nYou are dry.\n\n"
 MEMORY = "## Long-Term Memory\n\n- It snowed.\n\n"

@@ -6,11 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from said import ALICE, BOB, CLAUDE, GROK, PICTURE, context, said
 
-from agent_context.blocks import BLOCK, ToolLine
-from agent_context.depth import Depth
 from agent_context.entries import Speaker
-from agent_context.joining import joined
-from agent_context.prefill import (
+from agent_context.layout.prefill import (
     OPENING,
     SYSTEM,
     build_prefill,
@@ -19,8 +16,11 @@ from agent_context.prefill import (
     read_completion,
     unescaped,
 )
-from agent_context.render import MAX_TEXT
-from agent_context.window import Window, WindowMemory
+from agent_context.layout.render import MAX_TEXT
+from agent_context.selecting.blocks import BLOCK, ToolLine
+from agent_context.selecting.depth import Depth
+from agent_context.selecting.joining import joined
+from agent_context.selecting.window import Window, WindowMemory
 from agent_llm.types import Message, Picture
 
 PNG = Picture(b"png", "image/png")

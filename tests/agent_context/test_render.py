@@ -1,7 +1,7 @@
 import pytest
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
-from agent_context.render import render_entry, render_lines, time_label
+from agent_context.layout.render import render_entry, render_lines, time_label
 
 ALICE = Speaker(1, "Alice", "person")
 GROK = Speaker(2, "Grok", "agent", "grok")

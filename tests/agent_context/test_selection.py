@@ -1,8 +1,8 @@
 from said import said
 
 from agent_context.entries import Attachment
-from agent_context.options import Options
-from agent_context.selection import NOTHING_CHOSEN, Chosen, choose, is_text
+from agent_context.selecting.selection import NOTHING_CHOSEN, Chosen, choose, is_text
+from agent_context.steering.options import Options
 
 
 def with_files(entry_id, *files):

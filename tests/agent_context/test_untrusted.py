@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
-from agent_context.merge import merge_history
-from agent_context.render import render_entry
+from agent_context.layout.render import render_entry
+from agent_context.selecting.merge import merge_history
 from agent_context.untrusted import folded, one_line, poses, words
 
 AGENTS = frozenset(map(folded, ("ChatGPT", "Claude", "Gemini", "Grok")))

@@ -2,8 +2,8 @@ import pytest
 from said import ALICE, CLAUDE, ids, said
 
 from agent_context.entries import Reaction
-from agent_context.hiding import hidden_by_text
-from agent_context.visibility import is_visible, visible
+from agent_context.selecting.visibility import is_visible, visible
+from agent_context.steering.hiding import hidden_by_text
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 from said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
-from agent_context.blocks import BLOCK, Note, ToolLine
-from agent_context.depth import Depth
 from agent_context.entries import Reaction
-from agent_context.joining import joined
-from agent_context.options import Options
-from agent_context.window import MAX_REMEMBERED, WindowMemory, WindowState, conversation_entries
+from agent_context.selecting.blocks import BLOCK, Note, ToolLine
+from agent_context.selecting.depth import Depth
+from agent_context.selecting.joining import joined
+from agent_context.selecting.window import MAX_REMEMBERED, WindowMemory, WindowState, conversation_entries
+from agent_context.steering.options import Options
 
 FIRE = (Reaction("🔥", ("Bob",), 1),)
 WIDE = Depth(100, 100)

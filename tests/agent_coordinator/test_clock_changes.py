@@ -10,7 +10,7 @@ import pytest
 from coordinator_doubles import BERLIN, Luck, MemoryLedger, Time, config, room, until
 
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.scheduler import Scheduler
+from agent_coordinator.schedule.scheduler import Scheduler
 
 
 def berlin(month: int, day: int, hour: int, minute: int = 0) -> float:

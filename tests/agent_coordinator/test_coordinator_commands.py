@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from agent_coordinator.coordinator import Coordinator
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway
-from agent_protocol.messages import Command, CommandOutcome
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Command, CommandOutcome
 from tests.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
 from tests.doubles import MemoryStops
 

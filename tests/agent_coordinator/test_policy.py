@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from agent_coordinator.config import CONTINUATION_BASE_PROBABILITY
-from agent_coordinator.policy import (
+from agent_coordinator.policies.rounds import (
     Verdict,
     continuation_probability,
     opening_order,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from agent_coordinator.config import RESUME_SECONDS
+from agent_coordinator.conversations.engine import Engine
+from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.engine import Engine
 from agent_coordinator.events import ConversationEnded, ConversationResumed
-from agent_coordinator.state import ConversationState
-from agent_protocol.messages import Command, Instruction, MentionNotice, Result
+from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
 from tests.coordinator_doubles import (
     AGENTS,
     CHANNEL,

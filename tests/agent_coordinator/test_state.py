@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
+from agent_coordinator.conversations.state import (
+    MAX_ENTRY_CHARACTERS,
+    MAX_HISTORY_CHARACTERS,
+    ConversationState,
+    Said,
+    Tally,
+)
 from agent_coordinator.events import report_of
-from agent_coordinator.state import MAX_ENTRY_CHARACTERS, MAX_HISTORY_CHARACTERS, ConversationState, Said, Tally
-from agent_protocol.messages import MAX_WIRE_BYTES, Instruction, Result, Usage
+from agent_protocol.wire.messages import MAX_WIRE_BYTES, Instruction, Result, Usage
 
 
 def begun(*order: str) -> ConversationState:

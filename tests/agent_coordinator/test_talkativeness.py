@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_config import Front, load_settings
 from agent_coordinator.config import from_settings
-from agent_coordinator.policy import SPEAKERS_NEEDED, speaking_order
+from agent_coordinator.policies.rounds import SPEAKERS_NEEDED, speaking_order
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
 shares = st.dictionaries(st.sampled_from(AGENTS), st.floats(0, 1))

@@ -11,9 +11,10 @@ from typing import Any
 
 import discord
 
-from agent_discord.gateway_connection import GatewayConnection
-from agent_discord.odd_events import tolerate_odd_events
-from agent_local.discord import DiscordStandIn, routed_to, small_world
+from agent_discord.reading.gateway_connection import GatewayConnection
+from agent_discord.reading.unreadable_events import tolerate_odd_events
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.worlds import small_world
 
 
 @dataclass

@@ -2,10 +2,8 @@
 
 import pytest
 
-from agent_discord.asking import asked_for
-from agent_discord.convert import to_entry
-from agent_discord.directory import Directory
-from agent_discord.listening import heard
+from agent_chat.directory import Directory
+from agent_discord.objects.messages import asked_for, heard, to_entry
 from tests.doubles import ALICE, Client, TextChannel, message, user, user_payload
 
 CLAUDE, GROK, FOREIGN = 21, 22, 99

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import discord
 import pytest
 
-from agent_discord.audience import Audience
-from agent_local.discord import DiscordStandIn, permissions
-from agent_local.discord.world import Overwrite
+from agent_discord.objects.audience import Audience
+from agent_local.discord.server import DiscordStandIn
+from agent_local.discord.world import permissions
+from agent_local.discord.world.world import Overwrite
 from tests.agent_local.discord_standin_bots import a_world, logged_in
 
 VIEW, HISTORY = permissions.VIEW_CHANNEL, permissions.READ_MESSAGE_HISTORY

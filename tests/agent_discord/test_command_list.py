@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_config import AGENTS
-from agent_discord.command_list import MESSAGE, SUB_COMMAND, Json, command_list, is_ours, same
+from agent_discord.slash.definitions import MESSAGE, SUB_COMMAND, Json, command_list, is_ours, same
 from agent_themes import THEMES
 
 COMMANDS = command_list({name: spec.display_name for name, spec in AGENTS.items()}, tuple(THEMES))

@@ -3,8 +3,8 @@
 import pytest
 from gateway_scene import scene
 
-from agent_discord.command_sync import CommandSync
-from agent_discord.gate import Gate
+from agent_discord.rest.gate import Gate
+from agent_discord.slash.sync import CommandSync
 from agent_local.discord.faults import Fault
 
 COMMAND = {"name": "hello", "type": 1, "description": "Says hello.", "options": []}

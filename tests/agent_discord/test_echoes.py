@@ -6,10 +6,10 @@ import pytest
 from gateway_scene import scene
 from test_odd_events import said
 
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
 from agent_context.entries import Entry, Speaker
-from agent_discord.directory import Directory
-from agent_discord.echoes import skip_echoes
-from agent_discord.transcript import Transcripts
+from agent_discord.reading.echo_filter import skip_echoes
 
 GROK = Speaker(77, "Grok", "agent", "grok")
 

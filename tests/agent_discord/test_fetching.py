@@ -4,9 +4,10 @@ from itertools import pairwise
 import aiohttp
 import pytest
 
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
 from agent_context.entries import Entry, Speaker
-from agent_discord.directory import Directory
-from agent_discord.fetching import (
+from agent_discord.reading.history import (
     HISTORY_LIMIT,
     PAGE,
     PAGE_TIMEOUT,
@@ -15,7 +16,6 @@ from agent_discord.fetching import (
     TURN_WAIT,
     Fetcher,
 )
-from agent_discord.transcript import Transcripts
 from tests.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, message, settle, user
 
 CHANNEL = 100

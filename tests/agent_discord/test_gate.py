@@ -10,20 +10,9 @@ import aiohttp
 import discord
 import pytest
 
-from agent_discord.gate import (
-    TYPING_SECONDS,
-    WINDOW_SECONDS,
-    Gate,
-    GateClosed,
-    RequestWindow,
-    Silenced,
-    WayOut,
-    nonce,
-    pings,
-    shortened,
-)
-from agent_discord.redaction import REDACTED, Redactor
-from agent_discord.refusals import WINDOW, RefusedRequests
+from agent_discord.rest.gate import TYPING_SECONDS, Gate, GateClosed, Silenced, WayOut, nonce, pings, shortened
+from agent_discord.rest.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
+from agent_process.redaction import REDACTED, Redactor
 from tests.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
 
 

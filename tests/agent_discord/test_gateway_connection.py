@@ -10,8 +10,8 @@ import discord
 import pytest
 from gateway_scene import scene
 
-from agent_discord.backoff import LONGEST, SHORTEST, STEADY_SECONDS
-from agent_discord.gateway_connection import DAY, MOST_SESSIONS, GatewayConnection
+from agent_discord.reading.gateway_connection import DAY, MOST_SESSIONS, GatewayConnection
+from agent_discord.rest.retries import LONGEST, SHORTEST, STEADY_SECONDS
 from tests.doubles import Clock, until
 
 

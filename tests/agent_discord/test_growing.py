@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.earlier_posts import EarlierPosts
-from agent_discord.growing import HELD_BACK, PACE, GrowingPost, whole_words
-from agent_discord.parts import NO_EXTRAS, CannotPost, Extras, MessageGone, Parts, put_all
-from agent_discord.splitting import FENCE, split_text
-from agent_discord.unfinished import UNFINISHED, without_mark
+from agent_chat.outlet import CannotPost
+from agent_discord.objects.messages import UNFINISHED, without_mark
+from agent_discord.posting.multipart import NO_EXTRAS, EarlierPosts, Extras, MessageGone, Parts, put_all
+from agent_discord.posting.splitting import FENCE, split_text
+from agent_discord.posting.streaming_post import HELD_BACK, PACE, GrowingPost, whole_words
 from tests.doubles import LoopTime, settle
 
 BEGUN = "This is the beginning of an answer that goes on and on "  # more than forty characters

@@ -6,10 +6,10 @@ from typing import Any
 import discord
 import pytest
 
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
 from agent_context.entries import Entry, Speaker
-from agent_discord.directory import Directory
-from agent_discord.listening_cog import ListeningCog
-from agent_discord.transcript import Transcripts
+from agent_discord.reading.gateway import ListeningCog
 
 THREAD = 101
 

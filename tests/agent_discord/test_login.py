@@ -12,9 +12,9 @@ import aiohttp
 import discord
 import pytest
 
-from agent_discord import login
-from agent_discord.backoff import LONGEST, SHORTEST, backoff
-from agent_discord.login import log_in
+from agent_discord.rest import login
+from agent_discord.rest.login import log_in
+from agent_discord.rest.retries import LONGEST, SHORTEST, backoff
 from tests.doubles import http_error
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_discord.marks import MOST_GIVERS, MOST_LOOKUPS, with_marks_of_people
+from agent_discord.reading.hide_reactions import MOST_GIVERS, MOST_LOOKUPS, with_marks_of_people
 
 PERSON, BOT = SimpleNamespace(bot=False), SimpleNamespace(bot=True)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.mentions import clean_name, from_names, strip_mention, to_names
+from agent_discord.objects.mentions import clean_name, from_names, strip_mention, to_names
 
 NAMES = {1: "Claude", 2: "Claude Shannon", 3: "grok", 4: "Anna: admin"}
 IDS = [(name, user_id) for user_id, name in NAMES.items()]

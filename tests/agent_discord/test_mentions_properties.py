@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.mentions import clean_name, from_names, strip_mention, to_names
+from agent_discord.objects.mentions import clean_name, from_names, strip_mention, to_names
 
 PIECES = st.sampled_from(
     [

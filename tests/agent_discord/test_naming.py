@@ -2,10 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent_chat.transcript import Transcript
 from agent_context.entries import Entry, Speaker
-from agent_discord.mentions import to_names
-from agent_discord.naming import Naming
-from agent_discord.transcript import Transcript
+from agent_discord.objects.mentions import to_names
+from agent_discord.posting.name_markup import Naming
 from tests.doubles import ALICE, GUILD, Client, Clock, Snowflakes, TextChannel, user
 
 

@@ -3,11 +3,11 @@
 import pytest
 from gateway_scene import scene
 
-from agent_discord.directory import Directory
-from agent_discord.fetching import Fetcher
-from agent_discord.gate import Gate
-from agent_discord.odd_events import SAY_AGAIN, OddLog
-from agent_discord.transcript import Transcripts
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.unreadable_events import SAY_AGAIN, OddLog
+from agent_discord.rest.gate import Gate
 from agent_local.discord import payloads
 from agent_local.discord.faults import Fault
 

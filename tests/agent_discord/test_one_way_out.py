@@ -9,7 +9,7 @@ import discord
 import pytest
 from flow import flow
 
-from agent_discord.gate import pings
+from agent_discord.rest.gate import pings
 
 ROOT = Path(__file__).parents[2]
 SPEAKING = {
@@ -27,8 +27,15 @@ SPEAKING = {
 }
 # These have methods of the same names, and end in the gate.
 NOT_DISCORD = ("gate", "_speaking", "listener", "transcript", "_hand")
-GATE = ROOT / "agent_discord" / "gate.py"
-LISTENED_TO = ("agent_discord", "agent_cogs", "agent_bot.py", "agent_bot_run.py", "agent_setup.py", "agent_runtime.py")
+GATE = ROOT / "agent_discord" / "rest" / "gate.py"
+LISTENED_TO = (
+    "agent_discord",
+    "agent_cogs",
+    "agent_runtime/bot.py",
+    "agent_runtime/bot_run.py",
+    "agent_runtime/services.py",
+    "agent_runtime/runtime.py",
+)
 
 
 def speaking_in(source: str) -> list[str]:

@@ -4,15 +4,16 @@ import aiohttp
 import discord
 import pytest
 
+from agent_chat.directory import Directory
+from agent_chat.outlet import CannotPost, Post
+from agent_chat.transcript import Transcripts
 from agent_context.entries import Entry, Reaction, Speaker
-from agent_context.history import Interval
-from agent_discord.directory import Directory
-from agent_discord.fetching import Fetcher
-from agent_discord.gate import Gate, nonce
-from agent_discord.outlet import CannotPost, DiscordOutlet, Post
-from agent_discord.pasts import Pasts
-from agent_discord.splitting import LIMIT
-from agent_discord.transcript import Transcripts
+from agent_context.selecting.history import Interval
+from agent_discord.outlet import DiscordOutlet
+from agent_discord.posting.splitting import LIMIT
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
+from agent_discord.rest.gate import Gate, nonce
 from agent_llm.types import Picture
 from tests.doubles import (
     ALICE,

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_discord.gate import Gate
-from agent_discord.owners import KEPT_SECONDS, ApplicationOwners, owners_in
+from agent_discord.rest.application_owners import KEPT_SECONDS, ApplicationOwners, owners_in
+from agent_discord.rest.gate import Gate
 from tests.doubles import Clock, http_error
 
 

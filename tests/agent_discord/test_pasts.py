@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import discord
 import pytest
 
-from agent_context.history import Interval
-from agent_discord.audience import READS, may_be_told
-from agent_discord.convert import to_entry
-from agent_discord.directory import Directory
-from agent_discord.pasts import KEEP_SECONDS, TRY_AGAIN, Pasts
-from agent_discord.transcript import Transcripts
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
+from agent_context.selecting.history import Interval
+from agent_discord.objects.audience import READS, may_be_told
+from agent_discord.objects.messages import to_entry
+from agent_discord.reading.history_cache import KEEP_SECONDS, TRY_AGAIN, Pasts
 from tests.doubles import Clock, Guild, Snowflakes, TextChannel, Thread, http_error, message, user
 
 HERE = 100

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import discord
 import pytest
 
+from agent_chat.directory import Directory
+from agent_chat.transcript import MAX_DEPTH, Transcript, Transcripts
 from agent_context.entries import Entry, Speaker
-from agent_discord.directory import Directory
-from agent_discord.fetching import PAGE, Fetcher
-from agent_discord.gate import Gate
-from agent_discord.listening import Listener
-from agent_discord.rights import with_members
-from agent_discord.transcript import MAX_DEPTH, Transcript, Transcripts
+from agent_discord.objects.permissions import with_members
+from agent_discord.reading.gateway import Listener
+from agent_discord.reading.history import PAGE, Fetcher
+from agent_discord.rest.gate import Gate
 from tests.doubles import ALICE, BOB, Client, Clock, MemoryPosts, Snowflakes, TextChannel, http_error, message, user
 
 CHANNEL = 100

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.redaction import REDACTED, Redactor
+from agent_process.redaction import REDACTED, Redactor
 
 # Put together here, so that no scanner of repositories takes them for real ones.
 SHAPED = [

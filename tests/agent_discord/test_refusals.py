@@ -5,7 +5,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agent_discord.refusals import CLOSE_AT, NARROW_AT, WINDOW, RefusedRequests, count_refusals
+from agent_discord.rest.rate_limit import CLOSE_AT, NARROW_AT, WINDOW, RefusedRequests, count_refusals
 
 
 class Time:

@@ -14,14 +14,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from discord.http import Route
 
-from agent_discord.retries import retry_requests
+from agent_discord.rest.retries import retry_requests
 from tests.doubles import until
 
 
 @asynccontextmanager
 async def bot(monkeypatch, *failures, retries=4, pause=0.0):
     """A client that is logged in; its next requests are answered with these statuses, then with success."""
-    monkeypatch.setattr("agent_discord.retries.pauses", lambda rng: iter([pause] * 20))
+    monkeypatch.setattr("agent_discord.rest.retries.pauses", lambda rng: iter([pause] * 20))
     left: list[int] = []
     heard: list[tuple[str, bytes]] = []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_discord.splitting import length, split_text
+from agent_discord.posting.splitting import length, split_text
 from tests.agent_discord.chunks import left_out
 
 FENCES = re.compile(r"```(?:([A-Za-z0-9_+\-.#]{1,32})\n)?")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_chat.text_files import MAX_BYTES, TextReader, as_text, is_text
 from agent_context.entries import Attachment, Entry, Speaker
-from agent_discord.text_files import MAX_BYTES, TextReader, as_text, is_text
-from agent_net.fetch import FetchRefused
+from agent_net.addresses import FetchRefused
 
 
 class Files:

@@ -1,9 +1,9 @@
 import itertools
 from dataclasses import replace
 
+from agent_chat.directory import Directory
+from agent_chat.transcript import MAX_CHANNELS, MAX_ENTRIES, Transcript, Transcripts
 from agent_context.entries import Entry, Reaction, Speaker
-from agent_discord.directory import Directory
-from agent_discord.transcript import MAX_CHANNELS, MAX_ENTRIES, Transcript, Transcripts
 
 ALICE = Speaker(1, "Alice", "person")
 

@@ -11,21 +11,23 @@ import discord
 import pytest
 from PIL import Image
 
-from agent_discord.attachments import PictureReader
-from agent_discord.directory import Directory
-from agent_discord.fetching import Fetcher
-from agent_discord.gate import Gate, WayOut
-from agent_discord.listening_cog import ListeningCog
-from agent_discord.outlet import GROWN_LIMIT, DiscordOutlet, Post
-from agent_discord.redaction import Redactor
-from agent_discord.refusals import NARROW_AT
-from agent_discord.splitting import LIMIT, length
-from agent_discord.transcript import Transcripts
-from agent_discord.webhooks import NAME, Face, Webhooks, allowed_name, fitting
+from agent_chat.attachments import PictureReader
+from agent_chat.directory import Directory
+from agent_chat.outlet import Post
+from agent_chat.transcript import Transcripts
+from agent_discord.outlet import GROWN_LIMIT, DiscordOutlet
+from agent_discord.posting.splitting import LIMIT, length
+from agent_discord.posting.webhooks import NAME, Face, Webhooks, allowed_name, fitting
+from agent_discord.reading.gateway import ListeningCog
+from agent_discord.reading.history import Fetcher
+from agent_discord.rest.gate import Gate, WayOut
+from agent_discord.rest.rate_limit import NARROW_AT
 from agent_llm.types import Picture
-from agent_local.discord import permissions, rest_webhooks
-from agent_local.discord.world import User
+from agent_local.discord.rest import webhooks as rest_webhooks
+from agent_local.discord.world import permissions
+from agent_local.discord.world.world import User
 from agent_net.fetch import PictureFetcher
+from agent_process.redaction import Redactor
 from tests.agent_local.discord_standin_bots import one_bot
 from tests.doubles import MemoryPosts
 

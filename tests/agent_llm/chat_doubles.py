@@ -12,7 +12,7 @@ from model_doubles import Waits
 from agent_llm.base import ProviderModel
 from agent_llm.registry import build_model
 from agent_llm.retry import Retrier
-from agent_local.chat_api import ChatAnswer, ChatRequest, ChatServer
+from tests.support.models.chat_api import ChatAnswer, ChatRequest, ChatServer
 
 
 class ChatScript:

@@ -10,7 +10,8 @@ from typing import Any
 from agent_llm.base import ProviderModel
 from agent_llm.registry import build_model
 from agent_llm.retry import Retrier
-from agent_local.model_server import Answer, ModelRequest, ModelServer
+from tests.support.models.model_server import ModelServer
+from tests.support.models.wire.values import Answer, ModelRequest
 
 KEY = "canary-key-do-not-print"
 SECRET = "canary-prompt-do-not-print"

@@ -5,8 +5,6 @@ import logging
 
 import pytest
 
-from agent_llm.agent_query import after_reading, unread
-from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.errors import (
     BadAnswer,
     BadKey,
@@ -21,6 +19,8 @@ from agent_llm.errors import (
     SessionLost,
     TimedOut,
 )
+from agent_llm.providers.agent_query import after_reading, unread
+from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Message, Prompt, Tool, ToolResult
 from tests.agent_llm.agent_sdk_doubles import (
     CLIConnectionError,
@@ -255,7 +255,7 @@ async def test_what_it_cannot_do_is_said(tmp_path):
 
 
 async def test_without_the_package_the_owner_is_told_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("agent_llm.agent_sdk.SDK", "a_package_that_nobody_has")
+    monkeypatch.setattr("agent_llm.providers.agent_sdk.SDK", "a_package_that_nobody_has")
     model = AgentSdkModel(config_in(tmp_path), conversations=MemoryConversations())
     with pytest.raises(NotInstalled, match=r"requirements-agent-sdk\.txt"):
         await model.complete(prompt())

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from agent_llm.agent_query import after_reading
-from agent_llm.agent_sdk import AgentSdkModel
 from agent_llm.errors import BadKey, ModelError, SessionLost
+from agent_llm.providers.agent_query import after_reading
+from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Message, Prompt, Tool, ToolResult
 from tests.agent_llm.agent_sdk_doubles import MemoryConversations, config_in
 

@@ -19,14 +19,14 @@ from botocore.credentials import Credentials  # type: ignore[import-untyped]
 from model_doubles import KEY, Waits
 
 from agent_llm.base import ProviderModel
-from agent_llm.bedrock import is_invoked
 from agent_llm.endpoints import Aws
 from agent_llm.errors import BadKey, BadRequest, NotInstalled, PrefillRefused
+from agent_llm.providers.bedrock import is_invoked
 from agent_llm.registry import build_model
 from agent_llm.retry import Retrier
 from agent_llm.types import Message, Prompt
-from agent_local.model_wire import anthropic as wire
-from agent_local.model_wire.values import Answer
+from tests.support.models.wire import anthropic as wire
+from tests.support.models.wire.values import Answer
 
 KEYS = Aws(region="eu-central-1", access_key="AKIDCANARY", secret_key=KEY)
 SONNET = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0"

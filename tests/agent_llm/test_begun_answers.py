@@ -12,7 +12,7 @@ from model_doubles import SCHEMA, talking
 from agent_llm.errors import BadAnswer, PrefillRefused
 from agent_llm.prefill import PrefillMemory, takes_prefill
 from agent_llm.types import Message, Picture, Prompt
-from agent_local.model_server import SMALL_PNG, Answer
+from tests.support.models.wire.values import SMALL_PNG, Answer
 
 OLD = "claude-sonnet-4-5-20250929"
 FILE = [Message("user", "<cmd>cat untitled.txt</cmd>"), Message("assistant", "Ann: Hello\n\n", cache=True)]

@@ -10,11 +10,11 @@ from chat_doubles import chatting
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_llm.chat_stream import MOST_CHARACTERS, Gathering
 from agent_llm.errors import BadAnswer, ConnectionFailed, RateLimited
-from agent_llm.sse import MOST_BYTES, Decoder
+from agent_llm.providers.chat_stream import MOST_CHARACTERS, Gathering
+from agent_llm.transport.sse import MOST_BYTES, Decoder
 from agent_llm.types import Prompt
-from agent_local.chat_api import ChatAnswer, ChatRequest, pieces, whole, written
+from tests.support.models.chat_api import ChatAnswer, ChatRequest, pieces, whole, written
 
 ANSWER = ChatAnswer(
     text="Grüße aus <Köln> 🙃, heute.",

@@ -9,14 +9,14 @@ import pytest
 from chat_doubles import chatting
 from model_doubles import KEY, SCHEMA
 
-from agent_llm.chat_wire import without_thinking
 from agent_llm.endpoints import ENDPOINTS, Endpoint
 from agent_llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
+from agent_llm.providers.chat_wire import without_thinking
 from agent_llm.registry import build_model
-from agent_llm.tooling import RAW
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
-from agent_local.chat_api import ChatAnswer
-from agent_local.model_server import SMALL_PNG
+from agent_llm.wire.tooling import RAW
+from tests.support.models.chat_api import ChatAnswer
+from tests.support.models.wire.values import SMALL_PNG
 
 PIXEL = Picture(SMALL_PNG, "image/png")
 WEATHER = Tool("weather", "The weather of a town", {"type": "object", "properties": {"town": {"type": "string"}}})

@@ -15,13 +15,13 @@ import aiohttp
 import pytest
 from model_doubles import KEY, SECRET, Waits, talking
 
-from agent_llm import bounded
 from agent_llm.base import ProviderModel
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
 from agent_llm.registry import build_model
 from agent_llm.retry import Retrier
+from agent_llm.transport import bounded
 from agent_llm.types import Message, Prompt
-from agent_local.model_server import Answer
+from tests.support.models.wire.values import Answer
 
 PROMPT = Prompt(text="x" * 4000, system="y" * 400)
 HISTORY = (Message(role="user", text="z" * 4000),)

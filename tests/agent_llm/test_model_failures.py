@@ -24,7 +24,7 @@ from agent_llm.errors import (
 )
 from agent_llm.registry import build_model
 from agent_llm.types import Prompt
-from agent_local.model_server import Answer
+from tests.support.models.wire.values import Answer
 
 PROMPT = Prompt(text=SECRET, system=SECRET)
 

@@ -11,7 +11,8 @@ from model_doubles import talking
 
 from agent_llm.errors import BadRequest
 from agent_llm.types import Prompt
-from agent_local.model_server import Answer, ModelRequest, ModelServer
+from tests.support.models.model_server import ModelServer
+from tests.support.models.wire.values import Answer, ModelRequest
 
 
 async def test_a_key_and_a_model_are_checked_without_a_completion(provider: str) -> None:

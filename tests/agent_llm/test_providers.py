@@ -11,7 +11,7 @@ from model_doubles import KEY, SCHEMA, talking
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, RateLimited, Refused, ServerFailed
 from agent_llm.profiles import DEFAULTS
 from agent_llm.types import Message, Picture, Prompt, Source
-from agent_local.model_server import SMALL_PNG, Answer
+from tests.support.models.wire.values import SMALL_PNG, Answer
 
 PIXEL = Picture(SMALL_PNG, "image/png")
 DRAWING = [name for name in DEFAULTS if name != "anthropic"]

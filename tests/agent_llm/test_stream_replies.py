@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_doubles import Script, talking
 
-from agent_llm import gemini_stream, messages_stream, responses_stream, sse
 from agent_llm.errors import (
     BadAnswer,
     BadRequest,
@@ -24,12 +23,15 @@ from agent_llm.errors import (
     ServerFailed,
     TimedOut,
 )
-from agent_llm.hearing import Hearing
 from agent_llm.lazy import LazyModel
+from agent_llm.providers import gemini_stream, messages_stream, responses_stream
 from agent_llm.registry import build_model
+from agent_llm.transport import sse
+from agent_llm.transport.stream_listener import Hearing
 from agent_llm.types import Message, Picture, Prompt, Reply
-from agent_local.model_server import SMALL_PNG, Answer, ModelRequest, ModelServer
-from agent_local.model_wire import anthropic, google, openai, streams
+from tests.support.models.model_server import ModelServer
+from tests.support.models.wire import anthropic, google, openai, streams
+from tests.support.models.wire.values import SMALL_PNG, Answer, ModelRequest
 
 TEXT = 'Grüße aus <Köln> 🙃, \u2028heute "hier".'
 CALLS = (("weather", '{"town": "Köln <b>", "n": 123456789012345678901234567890}'), ("time", "{}"))

@@ -13,9 +13,9 @@ from model_doubles import SCHEMA, talking
 
 from agent_llm.errors import BadAnswer
 from agent_llm.profiles import profile_of
-from agent_llm.tooling import RAW, arguments_of, is_strict, parameters_of, written
 from agent_llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
-from agent_local.model_server import SMALL_PNG, Answer
+from agent_llm.wire.tooling import RAW, arguments_of, is_strict, parameters_of, written
+from tests.support.models.wire.values import SMALL_PNG, Answer
 
 PIXEL = Picture(SMALL_PNG, "image/png")
 WEATHER = Tool(

@@ -8,7 +8,8 @@ from typing import Any
 
 import discord
 
-from agent_local.discord import DiscordStandIn, routed_to, small_world
+from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.world.worlds import small_world
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}
 _HEARD = (

@@ -7,7 +7,8 @@ import aiohttp
 import pytest
 from discord_standin_bots import a_world, debate, logged_in, one_bot
 
-from agent_local.discord import DiscordStandIn, Overwrite
+from agent_local.discord.server import DiscordStandIn
+from agent_local.discord.world.world import Overwrite
 
 VIEW = 1 << 10
 

@@ -11,7 +11,10 @@ import discord
 import pytest
 from discord_standin_bots import a_world, one_bot
 
-from agent_local.discord import DiscordStandIn, Fault, Overwrite, RateLimits
+from agent_local.discord.faults import Fault
+from agent_local.discord.limits import RateLimits
+from agent_local.discord.server import DiscordStandIn
+from agent_local.discord.world.world import Overwrite
 
 SEND, ATTACH, HISTORY, REACT, VIEW, MANAGE_MESSAGES = 1 << 11, 1 << 15, 1 << 16, 1 << 6, 1 << 10, 1 << 13
 
@@ -236,7 +239,7 @@ async def test_ids_are_discords_and_grow_though_the_clock_stands_still():
 
 
 async def test_it_runs_in_a_process_of_its_own_and_is_steered_over_http():
-    command = [sys.executable, "-m", "agent_local.discord", "--channels", "2", "--people", "1"]
+    command = [sys.executable, "-m", "tests.support.discord.discord_process", "--channels", "2", "--people", "1"]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:

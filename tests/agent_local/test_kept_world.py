@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_local.discord import World, small_world
-from agent_local.discord.snowflakes import created_at
+from agent_local.discord.world.snowflakes import created_at
+from agent_local.discord.world.world import World
+from agent_local.discord.world.worlds import small_world
 from agent_local.kept_world import FILE, kept_world
 
 BOTS = {"claude": ("Claude", "t1"), "grok": ("bots", "t2")}  # one that is called like the role of all

@@ -1,7 +1,7 @@
 """What local mode itself says."""
 
 from agent_local.discord.interactions import EPHEMERAL
-from agent_local.discord.world import Attachment
+from agent_local.discord.world.world import Attachment
 from agent_local.mode import told_by
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_cogs.persona import Persona
+from agent_cogs.persona.persona import Persona
 from agent_config import AGENTS, load_settings
 from agent_local.mode import local_personas
 from agent_local.own_personas import personas_apart, to_edit

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rich.console import Console
 
-from agent_coordinator.state import Tally
+from agent_coordinator.conversations.state import Tally
 from agent_local.summary import RunSummary
 
 

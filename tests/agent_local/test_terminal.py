@@ -17,8 +17,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from agent_discord.command_list import command_list
-from agent_local.terminal import Header, Names, Terminal
+from agent_discord.slash.definitions import command_list
+from agent_local.terminal import Header, Terminal
 from agent_local.terminal_input import (
     Fire,
     Move,
@@ -32,7 +32,7 @@ from agent_local.terminal_input import (
     read_line,
     typed_lines,
 )
-from agent_local.terminal_view import harmless
+from agent_local.terminal_view import Names, harmless
 from agent_local.typed_commands import Use
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200

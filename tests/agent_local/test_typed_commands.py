@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_discord.command_list import command_list
+from agent_discord.slash.definitions import command_list
 from agent_local.typed_commands import Places, Use, read_use
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))

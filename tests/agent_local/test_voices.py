@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from agent_cogs.decision import parse_decision
-from agent_llm.counting import tokens_of
+from agent_cogs.answer.decision import parse_decision
 from agent_llm.types import Message, Prompt
-from agent_local.voices import ScriptedVoice
+from agent_llm.usage_estimate import tokens_of
 from agent_local.voices.asking import understand
 from agent_local.voices.lines import PERSONAS, known_themes, persona, theme_lines
 from agent_local.voices.sums import find_sum
-from agent_local.voices.voice import wish_to_end
+from agent_local.voices.voice import ScriptedVoice, wish_to_end
 from agent_themes import THEMES
 
 NAMES = {"chatgpt": "ChatGPT", "claude": "Claude", "gemini": "Gemini", "grok": "Grok"}

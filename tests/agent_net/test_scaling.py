@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agent_net import scaling
-from agent_net.fetch import FetchedPicture, FetchRefused
+from agent_net.addresses import FetchRefused
+from agent_net.fetch import FetchedPicture
 from agent_net.pictures import media_type_of, size_of
 from agent_net.scaling import Fit, Scaler, scale
 

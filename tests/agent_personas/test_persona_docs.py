@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 from agent_personas.boot import BootConfig, parse_boot
-from agent_personas.cron import parse_cron
 from agent_personas.files import PERSONA_FILES
-from agent_personas.heartbeat import FIELDS, parse_heartbeat
-from agent_personas.hooks import EVENT_TYPES, parse_hooks
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.memory import visible_memory
+from agent_personas.schedules.cron import parse_cron
+from agent_personas.schedules.heartbeat import FIELDS, parse_heartbeat
+from agent_personas.schedules.hooks import EVENT_TYPES, parse_hooks
 
 TEXT = (Path(__file__).parent.parent.parent / "docs" / "personas.md").read_text(encoding="utf-8")
 

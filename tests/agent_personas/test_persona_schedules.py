@@ -5,10 +5,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent_personas.cron import Job, due, next_time, parse_cron
-from agent_personas.heartbeat import Check, beats, next_beat, parse_heartbeat
-from agent_personas.hooks import Hook, Hooks, parse_hooks
-from agent_personas.schedule import ActiveHours, read_channel, read_hours, read_span
+from agent_personas.schedules.cron import Job, due, next_time, parse_cron
+from agent_personas.schedules.fields import ActiveHours, read_channel, read_hours, read_span
+from agent_personas.schedules.heartbeat import Check, beats, next_beat, parse_heartbeat
+from agent_personas.schedules.hooks import Hook, Hooks, parse_hooks
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

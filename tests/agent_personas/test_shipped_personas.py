@@ -9,12 +9,12 @@ import pytest
 
 from agent_personas.assembly import laid_out
 from agent_personas.boot import bootstrap, parse_boot
-from agent_personas.cron import parse_cron
 from agent_personas.files import PERSONA_FILES, read_persona
-from agent_personas.heartbeat import parse_heartbeat
-from agent_personas.hooks import Hooks, parse_hooks
 from agent_personas.identity import parse_identity
-from agent_roster import AGENTS
+from agent_personas.schedules.cron import parse_cron
+from agent_personas.schedules.heartbeat import parse_heartbeat
+from agent_personas.schedules.hooks import Hooks, parse_hooks
+from agent_settings.agents import AGENTS
 
 PERSONAS = Path(__file__).parent.parent.parent / "personas"
 MAX_SHOWN = 3_000  # characters: each turn pays for them, if only at the price of what is cached

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from fakeredis import FakeServer
 
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire.bus import Bus
 from tests.redis_server import PATIENT, RedisServer
 
 FAST = {"republish_every": 0.05, "retry_every": 0.01}

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.limits import Ask
-from agent_protocol.money import Caps, MemoryBudgets, Wish, millionths
+from agent_protocol.turns.budget_rules import Caps, MemoryBudgets, Wish, millionths
+from agent_protocol.turns.limits import Ask
+from agent_protocol.wire import keys
 from tests.redis_server import RedisServer
 
 DAY, NEXT_DAY = "2027-01-15", "2027-01-16"

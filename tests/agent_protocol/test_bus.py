@@ -9,12 +9,13 @@ import time
 import pytest
 from redis.asyncio import Redis
 
-from agent_protocol import bus as bus_module
-from agent_protocol import keys
-from agent_protocol.bus import AgentAbsent, AgentTimedOut, Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.listener import LONGEST_PAUSE
-from agent_protocol.messages import Instruction, MentionNotice, Result, read_instruction
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.wire import bus as bus_module
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.messages import Instruction, MentionNotice, Result, read_instruction
+from agent_protocol.wire.requests import AgentAbsent, AgentTimedOut
+from agent_protocol.wire.subscriptions import LONGEST_PAUSE
 from tests.redis_server import RedisServer, until
 
 
@@ -388,7 +389,7 @@ async def test_pauses_between_attempts_grow_up_to_a_bound_and_begin_anew_after_a
         await sleep(0)
 
     monkeypatch.setattr(bus, "_hold_connection", hold)
-    monkeypatch.setattr("agent_protocol.listener.asyncio.sleep", paused)
+    monkeypatch.setattr("agent_protocol.wire.subscriptions.asyncio.sleep", paused)
     with pytest.raises(asyncio.CancelledError):
         await bus._stay_connected()
     growing = [min(LONGEST_PAUSE, 0.1 * 2**n) for n in range(1, 9)]

@@ -6,7 +6,7 @@ import socket
 import pytest
 from redis.exceptions import ResponseError
 
-from agent_protocol.connection import RedisAddressError, RedisAway, RedisLink
+from agent_protocol.connection.link import RedisAddressError, RedisAway, RedisLink
 from tests.redis_server import RedisServer, until
 
 

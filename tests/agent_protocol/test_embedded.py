@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_protocol import embedded, private_redis, redis_binary
-from agent_protocol.connection import RedisLink, RedisStartError
-from agent_protocol.embedded import locate_redis, without_password
-from agent_protocol.private_redis import PrivateRedis
+from agent_protocol.connection import locate as embedded
+from agent_protocol.connection import private_server as private_redis
+from agent_protocol.connection import server_binary as redis_binary
+from agent_protocol.connection.link import RedisLink, RedisStartError
+from agent_protocol.connection.locate import locate_redis, without_password
+from agent_protocol.connection.private_server import PrivateRedis
 from tests.redis_server import PATIENT, until
 from tests.redis_server import redis_binary as needed_binary
 
@@ -27,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 HOLD = """
 import asyncio, sys
 from pathlib import Path
-from agent_protocol.embedded import locate_redis
+from agent_protocol.connection.locate import locate_redis
 async def main():
     async with locate_redis(None, Path(sys.argv[1]), runtime_dir=Path(sys.argv[2]), use_default_port=False) as place:
         print(place.address, flush=True)

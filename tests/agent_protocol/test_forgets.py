@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from agent_protocol import forgets as module
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.forgets import Forgets
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.moderation import forget_requests as module
+from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
 from tests.agent_protocol.conftest import running
 from tests.redis_server import PATIENT, RedisServer, until
 

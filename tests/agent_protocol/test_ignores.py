@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_protocol import ignores as module
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.ignores import Ignores
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.moderation import ignores as module
+from agent_protocol.moderation.ignores import Ignores
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
 from tests.agent_protocol.conftest import running
 from tests.redis_server import PATIENT, RedisServer, until
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 import pytest
 from fakeredis import FakeServer
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
-from agent_protocol.instructed import KEEP_SECONDS, MOST_POSTS, Instructed
+from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.records import TurnRecord
+from agent_protocol.state.posts import KEEP_SECONDS, MOST_POSTS, Instructed
+from agent_protocol.turns.records import TurnRecord
+from agent_protocol.wire import keys
 
 
 async def ended(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.pictures import MAX_BYTES, PIECE_BYTES
+from agent_protocol.turns.drawn_images import MAX_BYTES, PIECE_BYTES
+from agent_protocol.wire import keys
 from tests.redis_server import PATIENT, RedisServer
 
 PICTURE = bytes(range(256)) * 2000  # three pieces

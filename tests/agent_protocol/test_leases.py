@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import pytest
 from fakeredis import FakeServer
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.leases import Lease, steady_clock
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.leases import Lease, steady_clock
+from agent_protocol.wire import keys
 from tests.doubles import settle
 from tests.redis_server import RedisServer, until
 

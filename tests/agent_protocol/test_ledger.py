@@ -5,12 +5,14 @@ import json
 
 import pytest
 
-from agent_cogs.presence import recall_agents
-from agent_discord.directory import Directory
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.ledger import Claim, Ledger, Slot
-from agent_protocol.limits import Ask, MemoryLimits
+from agent_chat.directory import Directory
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.schedule import Slot
+from agent_protocol.ledger import Ledger
+from agent_protocol.turns.limits import Ask, MemoryLimits
+from agent_protocol.turns.turns import Claim
+from agent_protocol.wire import keys
+from agent_runtime.presence import recall_agents
 from tests.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
@@ -95,7 +97,7 @@ async def test_what_is_remembered_of_turns_stays_small(link, clock):
 
 
 async def test_of_many_turns_at_once_the_newest_are_remembered(link, clock, monkeypatch):
-    monkeypatch.setattr("agent_protocol.turns.REMEMBERED", 10)
+    monkeypatch.setattr("agent_protocol.turns.turns.REMEMBERED", 10)
     ledger = Ledger(link, clock, holder="here")
     for number in range(40):
         ledger.turns.remember("claude", f"t{number}", "{}", clock() + 90)
@@ -488,7 +490,7 @@ async def test_nobody_goes_on_with_a_turn_that_was_dropped(link, ledger, clock):
 
 
 async def test_the_index_of_open_turns_has_a_bound(link, ledger, clock, monkeypatch):
-    monkeypatch.setattr("agent_protocol.turns.MOST_OPEN", 3)
+    monkeypatch.setattr("agent_protocol.turns.turns.MOST_OPEN", 3)
     for number in range(5):
         await ledger.turns.claim("claude", f"t{number}", clock() + 10 + number, "event")
     assert await ledger.turns.open_ids("claude") == ["t2", "t3", "t4"]

@@ -1,7 +1,7 @@
 """How often a memory may be changed in a day."""
 
-from agent_protocol.connection import RedisAway
-from agent_protocol.memory_writes import KEEP_SECONDS, MemoryWrites
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.state.memory_quota import KEEP_SECONDS, MemoryWrites
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_protocol.messages import (
+from agent_protocol.wire.messages import (
     MAX_INSTRUCTION_ID,
     MAX_TOPIC,
     Instruction,

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agent_protocol.messages import (
+from agent_protocol.wire.messages import (
     MAX_ID,
     MAX_INSTRUCTION_ID,
     Command,

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.limits import Ask
-from agent_protocol.money import Wish
-from agent_protocol.mutes import LONGEST, Mutes
+from agent_protocol.moderation.agent_pauses import LONGEST, Mutes
+from agent_protocol.turns.budget_rules import Wish
+from agent_protocol.turns.limits import Ask
+from agent_protocol.wire import keys
 from tests.redis_server import PATIENT, RedisServer
 
 RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.commands_bot import TTL_SECONDS, CommandsBot
-from agent_protocol.connection import RedisLink
-from agent_protocol.messages import Command, CommandOutcome, read_command
-from agent_protocol.orders import NOBODY, Orders
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.command_owner import TTL_SECONDS, CommandsBot
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.coordinator_commands import NOBODY, Orders
+from agent_protocol.wire.messages import Command, CommandOutcome, read_command
 from tests.agent_protocol.conftest import running
 
 START = Command(command="start", channel_id=7)

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.records import DISCORD_EPOCH_MS, KEEP_SECONDS, MOST, Reacted, TurnRecord, sent_at
-from agent_protocol.settling import SETTLE
+from agent_protocol.turns.records import DISCORD_EPOCH_MS, KEEP_SECONDS, MOST, Reacted, TurnRecord, sent_at
+from agent_protocol.turns.settlement import SETTLE
+from agent_protocol.wire import keys
 from tests.redis_server import PATIENT, RedisServer
 
 AGENTS = ("claude", "grok")
@@ -120,7 +120,7 @@ def test_a_messages_id_tells_when_it_was_made():
 
 
 async def test_the_last_turns_come_newest_first_and_of_one_channel_where_it_is_given(ledger, monkeypatch):
-    monkeypatch.setattr("agent_protocol.records.PAGE", 2)
+    monkeypatch.setattr("agent_protocol.turns.records.PAGE", 2)
     for number in range(5):
         await end(ledger, record(f"i{number}", channel_id=number % 2))
     assert [turn.id for turn in await ledger.records.last("claude", count=3)] == ["i4", "i3", "i2"]
@@ -130,7 +130,7 @@ async def test_the_last_turns_come_newest_first_and_of_one_channel_where_it_is_g
 
 
 async def test_what_a_person_asked_for_is_forgotten_and_nothing_else(link, ledger, monkeypatch):
-    monkeypatch.setattr("agent_protocol.records.PAGE", 2)
+    monkeypatch.setattr("agent_protocol.turns.records.PAGE", 2)
     for number in range(6):
         await end(ledger, record(f"m{number}", AGENTS[number % 2], asked_by=11 + number // 4))
     await end(ledger, record("i1"))
@@ -154,7 +154,7 @@ async def test_records_are_older_than_seven_days_neither_in_redis_nor_for_reader
 async def test_a_stream_has_a_bound(server: RedisServer, clock, monkeypatch):
     lower = SETTLE.replace(f"'{MOST}'", "'100'")
     assert lower != SETTLE
-    monkeypatch.setattr("agent_protocol.settling.SETTLE", lower)
+    monkeypatch.setattr("agent_protocol.turns.settlement.SETTLE", lower)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock)
         for number in range(400):

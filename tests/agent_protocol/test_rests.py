@@ -1,7 +1,8 @@
 import pytest
 
-from agent_protocol import keys
-from agent_protocol.rests import LONGEST, Rests
+from agent_protocol.moderation.agent_pauses import LONGEST_BACKOFF as LONGEST
+from agent_protocol.moderation.agent_pauses import Rests
+from agent_protocol.wire import keys
 
 
 @pytest.fixture

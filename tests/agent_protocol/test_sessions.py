@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 from fakeredis import FakeServer
 
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.sessions import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.state.sessions import RESET_SECONDS, SESSION_SECONDS, Resets, Sessions
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
 from tests.doubles import until
 
 LOUNGE, DEBATE = 10, 11

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisAway, RedisLink
+from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.limits import Ask
-from agent_protocol.money import Caps, Wish
-from agent_protocol.records import TurnRecord
+from agent_protocol.turns.budget_rules import Caps, Wish
+from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.records import TurnRecord
+from agent_protocol.wire import keys
 from tests.chaos.slow_redis import SlowRedis
 from tests.redis_server import PATIENT, RedisServer, until
 
@@ -201,7 +201,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
 async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
     server: RedisServer, clock, monkeypatch, caplog
 ):
-    monkeypatch.setattr("agent_protocol.settling.MOST_KEPT", 2)
+    monkeypatch.setattr("agent_protocol.turns.settlement.MOST_KEPT", 2)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)

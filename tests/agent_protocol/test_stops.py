@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 import pytest
 from redis_server import PATIENT, until
 
-from agent_protocol import keys
-from agent_protocol.agenda import Agenda
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisAway, RedisLink
-from agent_protocol.conversations import Conversations
-from agent_protocol.leases import Lease
-from agent_protocol.messages import StopNotice
-from agent_protocol.stops import LONGEST, Stops
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.conversations import Conversations
+from agent_protocol.coordination.leases import Lease
+from agent_protocol.coordination.schedule import Agenda
+from agent_protocol.moderation.stops import LONGEST, Stops
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.messages import StopNotice
 from tests.agent_protocol.conftest import Clock, running
 
 CHANNEL, OTHER = 7, 8

@@ -6,11 +6,11 @@ import time
 
 from fakeredis import FakeServer
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
-from agent_protocol.replays import Replays
-from agent_protocol.ticks import MOST_FIELDS, Ticks
-from agent_protocol.turns import Turns
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.state.last_runs import MOST_FIELDS, Ticks
+from agent_protocol.state.once import Replays
+from agent_protocol.turns.turns import Turns
+from agent_protocol.wire import keys
 
 
 async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisLink) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
-from agent_protocol.notices import Notices
-from agent_protocol.webhook_posts import KEEP_SECONDS, MOST_POSTS, WebhookPosts
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.state.once import Notices
+from agent_protocol.state.posts import KEEP_WEBHOOK_SECONDS as KEEP_SECONDS
+from agent_protocol.state.posts import MOST_WEBHOOK_POSTS as MOST_POSTS
+from agent_protocol.state.posts import WebhookPosts
+from agent_protocol.wire import keys
 from tests.agent_protocol.conftest import Clock
 
 CHANNEL, OTHER = 7, 8

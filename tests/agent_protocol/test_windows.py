@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from fakeredis import FakeServer
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
-from agent_protocol.windows import KEEP_SECONDS, Windows
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.state.context_windows import KEEP_SECONDS, Windows
+from agent_protocol.wire import keys
 
 STATE = {"first": 1_200_000_000_000_000_001, "cut_at": 1.5, "marker": None}
 

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agent_llm.types import Tool
-from agent_tools.mcp_client import McpServers
-from agent_tools.mcp_server import Connection, McpFailure, Offer, Watch
+from agent_tools.mcp.client import McpServers
+from agent_tools.mcp.config import ServerConfig
+from agent_tools.mcp.server import Connection, McpFailure, Offer, Watch
 from agent_tools.protocol import ToolContext, ToolOutput
-from agent_tools.servers import ServerConfig
 
 ANY = {"type": "object", "properties": {}}
 

@@ -6,7 +6,7 @@ from tool_doubles import CONTEXT
 from agent_personas.memory import everywhere
 from agent_personas.workspace import Workspace
 from agent_tools.arguments import problem_with
-from agent_tools.files import CLOSED, file_tools
+from agent_tools.builtin.files import CLOSED, file_tools
 
 
 def tools_of(folder):

@@ -9,10 +9,10 @@ import pytest
 from tool_doubles import CONTEXT, FakeModel, FakeTool, call
 
 from agent_llm.types import Picture, Prompt, Reply, Source, Usage
-from agent_tools.loop import RESULTS_ARE_DATA, LoopLimits, run_tools
+from agent_tools.call_log.call import ToolRecord
+from agent_tools.loop import RESULTS_ARE_DATA, run_tools
 from agent_tools.protocol import ToolOutput
-from agent_tools.record import ToolRecord
-from agent_tools.running import AGAIN
+from agent_tools.running import AGAIN, LoopLimits
 from agent_tools.toolbox import Toolbox, gathered
 from tests.doubles import LoopTime
 

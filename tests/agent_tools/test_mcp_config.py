@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.servers import _Reader, read_servers, secrets_of
+from agent_tools.mcp.config import _Reader, read_servers, secrets_of
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "mcp.example.yaml"
 

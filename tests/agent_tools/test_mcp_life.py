@@ -6,9 +6,9 @@ import logging
 from mcp_doubles import FakeServer, call, command, names, tool
 from redis_server import until
 
-from agent_tools.mcp_client import McpServers
-from agent_tools.mcp_server import MAX_STARTS, McpFailure, Offer
-from agent_tools.servers import ServerConfig
+from agent_tools.mcp.client import McpServers
+from agent_tools.mcp.config import ServerConfig
+from agent_tools.mcp.server import MAX_STARTS, McpFailure, Offer
 
 AT_ONCE = (0.0,) * 100
 

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from redis_server import until
 
-from agent_tools.mcp_process import ServerProcess, child_environment
-from agent_tools.servers import ServerConfig
+from agent_tools.mcp.config import ServerConfig
+from agent_tools.mcp.process import ServerProcess, child_environment
 
 MESSAGE = b'{"jsonrpc":"2.0","method":"notifications/x"}'
 

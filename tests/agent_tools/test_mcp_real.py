@@ -16,8 +16,8 @@ from tool_doubles import call as tool_call
 
 from agent_llm.types import Picture, Prompt
 from agent_tools.loop import run_tools
-from agent_tools.mcp_client import McpServers
-from agent_tools.servers import ServerConfig
+from agent_tools.mcp.client import McpServers
+from agent_tools.mcp.config import ServerConfig
 from agent_tools.toolbox import gathered
 
 PROGRAM = Path(__file__).parents[1] / "mcp_server.py"

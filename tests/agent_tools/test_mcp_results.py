@@ -7,7 +7,7 @@ from mcp_server import PNG
 from mcp_types import CallToolResult, ImageContent, ReadResourceResult, Resource, TextContent, TextResourceContents
 
 from agent_llm.types import Picture
-from agent_tools.mcp_results import MAX_CHARACTERS, MAX_PICTURES, output_of, output_of_listing, output_of_resource
+from agent_tools.mcp.results import MAX_CHARACTERS, MAX_PICTURES, output_of, output_of_listing, output_of_resource
 
 
 def text(*texts, **more):

@@ -8,7 +8,7 @@ import pytest
 from tool_doubles import CONTEXT
 
 from agent_tools.arguments import problem_with
-from agent_tools.memory import SPEC, MemoryTool, to_its_end
+from agent_tools.builtin.memory import SPEC, MemoryTool, to_its_end
 
 OPEN, CLOSED, THREAD = 7, 8, 9
 

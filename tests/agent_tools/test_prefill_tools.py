@@ -8,17 +8,10 @@ from hypothesis import strategies as st
 from tool_doubles import CONTEXT, FakeModel, FakeTool
 
 from agent_llm.types import Picture, Prompt, Tool, ToolResult
-from agent_tools.loop import LoopLimits, run_tools
-from agent_tools.prefill_tools import (
-    CALL_STOP,
-    call_in,
-    call_text,
-    describe,
-    result_text,
-    visible,
-    with_description,
-)
+from agent_tools.loop import run_tools
+from agent_tools.prefill_tools import CALL_STOP, call_in, call_text, describe, result_text, visible, with_description
 from agent_tools.protocol import ToolOutput
+from agent_tools.running import LoopLimits
 from agent_tools.toolbox import Toolbox
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(

@@ -10,9 +10,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tool_doubles import CONTEXT
 
-from agent_tools.builtin import ToolSettings, built_in_tools
-from agent_tools.engines import Found, KeyedEngine, KeylessEngine, SearchFailed
-from agent_tools.search import WebSearch
+from agent_tools.builtin.builtin import ToolSettings, built_in_tools
+from agent_tools.builtin.engines import Found, KeyedEngine, KeylessEngine, SearchFailed
+from agent_tools.builtin.search import WebSearch
 
 KEY = "canary-key"
 ANSWERS = {

@@ -12,10 +12,10 @@ import aiohttp
 import pytest
 from tool_doubles import FakeTool
 
-from agent_cogs.tool_house import ToolHouse, open_tools
 from agent_config import load_settings
-from agent_context.options import Options
-from agent_tools.record import ToolRecord
+from agent_runtime.services import open_tools
+from agent_tools.call_log.call import ToolRecord
+from agent_tools.toolset import ToolHouse
 from tests.doubles import NOON
 
 SERVER = Path(__file__).parents[1] / "mcp_server.py"
@@ -32,28 +32,28 @@ def test_a_tool_is_given_where_the_installation_and_the_options_allow_it():
     tools = house(
         "web_search", "web_fetch", "odd", allowed=("web_*", "*__*", "!x__write"), of={"claude": ["x__write", "x__read"]}
     )
-    assert tools.toolbox("claude", Options(), False).names == ("web_fetch", "web_search", "x__read")
-    assert tools.toolbox("grok", Options(), False).names == ("web_fetch", "web_search")
-    assert tools.toolbox("claude", Options(tools=("x__*",)), False).names == ("x__read",)
-    assert tools.toolbox("claude", Options(tools=()), False).names == ()
+    assert tools.toolbox("claude", ("*",), False).names == ("web_fetch", "web_search", "x__read")
+    assert tools.toolbox("grok", ("*",), False).names == ("web_fetch", "web_search")
+    assert tools.toolbox("claude", ("x__*",), False).names == ("x__read",)
+    assert tools.toolbox("claude", (), False).names == ()
 
 
 def test_options_never_widen_what_the_installation_allows():
     tools = house("web_fetch", "odd", allowed=("web_fetch",))
-    assert tools.toolbox("claude", Options(tools=("*", "odd")), False).names == ("web_fetch",)
-    assert house("web_fetch", allowed=("none",)).toolbox("claude", Options(), False).names == ()
+    assert tools.toolbox("claude", ("*", "odd"), False).names == ("web_fetch",)
+    assert house("web_fetch", allowed=("none",)).toolbox("claude", ("*",), False).names == ()
 
 
 def test_a_model_that_searches_by_itself_is_not_given_another_search():
     tools = house("web_search", "web_fetch")
-    assert tools.toolbox("claude", Options(), True).names == ("web_fetch",)
+    assert tools.toolbox("claude", ("*",), True).names == ("web_fetch",)
 
 
 def test_a_tool_that_no_provider_would_take_is_left_out_and_told_once(caplog):
     tools = house("web_fetch", of={"claude": ["web_fetch", "no name"]})
     with caplog.at_level(logging.WARNING):
-        assert tools.toolbox("claude", Options(), False).names == ("web_fetch",)
-        tools.toolbox("claude", Options(), False)
+        assert tools.toolbox("claude", ("*",), False).names == ("web_fetch",)
+        tools.toolbox("claude", ("*",), False)
     assert len(caplog.records) == 2
 
 
@@ -78,7 +78,7 @@ async def opened(folder, **settings):
 )
 async def test_what_is_built_in_follows_from_the_settings(tmp_path, settings, expected):
     async with opened(tmp_path, **settings) as tools:
-        assert tools.toolbox("claude", Options(), False).names == expected
+        assert tools.toolbox("claude", ("*",), False).names == expected
 
 
 async def test_what_tools_were_asked_outlives_the_program(tmp_path):
@@ -126,9 +126,9 @@ servers:
         open_tools(settings, session, environment=environ, redact=str, clock=lambda: NOON) as tools,
     ):
         await tools.servers.tried()
-        box = tools.toolbox("claude", Options(), False)
+        box = tools.toolbox("claude", ("*",), False)
         assert "lab__add" in box.names
-        assert not any(name.startswith("lab") for name in tools.toolbox("grok", Options(), False).names)
+        assert not any(name.startswith("lab") for name in tools.toolbox("grok", ("*",), False).names)
         seen = await box.get("lab__environment").execute({}, SimpleNamespace(deadline=NOON + 30))
         assert "LAB_KEY" in seen.text
         assert "OTHER" not in seen.text

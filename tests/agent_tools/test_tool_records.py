@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.record import ToolRecord, decoded, encoded
-from agent_tools.records import ToolRecords
+from agent_tools.call_log.call import ToolRecord, decoded, encoded
+from agent_tools.call_log.records import ToolRecords
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()
 

@@ -25,22 +25,22 @@ from pathlib import Path
 from aiohttp import web
 
 from agent_local.discord.faults import Fault, RequestInfo
-from agent_local.model_server import ModelRequest
-from agent_protocol import keys
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisLink
-from agent_protocol.messages import Instruction
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.messages import Instruction
 from tests.chaos.tally import Tally
 from tests.flow import Flow, decision, flow
 from tests.redis_server import PATIENT, RedisServer
+from tests.support.models.wire.values import ModelRequest
 
 PROJECT = Path(__file__).parents[2]
 # run_bot.py as it is; only Discord's address is another one
 LAUNCH = """
 import sys, discord.http
 discord.http.Route.API_BASE_URL = sys.argv[1]
-import agent_commands
-sys.exit(agent_commands.main_one_bot())
+from agent_runtime import cli
+sys.exit(cli.main_one_bot())
 """
 POINTS = ("thinking", "answered", "posted", "reacting", "reported")
 AGENT, CHANNEL = "chatgpt", "debate"

@@ -14,10 +14,10 @@ from typing import Any
 from unittest.mock import patch
 
 from agent_config import AGENTS
-from agent_local.model_server import Answer, ModelRequest
 from tests.chaos.scene import NAMES, Scene
 from tests.chaos.stage import Inside
 from tests.flow import decision
+from tests.support.models.wire.values import Answer, ModelRequest
 
 Bad = Callable[[Scene, ModelRequest], Answer]
 SHORT = 11.5  # seconds for a turn, ten of which are the post's
@@ -126,7 +126,7 @@ def _scene_of(bad: Bad, *, patient: bool = False) -> Callable[[Inside], object]:
         with ExitStack() as clocks:
             if patient and (scene.quick or scene.seed):  # once as long as it really is
                 clocks.enter_context(patch("agent_cogs.events.LONGEST_TURN", SHORT))
-                clocks.enter_context(patch("agent_coordinator.asking.AGENT_RESPONSE_TIMEOUT", SHORT))
+                clocks.enter_context(patch("agent_coordinator.config.AGENT_RESPONSE_TIMEOUT", SHORT))
             await bad_day(scene, bad, agent, times=scene.rng.choice((1, None)))
 
     return play

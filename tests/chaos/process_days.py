@@ -16,9 +16,9 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from agent_config import AGENTS
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
-from agent_protocol.messages import Command
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
 from tests.flow import QUICK, Flow, flow
 from tests.program import LAUNCH, PROJECT, environment

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 from agent_config import AGENTS
 from agent_local.discord.faults import RequestInfo
-from agent_local.model_server import Answer, ModelRequest
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
 from tests.chaos.tally import Tally
 from tests.flow import Flow, decision
+from tests.support.models.wire.values import Answer, ModelRequest
 
 TALK, ASK = "debate", "casual"
 NAMES = {spec.provider: name for name, spec in AGENTS.items()}

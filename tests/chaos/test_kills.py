@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from agent_local.model_server import Answer
 from tests.chaos.kills import AGENT, POINTS, Trial, run_trial
 from tests.flow import decision
+from tests.support.models.wire.values import Answer
 
 
 @pytest.mark.parametrize("point", POINTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_protocol.connection import RedisLink
+from agent_protocol.connection.link import RedisLink
 
 BUSY = 1.5  # seconds for a command: a machine on which the tests run side by side is busy, and Redis is not away
 

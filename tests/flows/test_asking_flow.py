@@ -6,7 +6,8 @@ from asking import link
 from flow import decision, flow
 from test_commands_flow import ready, told
 
-from agent_cogs.desk import MANAGERS_ONLY, RESETS
+from agent_cogs.persona.file_rights import MANAGERS_ONLY
+from agent_cogs.slash.handlers import RESETS
 from agent_local.discord.interactions import EPHEMERAL
 
 

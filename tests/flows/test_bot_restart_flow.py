@@ -6,10 +6,10 @@ import aiohttp
 from flow import flow
 from redis_server import RedisServer, until
 
-from agent_health import serving_health
 from agent_local.discord.faults import Fault
-from agent_protocol import keys
-from agent_runtime import health_of
+from agent_protocol.wire import keys
+from agent_runtime.health import serving_health
+from agent_runtime.runtime import health_of
 
 TWO = {"agents": ("claude", "grok"), "coordinator": False}
 

@@ -7,10 +7,10 @@ import pytest
 from flow import decision, flow
 from redis_server import until
 
-from agent_local.discord import permissions
-from agent_local.discord.world import Overwrite
-from agent_protocol import keys
-from agent_protocol.messages import Instruction, read_result
+from agent_local.discord.world import permissions
+from agent_local.discord.world.world import Overwrite
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Instruction, read_result
 
 
 @asynccontextmanager

@@ -8,13 +8,14 @@ import pytest
 from flow import decision, flow
 from redis_server import RedisServer, until
 
-from agent_cogs.desk import AWAY, MANAGERS_ONLY, NOT_HERE
-from agent_discord.command_list import WHY
-from agent_discord.gate import MAX_TEXT
-from agent_discord.slash import FAILED
+from agent_cogs.persona.file_rights import MANAGERS_ONLY
+from agent_cogs.slash.handlers import AWAY, NOT_HERE
+from agent_discord.rest.gate import MAX_TEXT
+from agent_discord.slash.cog import FAILED
+from agent_discord.slash.definitions import WHY
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
-from agent_protocol import keys
-from agent_protocol.messages import CommandOutcome, read_command
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import CommandOutcome, read_command
 
 ORDERS = keys.COORDINATOR_FORGOTTEN
 NAMES = sorted(["agent-file", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY])

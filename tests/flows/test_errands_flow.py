@@ -10,12 +10,12 @@ import pytest
 from flow import decision, flow
 from redis_server import RedisServer, until
 
-from agent_cogs.clocks import Tick
-from agent_cogs.events_http import News, sign
-from agent_personas.cron import Job
-from agent_personas.heartbeat import Check
-from agent_protocol.connection import RedisLink
-from agent_protocol.ticks import Ticks
+from agent_cogs.automation.clock import Tick
+from agent_cogs.automation.webhook_server import News, sign
+from agent_personas.schedules.cron import Job
+from agent_personas.schedules.heartbeat import Check
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.state.last_runs import Ticks
 
 SECRET = "signed-with-this-secret"
 HEARTBEAT = "## Build\n- interval: 60\n- channel: casual\n\nLook at the BUILD.\n"

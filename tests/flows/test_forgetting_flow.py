@@ -8,7 +8,7 @@ from program import environment, program, secrets_of
 from redis_server import RedisServer, until
 from test_commands_flow import ready, use
 
-from agent_local.model_server import Answer
+from tests.support.models.wire.values import Answer
 
 HOOK = "## Hooks\n### agent_stop\n- when: message\n\nNOTE what was said.\n"
 

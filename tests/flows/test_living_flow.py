@@ -9,7 +9,7 @@ from pathlib import Path
 from flow import decision, flow
 from redis_server import RedisServer
 
-from agent_local.model_server import Answer
+from tests.support.models.wire.values import Answer
 
 MINUTE = 61.0  # seconds
 HEARTBEAT = "## Build\n- interval: 60\n- channel: casual\n\nLook at the BUILD.\n"

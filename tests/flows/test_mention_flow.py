@@ -6,10 +6,10 @@ import pytest
 from flow import decision, flow
 from redis_server import until
 
-from agent_cogs.excuses import MEANINGS
+from agent_cogs.turn.failure_replies import MEANINGS
 from agent_local.discord.faults import Fault
 from agent_local.discord.limits import RateLimits
-from agent_local.model_server import SMALL_PNG, Answer
+from tests.support.models.wire.values import SMALL_PNG, Answer
 
 
 async def test_a_mention_is_answered_by_the_bot_named_in_its_channel(tmp_path):

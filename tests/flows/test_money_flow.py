@@ -9,12 +9,12 @@ from coordinator_doubles import Luck
 from flow import decision, flow
 from redis_server import RedisServer
 
-from agent_bot import provider_model
-from agent_cogs.excuses import LINES, error_line
+from agent_cogs.turn.failure_replies import LINES, error_line
 from agent_coordinator.config import from_settings
-from agent_discord.standing import TEXT
+from agent_discord.status import TEXT
 from agent_llm.errors import BadKey
-from agent_local.model_server import Answer
+from agent_runtime.models import provider_model
+from tests.support.models.wire.values import Answer
 
 
 def signs(f, channel):

@@ -13,11 +13,11 @@ from flow import decision, flow
 from PIL import Image
 from redis_server import until
 
-from agent_bot import provider_model
-from agent_context.options import Options
-from agent_local.chat_api import ChatServer
-from agent_local.discord.world import Role
-from agent_local.model_server import Answer
+from agent_context.steering.options import Options
+from agent_local.discord.world.world import Role
+from agent_runtime.models import provider_model
+from tests.support.models.chat_api import ChatServer
+from tests.support.models.wire.values import Answer
 
 MCP_SERVER = Path(__file__).parents[1] / "mcp_server.py"
 ADD = Options(tools=("lab__add",))
@@ -172,7 +172,7 @@ async def test_calls_are_shown_run_once_and_streamed_as_the_files_say(tmp_path):
     server = f"servers:\n  lab:\n    command: {sys.executable}\n    args: ['{MCP_SERVER}']\n"
     files = config(tmp_path, shared=options, mcp=server)
     async with flow(tmp_path / "data", **files) as f, f.running(agents=("claude",)) as runtime:
-        await until(lambda: "lab__add" in runtime.bots["claude"].cog.agent.toolbox(ADD, False).names)
+        await until(lambda: "lab__add" in runtime.bots["claude"].cog.agent.toolbox(ADD.tools, False).names)
 
         def answer(request):
             if "lab__add" in request.tools:

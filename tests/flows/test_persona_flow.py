@@ -7,10 +7,10 @@ import time
 
 from flow import decision, flow
 
-from agent_local.discord import permissions
-from agent_local.discord.world import Overwrite
-from agent_local.model_server import Answer
+from agent_local.discord.world import permissions
+from agent_local.discord.world.world import Overwrite
 from tests.agent_llm.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
+from tests.support.models.wire.values import Answer
 
 
 def noting(text):
@@ -91,7 +91,7 @@ async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_
         async with f.running(**own) as runtime:
             cog = runtime.bots["claude"].cog
             outlet = cog.where.outlet_of(f.channel("debate"))
-            others = set(cog.agent.toolbox(cog.agent.options_for(outlet), False).names)
+            others = set(cog.agent.toolbox(cog.agent.options_for(outlet).tools, False).names)
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> note that I keep bees")
             await f.discord.wait_for(lambda: f.said("debate", "claude") == ["Done."])
     ((_, options),) = sdk.asked

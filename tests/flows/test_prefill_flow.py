@@ -8,12 +8,12 @@ from asking import picture, pictures_in
 from flow import flow
 from thinking_scene import let
 
-from agent_context.options import Options
+from agent_context.steering.options import Options
 from agent_llm.types import Picture
-from agent_local.model_server import Answer
 from agent_net.pictures import size_of
 from agent_tools.protocol import ToolOutput
 from tests.agent_tools.tool_doubles import FakeTool
+from tests.support.models.wire.values import Answer
 
 PREFILL = Options(mode="prefill")
 OLD, NEW = "claude-sonnet-4-5", "claude-haiku-5-5"

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 from flow import flow
 
-from agent_bot import provider_model
-from agent_local.chat_api import ChatAnswer, ChatServer
+from agent_runtime.models import provider_model
+from tests.support.models.chat_api import ChatAnswer, ChatServer
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ PROJECT = Path(__file__).parents[2]
 LAUNCH = """
 import sys, discord.http
 discord.http.Route.API_BASE_URL = sys.argv[1]
-import agent_commands
-sys.exit(agent_commands.main_one_bot())
+from agent_runtime import cli
+sys.exit(cli.main_one_bot())
 """
 
 

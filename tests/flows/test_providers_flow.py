@@ -17,11 +17,11 @@ from aiohttp.test_utils import TestServer
 from flow import decision, flow
 from PIL import Image
 
-from agent_bot import provider_model
-from agent_local.chat_api import ChatAnswer, ChatServer
-from agent_local.model_server import Answer
 from agent_net.addresses import is_public
 from agent_net.public import PublicFetcher
+from agent_runtime.models import provider_model
+from tests.support.models.chat_api import ChatAnswer, ChatServer
+from tests.support.models.wire.values import Answer
 
 PROJECT = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"

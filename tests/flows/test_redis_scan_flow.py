@@ -9,9 +9,9 @@ from redis_server import RedisServer, until
 
 from agent_config import AGENTS
 from agent_local.discord.faults import Fault
-from agent_local.model_server import Answer
-from agent_protocol import keys
-from agent_protocol.messages import Instruction
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Instruction
+from tests.support.models.wire.values import Answer
 
 OURS = re.compile(rf"agent:({'|'.join(AGENTS)}):|coordinator:")
 DAY = 86_400

@@ -3,9 +3,9 @@
 from flow import flow
 from redis_server import until
 
-from agent_discord.refusals import CLOSE_AT, NARROW_AT
+from agent_discord.rest.rate_limit import CLOSE_AT, NARROW_AT
 from agent_local.discord.faults import Fault
-from agent_protocol import keys
+from agent_protocol.wire import keys
 
 
 async def test_refusals_of_all_bots_are_one_count(tmp_path):
@@ -53,7 +53,7 @@ async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_ot
 
 
 async def test_a_post_that_discord_failed_on_is_made_again_as_often_as_the_owner_wants(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("agent_discord.retries.pauses", lambda rng: iter([0.0] * 20))
+    monkeypatch.setattr("agent_discord.rest.retries.pauses", lambda rng: iter([0.0] * 20))
     async with flow(tmp_path, DISCORD_RETRIES="6") as f, f.running(agents=("claude",)):
         failing = f.discord.faults.add(Fault("POST", "/messages$", status=500, times=6))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")

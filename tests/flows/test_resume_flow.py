@@ -14,9 +14,9 @@ from pathlib import Path
 from flow import decision, flow
 from redis_server import RedisServer
 
-import agent_health
-from agent_bot_run import cancel
 from agent_coordinator.events import ConversationEnded
+from agent_runtime import health
+from agent_runtime.bot_run import cancel
 
 PROJECT = Path(__file__).parents[2]
 
@@ -168,7 +168,7 @@ sys.exit(main_coordinator())
 def answer_of(port):
     """What /readyz says when it is ready, within 20 seconds."""
     until = time.monotonic() + 20
-    while (status := agent_health.ask(port, "ready")) != 200 and time.monotonic() < until:
+    while (status := health.ask(port, "ready")) != 200 and time.monotonic() < until:
         time.sleep(0.05)
     return status
 

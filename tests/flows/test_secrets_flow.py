@@ -14,9 +14,9 @@ from redis_server import RedisServer, until
 
 from agent_config import AGENTS
 from agent_local.discord.faults import Fault
-from agent_local.model_server import Answer
-from agent_protocol import keys
-from agent_protocol.messages import Instruction
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Instruction
+from tests.support.models.wire.values import Answer
 
 PROJECT = Path(__file__).parents[2]
 CANARY = "c4nary-"  # no secret below is without it, nothing else has it

@@ -8,14 +8,14 @@ import time
 from asking import ask, config
 from flow import QUICK, decision, flow
 
-from agent_bot import provider_model
-from agent_cogs.why import why
+from agent_cogs.slash.why import why
 from agent_config import AGENTS, load_settings
 from agent_llm.lazy import LazyModel
 from agent_llm.pricing import price
 from agent_llm.types import Usage
-from agent_local.discord import worlds
-from agent_local.model_server import Answer
+from agent_local.discord.world import worlds
+from agent_runtime.models import provider_model
+from tests.support.models.wire.values import Answer
 
 HOME, ABROAD = f"anthropic/{AGENTS['claude'].model}", "xai/grok-4.7"
 

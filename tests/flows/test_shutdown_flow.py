@@ -10,7 +10,7 @@ from flow import decision, flow
 from program import environment, program, tell
 from redis_server import RedisServer, until
 
-from agent_runtime import serve
+from agent_runtime.runtime import serve
 
 
 def free_port():

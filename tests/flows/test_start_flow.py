@@ -15,10 +15,10 @@ from flow import flow
 from pydantic import SecretStr
 from redis_server import until
 
-from agent_bot import runnable
-from agent_local.discord import permissions
-from agent_local.discord.world import Overwrite
-from agent_runtime import serve
+from agent_local.discord.world import permissions
+from agent_local.discord.world.world import Overwrite
+from agent_runtime.bot import runnable
+from agent_runtime.runtime import serve
 
 PROJECT = Path(__file__).parents[2]
 

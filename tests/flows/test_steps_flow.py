@@ -6,9 +6,9 @@ import pytest
 from flow import flow
 from redis_server import until
 
-from agent_protocol import keys
-from agent_protocol.connection import RedisLink
-from agent_protocol.messages import Instruction
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import Instruction
 
 STEPS = 3  # it begins, its model has answered, it ends
 

@@ -9,9 +9,9 @@ from flow import decision, flow
 from redis_server import until
 from thinking_scene import let
 
-from agent_context.options import Options
-from agent_local.model_server import Answer
+from agent_context.steering.options import Options
 from tests.agent_tools.tool_doubles import FakeTool
+from tests.support.models.wire.values import Answer
 
 STREAM = Options(stream=True)
 LONG = " ".join(f"The {number}th word of an answer that takes its time." for number in range(30))

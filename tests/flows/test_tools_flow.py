@@ -10,10 +10,10 @@ from asking import ask, link, shown
 from flow import decision, flow
 from thinking_scene import let
 
-from agent_context.options import Options
-from agent_local.model_server import Answer
-from agent_runtime import running
+from agent_context.steering.options import Options
+from agent_runtime.runtime import running
 from tests.agent_tools.tool_doubles import FakeTool
+from tests.support.models.wire.values import Answer
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOWN = ".claude>[weather]: city: Oslo\nclaude<[weather]: rain until noon"

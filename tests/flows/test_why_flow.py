@@ -5,12 +5,12 @@ import time
 from flow import decision, flow
 from redis_server import RedisServer, until
 
-from agent_cogs.excuses import LINES
-from agent_cogs.why import NO_RECORD, why, why_not
+from agent_cogs.slash.why import NO_RECORD, why, why_not
+from agent_cogs.turn.failure_replies import LINES
 from agent_coordinator.config import from_settings
-from agent_discord.standing import TEXT
-from agent_local.model_server import Answer
-from agent_protocol import keys
+from agent_discord.status import TEXT
+from agent_protocol.wire import keys
+from tests.support.models.wire.values import Answer
 
 
 async def explained(house, message):

@@ -20,7 +20,7 @@ DECISION = "agent_cogs/test_decision.py agent_cogs/test_cleaning_properties.py"
 
 IN_AGENTS = (
     *of(
-        "agent_cogs/turn.py",
+        "agent_cogs/turn/turn.py",
         f"{COG} {PROGRESS} {MONEY}",
         (
             "    if brake.reason is not None and done.nothing:\n",
@@ -72,7 +72,7 @@ IN_AGENTS = (
         ),
     ),
     *of(
-        "agent_cogs/admission.py",
+        "agent_cogs/turn/admission.py",
         f"{COG} {MONEY} agent_cogs/test_bench.py",
         (
             "if event.deadline <= agent.clock() or",
@@ -82,7 +82,7 @@ IN_AGENTS = (
         ('("benched" if', '("benched" if not', "an agent that rests refuses"),
     ),
     *of(
-        "agent_cogs/actions.py",
+        "agent_cogs/turn/actions.py",
         f"{COG} {PROGRESS}",
         ("        spending.add(cost)\n", "        pass\n", "a drawing is paid for"),
         ("cost = error.usage or Usage()", "cost = Usage()", "a drawing that failed is paid for"),
@@ -110,7 +110,7 @@ IN_AGENTS = (
         ),
     ),
     *of(
-        "agent_cogs/inbox.py",
+        "agent_cogs/inbox/inbox.py",
         f"{INBOX} properties/test_inbox_properties.py",
         ("max(self._at, self._clock())", "self._clock()", "an event's time never goes back"),
         (
@@ -143,7 +143,7 @@ IN_AGENTS = (
         ),
     ),
     *of(
-        "agent_cogs/clocks.py",
+        "agent_cogs/automation/clock.py",
         CLOCKS,
         (
             "            self._loaded = False\n",
@@ -162,7 +162,7 @@ IN_AGENTS = (
         ("_short(order.expression)", "_short(order.name)", "a job whose times were changed is another one"),
     ),
     *of(
-        "agent_cogs/hooks.py",
+        "agent_cogs/automation/hooks.py",
         HOOKS,
         (
             "(event.deadline - self._clock()) / BEGIN_SHARE",
@@ -176,12 +176,12 @@ IN_AGENTS = (
         ("aside = hook.channel is None", "aside = False", "a hook without a channel says nothing in the event's"),
     ),
     *of(
-        "agent_cogs/arrears.py",
+        "agent_cogs/inbox/catch_up.py",
         f"{ARREARS} {PROGRESS}",
         ("turn_id not in book", "turn_id in book", "what is at work here is not begun twice"),
     ),
     *of(
-        "agent_cogs/stopping.py",
+        "agent_cogs/inbox/stop_orders.py",
         STOPPING,
         (
             "if channel_id in (other, self._parent(other))",
@@ -201,7 +201,7 @@ IN_AGENTS = (
         ("if self._parent(other) == channel_id)", "if True)", "what lifts a channel's stop lifts no other channel's"),
     ),
     *of(
-        "agent_cogs/calling.py",
+        "agent_cogs/inbox/bot_mentions.py",
         CALLING,
         ("links(entry, before) < most", "links(entry, before) <= most", "a chain ends where it is to"),
         ("return edited and not grew", "return False", "an edit calls nobody"),
@@ -219,7 +219,7 @@ IN_AGENTS = (
         ("if not options.bot_mentions:", "if options.bot_mentions is None:", "who may not be called by bots is not"),
     ),
     *of(
-        "agent_cogs/sight.py",
+        "agent_cogs/prompt/view.py",
         SIGHT,
         (
             "for entry in (*seen_all.prefix, *entries[:1])",
@@ -256,7 +256,7 @@ IN_AGENTS = (
         ),
     ),
     *of(
-        "agent_cogs/prefilling.py",
+        "agent_cogs/prompt/prefill_mode.py",
         PREFILL,
         (
             "return () if self.sight.context.closing else self._acts.tools",
@@ -277,7 +277,7 @@ IN_AGENTS = (
         ),
     ),
     *of(
-        "agent_cogs/decision.py",
+        "agent_cogs/answer/decision.py",
         DECISION,
         ("0 < value <= MAX_ID", "0 <= value <= MAX_ID", "no message has the id 0"),
         ("if ends and ends[-1] * 2 >= len(text)", "if ends", "most of a text that was cut stays"),
@@ -291,7 +291,7 @@ IN_AGENTS = (
         ("wanted=can_draw and (final", "wanted=(final", "who cannot draw does not"),
     ),
     *of(
-        "agent_cogs/cleaning.py",
+        "agent_cogs/answer/cleaning.py",
         f"{DECISION} agent_cogs/test_machinery.py",
         (
             '    if opened >= 0:\n        return kept + text[opened:] if kept.strip() else ""\n',

@@ -11,7 +11,7 @@ RESUMING = "agent_coordinator/test_resuming.py"
 
 IN_COORDINATOR = (
     *of(
-        "agent_coordinator/engine.py",
+        "agent_coordinator/conversations/engine.py",
         COORDINATOR,
         ("- state.touched_at > RESUME", "- state.started_at > RESUME", "a long talk goes on after a restart", RESUMING),
         ("> RESUME_SECONDS", "< RESUME_SECONDS", "what is too old is closed, what is not goes on", RESUMING),
@@ -69,7 +69,7 @@ IN_COORDINATOR = (
         ),
     ),
     *of(
-        "agent_coordinator/state.py",
+        "agent_coordinator/conversations/state.py",
         STATE,
         ("state.end_streak + 1 if", "1 if", "wishes to end add up"),
         (
@@ -114,7 +114,7 @@ IN_COORDINATOR = (
         ),
     ),
     *of(
-        "agent_coordinator/policy.py",
+        "agent_coordinator/policies/rounds.py",
         POLICY,
         ("skippers * 2 > present", "skippers * 2 >= present", "half may skip"),
         ("if round_number >= max_rounds", "if round_number > max_rounds", "no more rounds than allowed"),
@@ -174,7 +174,7 @@ IN_COORDINATOR = (
         ),
     ),
     *of(
-        "agent_coordinator/scheduler.py",
+        "agent_coordinator/schedule/scheduler.py",
         f"{COORDINATOR}::SchedulerTests agent_coordinator/test_clock_changes.py",
         ("late > MISSED_SLOT_SECONDS", "late < MISSED_SLOT_SECONDS", "a slot that was missed by far is not fired"),
         ("done=at < now", "done=False", "slots before the plan was made are over"),
@@ -199,7 +199,7 @@ IN_COORDINATOR = (
         ),
     ),
     *of(
-        "agent_coordinator/days.py",
+        "agent_coordinator/schedule/days.py",
         "agent_coordinator/test_days.py",
         ("day if end_hour > start_hour else", "day if end_hour >= start_hour else", "equal hours mean round the clock"),
         (
@@ -210,7 +210,7 @@ IN_COORDINATOR = (
         ("yesterday if now <", "today if now <", "after midnight it is yesterday's plan until its window ends"),
     ),
     *of(
-        "agent_coordinator/rotation.py",
+        "agent_coordinator/schedule/rotation.py",
         f"{COORDINATOR}::RotationTests {COORDINATOR}::ChannelTests",
         ("if channel not in busy]", "]", "a busy channel is not picked"),
         ("if channel in free:", "if channel is not None:", "a queued channel that is busy is passed over"),

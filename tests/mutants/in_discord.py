@@ -14,7 +14,16 @@ FETCHING = "agent_discord/test_fetching.py"
 
 IN_DISCORD = (
     *of(
-        "agent_discord/gate.py",
+        "agent_discord/rest/rate_limit.py",
+        GATE,
+        (
+            "while len(self._passed) >= self.limit",
+            "while len(self._passed) > self.limit",
+            "no more than 50 requests a second",
+        ),
+    ),
+    *of(
+        "agent_discord/rest/gate.py",
         GATE,
         ("username=self.clean(name)", "username=name", "no secret leaves in a webhook's name", GATE),
         ("self.clean(text), username", "text, username", "no secret leaves in a webhook's post", GATE),
@@ -24,11 +33,6 @@ IN_DISCORD = (
             "everyone=False, roles=True",
             "no role is pinged",
             f"{GATE} agent_discord/test_one_way_out.py",
-        ),
-        (
-            "while len(self._passed) >= self.limit",
-            "while len(self._passed) > self.limit",
-            "no more than 50 requests a second",
         ),
         ("digest_size=12)", "digest_size=13)", "a nonce has at most 25 characters"),
         ('f"{turn_id}/{chunk}"', 'f"{turn_id}"', "each part of a post has its own nonce", f"{GATE} {OUTLET}"),
@@ -66,7 +70,7 @@ IN_DISCORD = (
         ),
     ),
     *of(
-        "agent_discord/webhooks.py",
+        "agent_discord/posting/webhooks.py",
         WEBHOOKS,
         ("if webhook.token and webhook.user", "if webhook.user", "a webhook without a token is not used"),
         ("min(ours, key", "max(ours, key", "the oldest webhook of ours is used"),
@@ -142,7 +146,7 @@ IN_DISCORD = (
         ),
     ),
     *of(
-        "agent_discord/splitting.py",
+        "agent_discord/posting/splitting.py",
         "agent_discord/test_splitting.py properties/test_gateway_answers.py",
         (
             "% 2 == 0\n        return not _goes_on(after)",
@@ -173,7 +177,7 @@ IN_DISCORD = (
         ("last < 0 or place >= self._fences[last] + len(FENCE)", "True", "a fence is not cut in two"),
     ),
     *of(
-        "agent_discord/mentions.py",
+        "agent_discord/objects/mentions.py",
         "agent_discord/test_mentions.py agent_discord/test_mentions_properties.py properties/test_gateway_prompts.py",
         ('r"(?!-?\\w)"', 'r"(?!\\w)"', "#general-x is not #general"),
         ("re.IGNORECASE)", "0)", "a name is known in any case of letters"),
@@ -198,7 +202,7 @@ IN_DISCORD = (
         ("else None\n    return found", "else user_id\n    return found", "a name that two have is nobody's"),
     ),
     *of(
-        "agent_discord/transcript.py",
+        "agent_chat/transcript.py",
         TRANSCRIPT,
         (
             "if entry.id in self._entries or entry.id in self._deleted:",
@@ -238,7 +242,7 @@ IN_DISCORD = (
         ),
     ),
     *of(
-        "agent_discord/fetching.py",
+        "agent_discord/reading/history.py",
         FETCHING,
         ("transcript.note_gap()", "pass", "messages that were missed are read"),
         (

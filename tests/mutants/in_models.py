@@ -90,7 +90,7 @@ IN_MODELS = (
         ),
     ),
     *of(
-        "agent_llm/shaping.py",
+        "agent_llm/wire/shaping.py",
         SHAPING,
         ("turns[-1].role == turn.role", "turns[-1].role != turn.role", "roles alternate where they must"),
         ('turns[0].role == "assistant"', 'turns[0].role == "user"', "the user opens where they must"),

@@ -16,7 +16,7 @@ LOOP = "agent_tools/test_loop.py agent_tools/test_prefill_tools.py"
 
 IN_PROMPTS = (
     *of(
-        "agent_context/window.py",
+        "agent_context/selecting/window.py",
         WINDOW,
         ("return tuple(entries[-BACKDROP:])", "return tuple(entries)", "a conversation that begins has a backdrop"),
         ("max(0, before - BACKDROP)", "max(0, before)", "a conversation is seen with what came before it"),
@@ -33,7 +33,7 @@ IN_PROMPTS = (
         ),
     ),
     *of(
-        "agent_context/history.py",
+        "agent_context/selecting/history.py",
         HISTORY,
         (
             "return upto[ids.index(interval.first) :] if interval.first in ids else upto",
@@ -60,7 +60,7 @@ IN_PROMPTS = (
         ),
     ),
     *of(
-        "agent_context/render.py",
+        "agent_context/layout/render.py",
         RENDER,
         (
             "if created_at <= cut_at else after",
@@ -93,7 +93,7 @@ IN_PROMPTS = (
         (".casefold()\n    plain = unicodedata", "\n    plain = unicodedata", "a name is known in any case of letters"),
     ),
     *of(
-        "agent_context/options.py",
+        "agent_context/steering/options.py",
         "agent_context/test_options.py agent_cogs/test_option_book.py agent_cogs/test_option_files.py",
         ("{**before, **value} if both", "{**value, **before} if both", "a later layer is over an earlier one"),
         ('tools = narrowed(tools, pin["tools"])', 'tools = pin["tools"]', "a pin takes tools away and adds none"),
@@ -115,7 +115,7 @@ IN_PROMPTS = (
         ),
     ),
     *of(
-        "agent_context/prefill.py",
+        "agent_context/layout/prefill.py",
         PREFILL,
         ("for name in others[:stop_names])", "for name in others)", "so many names end a completion as are set"),
         (
@@ -191,12 +191,12 @@ IN_PROMPTS = (
         ("if sum(map(len, lines)) > MAX_ENTRY", "if max(map(len, lines)) > MAX_ENTRY", "an entry has a largest size"),
     ),
     *of(
-        "agent_personas/hooks.py",
+        "agent_personas/schedules/hooks.py",
         "agent_cogs/test_hooks.py",
         ('"webhook", "instruction"})', '"webhook", "instruction", "hook"})', "hooks have no hooks"),
     ),
     *of(
-        "agent_personas/cron.py",
+        "agent_personas/schedules/cron.py",
         CRON,
         ("and not job.catch_up", "and job.catch_up", "what was missed by far is caught up only where it is wanted"),
         ("if at > after:", "if at != after:", "an hour that comes twice runs once"),

@@ -14,7 +14,7 @@ SETTLING = "agent_protocol/test_settling.py agent_protocol/test_ledger.py agent_
 
 IN_PROTOCOL = (
     *of(
-        "agent_protocol/leases.py",
+        "agent_protocol/coordination/leases.py",
         LEASES,
         ("self.lost.clear()", "pass", "a lease that was lost and taken again is not lost"),
         (
@@ -43,7 +43,7 @@ IN_PROTOCOL = (
         ),
     ),
     *of(
-        "agent_protocol/bus.py",
+        "agent_protocol/wire/bus.py",
         BUS,
         (">= question.grace", ">= 0", "nobody is absent before the grace is over"),
         (
@@ -61,7 +61,7 @@ IN_PROTOCOL = (
         ("resubscribed=resubscribed)", "resubscribed=False)", "questions are asked again after a new connection"),
     ),
     *of(
-        "agent_protocol/turns.py",
+        "agent_protocol/turns/turns.py",
         f"{LEDGER} agent_cogs/test_progress.py",
         ("'HSETNX', KEYS[1], 'answer_by'", "'HSET', KEYS[1], 'answer_by'", "who kept an answer first stays known"),
         (
@@ -80,7 +80,7 @@ IN_PROTOCOL = (
         ),
     ),
     *of(
-        "agent_protocol/limits.py",
+        "agent_protocol/turns/limits.py",
         f"{LEDGER} {BUDGETS}",
         (">= ask.most:", "> ask.most:", "no more turns a day than allowed"),
         (
@@ -108,7 +108,7 @@ IN_PROTOCOL = (
         ("round(ask.cooldown * 1000)", "round(ask.cooldown)", "a cooldown is as long as is set"),
     ),
     *of(
-        "agent_protocol/stops.py",
+        "agent_protocol/moderation/stops.py",
         STOPS,
         ("order is not None and order.until > self._clock()", "order is not None", "a stop ends by itself"),
         ("known.at > order.at or (self.holds", "(self.holds", "an older order changes nothing"),
@@ -123,7 +123,7 @@ IN_PROTOCOL = (
         ("        self._bus.on_resubscribed(self._behind.set)\n", "", "what was missed while away is read"),
     ),
     *of(
-        "agent_protocol/listener.py",
+        "agent_protocol/wire/subscriptions.py",
         BUS,
         (
             "failures = 0 if self.connected_since is not None else failures + 1",
@@ -162,7 +162,7 @@ IN_PROTOCOL = (
         ),
     ),
     *of(
-        "agent_protocol/budgets.py",
+        "agent_protocol/turns/budgets.py",
         BUDGETS,
         ("tonumber(ends) <= now then", "tonumber(ends) <= 0 then", "what a dead process put aside is free again"),
         ("if total > cap then", "if total >= cap then", "the last cent may be spent"),
@@ -180,7 +180,7 @@ IN_PROTOCOL = (
         ("near, self._near = self._near, []", "near = self._near", "a notice comes once"),
     ),
     *of(
-        "agent_protocol/money.py",
+        "agent_protocol/turns/budget_rules.py",
         f"{BUDGETS} agent_cogs/test_turn_money.py",
         ("math.ceil(dollars * MICRO - 1e-6)", "int(dollars * MICRO)", "a sum that is not zero never counts as nothing"),
         ('(f"person:{person_id}",)', "()", "a person's share is counted"),
@@ -206,7 +206,7 @@ IN_PROTOCOL = (
         ('costs.get("total_cost", 0.0)', "0.0", "what a turn cost counts in the budgets"),
     ),
     *of(
-        "agent_protocol/settling.py",
+        "agent_protocol/turns/settlement.py",
         SETTLING,
         (
             "            self._keep(ending)\n            return False",
@@ -230,7 +230,7 @@ IN_PROTOCOL = (
         ("if ours and ARGV[8] ~= '' then record", "if ARGV[8] ~= '' then record", "a turn has one record", RECORDS),
     ),
     *of(
-        "agent_protocol/records.py",
+        "agent_protocol/turns/records.py",
         f"{RECORDS} agent_cogs/test_why.py",
         (
             "if message_id in record.posted and self._young(record)",

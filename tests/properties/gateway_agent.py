@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from agent_cogs.errands import STARTUP
-from agent_cogs.events_http import News
-from agent_cogs.house import House
-from agent_cogs.persona import Personas
-from agent_llm.agent_sdk import AgentSdkModel
+from agent_cogs.automation.runner import STARTUP
+from agent_cogs.automation.webhook_server import News
+from agent_cogs.persona.persona import Personas
+from agent_cogs.services import House
+from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Message, Prompt, Reply
-from agent_protocol.messages import Instruction
+from agent_protocol.wire.messages import Instruction
 from tests.agent_scene import ScriptedCog
 from tests.thinking_scene import ThinkingScene
 

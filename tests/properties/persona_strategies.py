@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from agent_personas.files import PERSONA_FILES
-from agent_personas.schedule import MAX_NAME
+from agent_personas.schedules.fields import MAX_NAME
 
 SHOWN = ("soul", "identity", "agents", "user", "memory", "tools")
 

@@ -6,8 +6,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cogs.excuses import error_line
-from agent_discord.splitting import FENCE, LIMIT, length, split_text
+from agent_cogs.turn.failure_replies import error_line
+from agent_discord.posting.splitting import FENCE, LIMIT, length, split_text
 from agent_llm.errors import ModelError, ServerFailed
 from agent_llm.types import Prompt
 from tests.agent_discord.chunks import left_out

@@ -7,11 +7,10 @@ import discord
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from agent_cogs.triggers import called
-from agent_discord.asking import question_text, read_question
-from agent_discord.listening import heard
-from agent_discord.mentions import strip_mention
-from agent_discord.slash import read_interaction
+from agent_cogs.inbox.triggers import called
+from agent_discord.objects.mentions import strip_mention
+from agent_discord.objects.messages import heard, question_text, read_question
+from agent_discord.slash.cog import read_interaction
 from tests.doubles import Client, TextChannel, message, user
 
 ME = 21

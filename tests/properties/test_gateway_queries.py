@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from persona_strategies import INSTRUCTIONS, PROSE
 
 from agent_context.untrusted import words
-from agent_llm.agent_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
-from agent_llm.agent_sdk import AgentSdkModel, options_of
+from agent_llm.providers.agent_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
+from agent_llm.providers.agent_sdk import AgentSdkModel, options_of
 from agent_llm.types import Message, Prompt
 from tests.agent_llm.agent_sdk_doubles import FakeSdk, MemoryConversations, ResultMessage, init
 from tests.agent_scene import LOUNGE, MEMES

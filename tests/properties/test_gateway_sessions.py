@@ -6,13 +6,13 @@ from fakeredis import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cogs.sessions import AgentSessions, after, begin_anew
+from agent_cogs.prompt.conversation import AgentSessions, after, begin_anew
 from agent_context.entries import Entry, Speaker
-from agent_llm.agent_query import Conversation
-from agent_protocol.bus import Bus
-from agent_protocol.connection import RedisLink
+from agent_llm.providers.agent_query import Conversation
+from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.sessions import Resets, Sessions
+from agent_protocol.state.sessions import Resets, Sessions
+from agent_protocol.wire.bus import Bus
 
 CHANNEL = st.integers(1, 2**63)
 CONVERSATION = st.builds(Conversation, st.text(min_size=1, max_size=60), st.integers(0, 10**6), st.text(max_size=32))

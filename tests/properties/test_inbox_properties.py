@@ -1,4 +1,4 @@
-"""The inbox's properties of the specification. "Event queue" is agent_cogs.inbox; "null" is None."""
+"""The inbox's properties of the specification. "Event queue" is agent_cogs.inbox.inbox; "null" is None."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from agent_cogs.events import (
     TurnEvent,
     WebhookEvent,
 )
-from agent_cogs.inbox import Inbox
+from agent_cogs.inbox.inbox import Inbox
 from agent_context.entries import Entry, Speaker
-from agent_protocol.messages import Instruction
+from agent_protocol.wire.messages import Instruction
 
 KINDS = ("message", "heartbeat", "cron", "hook", "webhook", "instruction")
 Wanted = tuple[str, int]  # kind and channel

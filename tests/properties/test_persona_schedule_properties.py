@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from persona_strategies import CHANNELS, CRON, INSTRUCTIONS, LINE_ENDS, NAMES, NO_CRON, channel_field
 
 from agent_personas.boot import parse_boot
-from agent_personas.cron import PUNCTUAL_SECONDS, Job, due, next_time, parse_cron
-from agent_personas.heartbeat import Check, parse_heartbeat
-from agent_personas.hooks import parse_hooks
 from agent_personas.identity import parse_identity
-from agent_personas.schedule import ActiveHours
+from agent_personas.schedules.cron import PUNCTUAL_SECONDS, Job, due, next_time, parse_cron
+from agent_personas.schedules.fields import ActiveHours
+from agent_personas.schedules.heartbeat import Check, parse_heartbeat
+from agent_personas.schedules.hooks import parse_hooks
 
 HOURS = st.one_of(
     st.none(),

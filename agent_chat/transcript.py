@@ -1,0 +1,305 @@
+"""The live record of each channel: what was said, kept true by the gateway, shared by all bots of the process.
+
+A channel's record is whole or not. Whole: nothing is fetched and nothing awaited. Not: one shared fetch is made and a
+turn waits for it a short while (fetching.py). Every bot of the process delivers the same gateway events, so each
+operation here may be repeated without harm, and in any order: a deletion leaves a mark, since another bot's event may
+bring the message later. What is pinned is kept apart from it (pins.py), since a pin may be older than all of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from agent_chat.directory import Directory
+from agent_chat.pins import Pins
+from agent_context.entries import Entry, Reaction, Speaker
+from agent_context.selecting.visibility import is_mark
+
+MAX_ENTRIES = 400  # messages kept a channel, unless more are asked for
+MAX_DEPTH = 5000  # and never more than these
+STEP = 4  # a record grows by this part of its depth before it is cut back to that
+MAX_MARKS = 500  # deleted ids remembered a channel
+MAX_CHANNELS = 2000
+
+
+@dataclass(slots=True)
+class _Tally:
+    """One emoji at one message. `base` were there when the message was read, by people we cannot name."""
+
+    base: int = 0
+    named: dict[int, str] = field(default_factory=dict)  # given since, or by somebody whom we heard of
+    bots: set[int] = field(default_factory=set)  # of the named
+    gone: set[int] = field(default_factory=set)  # of the base, taken back since
+
+    def add(self, user_id: int, name: str, *, bot: bool) -> None:
+        if bot:
+            self.bots.add(user_id)
+        if user_id in self.gone:
+            self.gone.discard(user_id)
+        else:
+            self.named[user_id] = name
+
+    def remove(self, user_id: int) -> None:
+        if self.named.pop(user_id, None) is None and self.base > len(self.gone):
+            self.gone.add(user_id)
+
+    @property
+    def count(self) -> int:
+        return self.base - len(self.gone) + len(self.named)
+
+    @property
+    def by_person(self) -> bool:
+        return self.base > len(self.gone) or not self.named.keys() <= self.bots
+
+
+class Transcript:
+    """One channel's messages, oldest first, and those that are pinned there, however old.
+
+    At least the newest `depth` are kept. The oldest go in steps: what of them is part of a prompt (a prefix before
+    `.history`, a thread's beginning) would be another beginning with each message otherwise, and in no cache.
+    """
+
+    def __init__(self, channel_id: int, depth: int = MAX_ENTRIES) -> None:
+        self.channel_id = channel_id
+        self.depth = depth
+        self.whole = False
+        self.begins = False  # nothing was said before the oldest entry
+        self.was_whole = False  # a gap at the end is all that is missing
+        self.gap_after = 0  # the newest message before that gap
+        self._ids: list[int] = []
+        self._entries: dict[int, Entry] = {}
+        self._tallies: dict[int, dict[str, _Tally]] = {}
+        self._deleted: OrderedDict[int, None] = OrderedDict()
+        self.pins = Pins()
+
+    def __contains__(self, message_id: int) -> bool:
+        return message_id in self._entries
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def newest(self) -> int:
+        """The newest message's id, 0 for none."""
+        return self._ids[-1] if self._ids else 0
+
+    @property
+    def deleted(self) -> Collection[int]:
+        """Ids of messages that were deleted, the newest `MAX_MARKS`."""
+        return self._deleted.keys()
+
+    def person_spoke_after(self, message_id: int) -> bool:
+        """Whether a person has written since that message."""
+        newer = (self._entries[i] for i in self._ids[bisect_right(self._ids, message_id) :])
+        return any(entry.speaker.kind == "person" for entry in newer)
+
+    def deepen(self, depth: int) -> None:
+        """Somebody wants to see this many messages: what is lacking is to be read."""
+        depth = min(depth, MAX_DEPTH)
+        if depth <= self.depth:
+            return
+        self.depth = depth
+        if not self.begins:
+            self.whole = self.was_whole = False
+
+    def note_gap(self) -> None:
+        """Messages may have come that nobody here heard of."""
+        if self.whole:
+            self.was_whole, self.gap_after = True, self.newest
+        self.whole = False
+
+    def get(self, message_id: int) -> Entry | None:
+        entry = self._entries.get(message_id)
+        return None if entry is None else self._with_reactions(entry)
+
+    def entries(self) -> list[Entry]:
+        """All entries oldest first, with their reactions as they stand."""
+        if not self._tallies:
+            return [self._entries[i] for i in self._ids]
+        return [self._with_reactions(self._entries[i]) for i in self._ids]
+
+    def last(self, count: int) -> list[Entry]:
+        """The newest entries oldest first, at most so many; without reactions."""
+        return [self._entries[i] for i in self._ids[-count:]] if count > 0 else []
+
+    def lacks_text(self, message_id: int) -> bool:
+        """A message that came through a bot without the message content intent; another bot may bring its words."""
+        entry = self._entries[message_id]
+        return not entry.text and not entry.attachments
+
+    def add(self, entry: Entry) -> None:
+        """Takes a new message in. A known one stays as it is, a deleted one stays away."""
+        if entry.id in self._entries and self.lacks_text(entry.id):
+            self._entries[entry.id] = replace(entry, reactions=())
+            return
+        if entry.id in self._entries or entry.id in self._deleted:
+            return
+        if self._ids and entry.id < self._ids[0] and len(self._ids) >= self.depth:
+            self.begins = False
+            return
+        self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
+        if entry.reactions:
+            self._tallies[entry.id] = {r.emoji: _Tally(base=r.count) for r in entry.reactions}
+        if entry.pinned:
+            self.pins.put(entry)
+        insort(self._ids, entry.id)
+        if len(self._ids) > self.depth + self.depth // STEP:
+            self.cut_back(self._ids[-self.depth])
+
+    def revise(self, entry: Entry) -> None:
+        """A message as it reads after an edit, a pin or the end of one. Who wrote it and when stays as it is known."""
+        known = self._entries.get(entry.id) or self.pins.get(entry.id)
+        if known is not None:
+            entry = revised(known, entry)
+            if entry.id in self._entries:
+                self._entries[entry.id] = entry
+        if entry.id not in self._deleted:
+            self.pins.put(entry)
+
+    def keep_pins(self, entries: Sequence[Entry]) -> None:
+        """These are all that is pinned in the channel now."""
+        there = {entry.id for entry in entries}
+        for message_id, entry in self._entries.items():
+            if entry.pinned != (message_id in there):
+                self._entries[message_id] = replace(entry, pinned=message_id in there)
+        self.pins.keep([self._with_rights(entry) for entry in entries if entry.id not in self._deleted])
+
+    def pinned(self) -> list[Entry]:
+        """What is pinned, oldest first."""
+        return self.pins.entries()
+
+    def _with_rights(self, entry: Entry) -> Entry:
+        """REST says of an author less than the gateway did."""
+        known = self._entries.get(entry.id)
+        return entry if known is None else replace(revised(known, entry), pinned=True)
+
+    def cut_back(self, first: int) -> None:
+        """What lies before that message is no part of the record any more."""
+        for message_id in self._ids[: bisect_left(self._ids, first)]:
+            self._forget(message_id)
+        self.begins = False
+
+    def delete(self, message_id: int) -> None:
+        self._deleted[message_id] = None
+        if len(self._deleted) > MAX_MARKS:
+            self._deleted.popitem(last=False)
+        self.pins.drop(message_id)
+        if message_id in self._entries:
+            self._forget(message_id)
+
+    def react(self, message_id: int, emoji: str, user_id: int, name: str, *, bot: bool = False) -> None:
+        if message_id in self._entries:
+            self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name, bot=bot)
+
+    def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
+        """Of the marks that were there when the message was read, only people's are counted (marks.py)."""
+        tally = self._tallies.get(message_id, {}).get(emoji)
+        if tally is not None and (user_id in tally.named or not (bot and is_mark(emoji))):
+            tally.remove(user_id)
+
+    def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
+        """All reactions of a message are gone, or those of one emoji."""
+        if emoji is None:
+            self._tallies.pop(message_id, None)
+        else:
+            self._tallies.get(message_id, {}).pop(emoji, None)
+
+    def relabel(self, user_id: int, agent: str) -> None:
+        """A user turned out to be one of our agents."""
+        for message_id, entry in self._entries.items():
+            if entry.speaker.id == user_id and entry.speaker.agent != agent:
+                self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
+
+    def relabel_post(self, message_id: int, agent: str) -> None:
+        """A webhook's message turned out to be ours."""
+        entry = self._entries.get(message_id)
+        if entry is not None and entry.webhook:
+            self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
+
+    def _forget(self, message_id: int) -> None:
+        self._ids.remove(message_id)
+        del self._entries[message_id]
+        self._tallies.pop(message_id, None)
+
+    def _with_reactions(self, entry: Entry) -> Entry:
+        tallies = self._tallies.get(entry.id)
+        if not tallies:
+            return entry
+        shown = tuple(
+            Reaction(emoji, tuple(tally.named.values()), tally.count, tally.by_person)
+            for emoji, tally in tallies.items()
+            if tally.count > 0
+        )
+        return replace(entry, reactions=shown)
+
+
+def revised(known: Entry, entry: Entry) -> Entry:
+    """The known entry with what an edit can change. What comes with less rights than were known knows less."""
+    emptied = not entry.text and not entry.attachments  # as a bot without the message content intent hears it
+    said = known if emptied else entry
+    rights = entry if entry.author_roles or entry.may_manage else known
+    return replace(
+        known,
+        text=said.text,
+        attachments=said.attachments,
+        hidden=said.hidden,
+        mentions=said.mentions,
+        edited=known.edited or said.text != known.text,
+        pinned=entry.pinned,
+        author_roles=rights.author_roles,
+        may_manage=rights.may_manage,
+    )
+
+
+def _as_agent(speaker: Speaker, agent: str) -> Speaker:
+    return Speaker(speaker.id, speaker.name, "agent", agent)
+
+
+class Transcripts:
+    """The transcripts of all channels, each `depth` messages deep at first; the least recently used are dropped beyond
+    `MAX_CHANNELS`."""
+
+    def __init__(self, directory: Directory, depth: int = MAX_ENTRIES) -> None:
+        self.directory, self.depth = directory, depth
+        self._channels: OrderedDict[int, Transcript] = OrderedDict()
+        self._on_change: list[Callable[[int, Collection[int]], None]] = []
+        directory.on_news(self._relabel)
+        directory.on_post(self._relabel_post)
+
+    def of(self, channel_id: int) -> Transcript:
+        transcript = self._channels.get(channel_id)
+        if transcript is None:
+            transcript = self._channels[channel_id] = Transcript(channel_id, self.depth)
+            if len(self._channels) > MAX_CHANNELS:
+                self._channels.popitem(last=False)
+        else:
+            self._channels.move_to_end(channel_id)
+        return transcript
+
+    def known(self, channel_id: int) -> Transcript | None:
+        return self._channels.get(channel_id)
+
+    def on_change(self, listener: Callable[[int, Collection[int]], None]) -> None:
+        """`listener` hears of messages that were edited or deleted, in whatever channel: its id and theirs."""
+        self._on_change.append(listener)
+
+    def changed(self, channel_id: int, message_ids: Collection[int]) -> None:
+        for listener in self._on_change:
+            listener(channel_id, message_ids)
+
+    def drop(self, channel_id: int) -> None:
+        """A channel or thread is gone."""
+        self._channels.pop(channel_id, None)
+
+    def each(self, act: Callable[[Transcript], None]) -> None:
+        for transcript in self._channels.values():
+            act(transcript)
+
+    def _relabel(self, user_id: int, agent: str) -> None:
+        self.each(lambda transcript: transcript.relabel(user_id, agent))
+
+    def _relabel_post(self, message_id: int, agent: str) -> None:
+        self.each(lambda transcript: transcript.relabel_post(message_id, agent))

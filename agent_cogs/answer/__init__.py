@@ -1,0 +1,1 @@
+"""From a model's text to a decision. Pure: no I/O, no clock."""

@@ -1,0 +1,273 @@
+"""What a model answered → what the agent does.
+
+`parse_decision` reads the model's words, `decided` applies the rules of the turn. What a model says beside the form
+that was asked for may be reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no
+decision, but where a person waits its words are the answer (`spoken`), since small models often give no other.
+Reasoning in <think> marks before it is not looked at. Of several objects the first one that is a decision counts.
+
+An answer that was cut off keeps its complete fields. A text that was cut in the middle is kept from CUT_TEXT_MIN
+characters on, back to its last whole sentence, or with "…" where that would lose more than half; any other value that
+was cut is dropped, since half a picture prompt or half an id means something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from agent_cogs.answer.cleaning import clean_emoji, clean_prose, clean_text
+from agent_cogs.answer.loose_json import MAX_CHARS, CutString, objects, unescape
+from agent_cogs.answer.model_artifacts import unfenced
+
+CUT_TEXT_MIN = 40  # characters
+
+MAX_TOPIC = 200  # characters
+
+MAX_EXACT_FLOAT = 2**53  # beyond it a float no longer tells neighbouring ids apart
+
+MAX_ID = 2**63 - 1
+
+
+_TRUE = frozenset({"true", "yes", "y", "1", "on"})
+
+_FALSE = frozenset({"false", "no", "n", "0", "off", "null", "none", ""})
+
+_REASONING = re.compile(r"\A(?:[^{]*?<(think|thinking|reasoning)>.*?(?:</\1>|\Z))+", re.DOTALL | re.IGNORECASE)
+
+_ID = re.compile(r"\[?(?:msg:)?\s*(\d{1,20})\]?")
+
+_SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do. Where `skip` is set nothing else counts; `topic` is what a starter names the conversation's topic."""
+
+    skip: bool = False
+    text: str | None = None
+    generate_image: bool = False
+    image_prompt: str | None = None
+    react_emoji: str | None = None
+    react_to_message_id: int | None = None
+    end_conversation: bool = False
+    topic: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing would be posted or reacted."""
+        return self.skip or not (self.text or self.generate_image or self.react_emoji)
+
+
+class UnreadableDecision(Exception):
+    """An answer without a decision in it. `reason` is one short line that holds nothing of the answer."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def parse_decision(raw: str) -> Decision:
+    """The first decision in a model's answer, as the model meant it; the turn's rules are `decided`'s.
+
+    Reads the first 64,000 characters. Raises UnreadableDecision.
+    """
+    text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
+    if not text:
+        raise UnreadableDecision("empty")
+    decision = _first_decision(text)
+    if decision is None and "\\" in text:
+        decision = _first_decision(unescape(text))  # an object inside of a JSON string
+    if decision is None:
+        raise UnreadableDecision("no decision in the answer" if "{" in text else "no JSON object")
+    return _unwrapped(decision)
+
+
+def spoken(
+    raw: str, names: Collection[str] = (), prompt: Collection[str] = (), *, cut: bool = False
+) -> Decision | None:
+    """An answer in words alone as a decision to say them; None where it has any form, or anything else of a model's
+    machinery in it. `names` and `prompt` as `decided` takes them; `cut`: it was longer than it may be."""
+    text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        read = None
+    words = clean_prose(read if isinstance(read, str) else text, names, prompt)
+    said = _whole_part(words) if words is not None and cut else words
+    return Decision(text=said) if isinstance(said, str) else None
+
+
+def _unwrapped(decision: Decision) -> Decision:
+    """Of a decision whose text is a decision again, the inner one: the form itself is nothing to post."""
+    text = unfenced(decision.text or "")
+    inner = next(objects(text), None) if text.startswith("{") else None
+    fields = _known(inner.fields) if inner is not None else {}
+    return Decision(**fields) if {"skip", "text"} <= fields.keys() else decision
+
+
+def _first_decision(text: str) -> Decision | None:
+    # Most answers are one object and nothing else: the json module reads it in a fraction of the time.
+    fields = _known(_strictly(text))
+    if "skip" in fields:
+        return Decision(**fields)
+    for found in objects(text):
+        fields = _known(found.fields)
+        # an object in another one, such as a tool's arguments, must say more than one thing to be taken for a decision
+        if "skip" in fields or len(fields) > (1 if found.inner else 0):
+            return Decision(**fields)
+    return None
+
+
+def _strictly(text: str) -> Mapping[str, object]:
+    try:
+        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity say nothing
+    except (ValueError, RecursionError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def _known(raw: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of a decision among `raw`, under their own names, as their types; unusable values are left out."""
+    fields: dict[str, Any] = {}
+    for key, value in raw.items():
+        name = _NAMES.get(_letters(key))
+        if name is None:
+            continue
+        usable = _READERS[name](_first(value) if name != "text" else value)
+        if usable is not _UNUSABLE:
+            fields[name] = usable
+    return fields
+
+
+def _letters(key: str) -> str:
+    return re.sub(r"[\W_]", "", key).lower()
+
+
+def _first(value: object) -> object:
+    return value[0] if isinstance(value, list) and value else value
+
+
+_UNUSABLE = object()
+
+
+def _read_bool(value: object) -> object:
+    if value is None:
+        return False
+    if isinstance(value, int | float):
+        return bool(value)
+    lowered = value.strip().lower() if isinstance(value, str) else "?"
+    return True if lowered in _TRUE else False if lowered in _FALSE else _UNUSABLE
+
+
+def _read_text(value: object) -> object:
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        value = "\n\n".join(value) if len(value) > 1 else value[0]
+    if isinstance(value, CutString):
+        return _whole_part(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return _read_string(value)
+
+
+def _read_string(value: object) -> object:
+    if value is None:
+        return None
+    if not isinstance(value, str) or isinstance(value, CutString):
+        return _UNUSABLE
+    return None if value.strip().lower() in ("", "null") else value
+
+
+def _read_id(value: object) -> object:
+    if isinstance(value, bool | CutString):
+        return None
+    if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_EXACT_FLOAT:
+        value = int(value)
+    if isinstance(value, str):
+        match = _ID.fullmatch(value.strip())
+        value = int(match[1]) if match else None
+    return value if isinstance(value, int) and 0 < value <= MAX_ID else None
+
+
+def _read_topic(value: object) -> object:
+    topic = _read_string(value)
+    return " ".join(topic.split())[:MAX_TOPIC] if isinstance(topic, str) else topic
+
+
+def _whole_part(text: str) -> object:
+    """A text that was cut off: what of it can be posted."""
+    text = text.strip()
+    if len(text) < CUT_TEXT_MIN:
+        return _UNUSABLE
+    if text[-1] in ".!?…":
+        return text
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if ends and ends[-1] * 2 >= len(text):
+        return text[: ends[-1]].rstrip()
+    return text.rsplit(None, 1)[0] + " …"
+
+
+_READERS = {
+    "skip": _read_bool,
+    "text": _read_text,
+    "generate_image": _read_bool,
+    "image_prompt": _read_string,
+    "react_emoji": _read_string,
+    "react_to_message_id": _read_id,
+    "end_conversation": _read_bool,
+    "topic": _read_topic,
+}
+
+_NAMES = {_letters(name): name for name in _READERS}
+
+
+def as_json(decision: Decision) -> str:
+    """The form in which every decision is kept."""
+    return json.dumps(asdict(decision), ensure_ascii=False)
+
+
+def decided(
+    decision: Decision,
+    *,
+    forced: bool,
+    always_draw: bool,
+    can_draw: bool,
+    names: Collection[str] = (),
+    prompt: Collection[str] = (),
+) -> Decision:
+    """The decision under the rules of the turn, ready to be acted on.
+
+    `forced`: somebody waits for an answer, so silence is not honoured and a reaction alone is none. `always_draw`: the
+    theme lives from pictures. `names`: what the agent itself goes by, taken away where it begins the text. `prompt`:
+    lines of the prompt, which nobody is to read. Raises UnreadableDecision("empty") when a forced turn has neither
+    words nor a picture; any other may come back empty.
+    """
+    if decision.skip and not forced:
+        return Decision(skip=True)
+    final = _cleaned(decision, names, prompt)
+    final = _with_picture(final, wanted=can_draw and (final.generate_image or always_draw))
+    if decision.skip:
+        final = replace(final, skip=False, react_emoji=None, react_to_message_id=None, end_conversation=False)
+    if forced and not (final.text or final.generate_image):
+        raise UnreadableDecision("empty")
+    return final
+
+
+def _cleaned(decision: Decision, names: Collection[str], prompt: Collection[str]) -> Decision:
+    emoji = clean_emoji(decision.react_emoji)
+    return replace(
+        decision,
+        text=clean_text(decision.text, names, prompt),
+        image_prompt=clean_text(decision.image_prompt),
+        react_emoji=emoji,
+        react_to_message_id=decision.react_to_message_id if emoji else None,
+        topic=clean_text(decision.topic),
+    )
+
+
+def _with_picture(decision: Decision, *, wanted: bool) -> Decision:
+    """A picture needs something to show: its prompt, else the text."""
+    prompt = (decision.image_prompt or decision.text) if wanted else None
+    return replace(decision, generate_image=prompt is not None, image_prompt=prompt)

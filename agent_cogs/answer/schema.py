@@ -1,0 +1,57 @@
+"""The form of an answer, in words: what the model reads beside the JSON schema of decision.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+CONTRACT = """
+One JSON object, nothing around it:
+
+{"skip": false, "text": "message or null", "generate_image": false, "image_prompt": "prompt or null",
+ "react_emoji": "emoji or null", "react_to_message_id": "id or null", "end_conversation": false,
+ "topic": "topic or null"}
+
+- skip: stay silent, with no reaction either.
+- text: your post in Discord's markdown, as people chat: short, no headings, no sign-off; @Name addresses somebody.
+- generate_image, image_prompt: true and a full description, where a picture says more.
+- react_emoji, react_to_message_id: one emoji on a message above, seldom.
+- end_conversation: the topic is exhausted.
+- topic: only to open a conversation.
+"""
+
+
+REPAIR = (
+    "Your last answer could not be read ({reason}). "
+    "Answer once more, with nothing but the JSON object that was asked for."
+)
+
+
+def _nullable(kind: str, description: str) -> dict[str, Any]:
+    return {"type": [kind, "null"], "description": description}
+
+
+def _flag(description: str) -> dict[str, Any]:
+    return {"type": "boolean", "description": description}
+
+
+_PROPERTIES: dict[str, Any] = {
+    "skip": _flag("true to stay silent: no text, no picture, no reaction"),
+    "text": _nullable("string", "the message to post, null for none"),
+    "generate_image": _flag("true to post a picture"),
+    "image_prompt": _nullable("string", "what the picture shows, null for none"),
+    "react_emoji": _nullable("string", "one emoji to react with, null for none"),
+    # as text: JSON numbers of 19 digits lose their last ones in many a reader
+    "react_to_message_id": _nullable("string", "digits of the id of the message to react to, null for none"),
+    "end_conversation": _flag("true when the topic is exhausted"),
+    "topic": _nullable("string", "the conversation's topic in a few words when you open it, else null"),
+}
+
+
+# Strict in the sense of OpenAI's structured outputs: everything required, nothing added. The other makers take it too.
+DECISION_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": _PROPERTIES,
+    "required": list(_PROPERTIES),
+    "additionalProperties": False,
+}

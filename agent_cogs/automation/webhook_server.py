@@ -1,0 +1,203 @@
+"""News from outside: POST /events/{agent}, where EVENTS_PORT is set, for build results, alerts, feeds.
+
+    {"channel_id": 123, "name": "build", "text": "main is red"}        a JSON object, 32 KiB at most
+    X-Timestamp: 1800000000                                            unix seconds, five minutes from now at most
+    X-Signature: v2=<HMAC-SHA256 of "v2:timestamp:POST:/events/agent:body", in hex>   by EVENTS_SECRET
+
+The signature covers the agent, so that a request to one cannot be sent to another. Nothing of a request is believed,
+and nothing told of this program, before its signature is right. A request is taken once; what it says is data in the
+prompt.
+
+    202 taken   400 no such object   401 not signed, or too old   404 no such agent or channel   408 too slow
+    409 taken before   413 too long   429 too many events wait: send it again   503 not here, not now
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import math
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+MAX_BYTES = 32_768
+GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
+READ_SECONDS = 10.0  # for the whole body, waiting for its turn to be read included
+LOG_EVERY = 60.0  # seconds between two lines about refused requests
+AT_ONCE = 20  # requests whose body is read
+PATH = "/events/{agent}"
+OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/events.md shows"
+
+Outcome = Literal["taken", "known", "full", "no_channel", "standby"]
+_TIMESTAMP = re.compile(r"[0-9]{1,12}", re.ASCII)
+_ANSWERS: dict[Outcome, tuple[int, str]] = {
+    "taken": (202, "taken"),
+    "known": (409, "taken before"),
+    "full": (429, "too many events wait, send it again in a minute"),
+    "no_channel": (404, "no such agent or channel"),
+    "standby": (503, "not here, not now"),
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One request that was signed. `id` is its own, made from the signature."""
+
+    id: str
+    channel_id: int
+    name: str
+    text: str
+
+
+class Body(BaseModel):
+    """What a request says."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    channel_id: int = Field(gt=0, lt=2**63)
+    name: str = Field(min_length=1, max_length=100)
+    text: str = Field(min_length=1, max_length=8_000)
+
+
+class Replays(Protocol):
+    """Requests that were taken; agent_protocol.state.once is the one in Redis."""
+
+    async def first(self, digest: str, seconds: float) -> bool: ...
+    async def forget(self, digest: str) -> None: ...
+
+
+Receive = Callable[[News], Awaitable[Outcome]]
+
+
+def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
+    """The X-Signature of a request to an agent."""
+    signed = f"v2:{timestamp}:POST:{PATH.format(agent=agent)}:".encode() + body
+    return "v2=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+
+
+def _sign_v1(secret: str, timestamp: str, body: bytes) -> str:
+    """The first scheme, which left the agent out. It is refused, and known so that its senders can be told."""
+    return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+class RefusalLog:
+    """Logs refused requests at most once a minute: anybody who finds the port can send them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._logged_at, self._unlogged = clock, -math.inf, 0
+
+    def note(self, reason: str) -> None:
+        now = self._clock()
+        if abs(now - self._logged_at) < LOG_EVERY:
+            self._unlogged += 1
+            return
+        before = f" ({self._unlogged} more were refused before it)" if self._unlogged else ""
+        log.warning("a request for an event was refused: %s%s", reason, before)
+        self._logged_at, self._unlogged = now, 0
+
+
+class EventDoor:
+    """`receiver` finds what takes an agent's news, None for one that does not run here; `clock` in unix seconds."""
+
+    def __init__(
+        self, secret: str, receiver: Callable[[str], Receive | None], replays: Replays, clock: Callable[[], float]
+    ) -> None:
+        self._secret, self._receiver, self._replays, self._clock = secret, receiver, replays, clock
+        self._reading = asyncio.Semaphore(AT_ONCE)
+        self._refusals = RefusalLog(clock)
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=MAX_BYTES)
+        app.router.add_post(PATH, self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        try:
+            status, text = await self._judge(request)
+        except TimeoutError:
+            status, text = 408, "the body did not come in time"
+        if status in (401, 408, 413):
+            self._refusals.note(text)
+        return web.json_response({"status": text}, status=status)
+
+    async def _judge(self, request: web.Request) -> tuple[int, str]:
+        if (request.content_length or 0) > MAX_BYTES:
+            return 413, "too long"
+        async with asyncio.timeout(READ_SECONDS), self._reading:
+            try:
+                body = await request.read()
+            except web.HTTPRequestEntityTooLarge:
+                return 413, "too long"
+        agent, signature = request.match_info["agent"], request.headers.get("X-Signature", "")
+        if (refused := self._refused(agent, signature, request.headers.get("X-Timestamp", ""), body)) is not None:
+            return 401, refused
+        return await self._take(agent, signature, body)
+
+    def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
+        """Why a signature does not count; None when it does."""
+        if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
+            if _equal(sign(self._secret, timestamp, agent, body), signature):
+                return None
+            if _equal(_sign_v1(self._secret, timestamp, body), signature):
+                return OLD_SCHEME
+        return "not signed, or too old"
+
+    async def _take(self, agent: str, signature: str, body: bytes) -> tuple[int, str]:
+        """The request is signed: whoever sent it may know what is wrong with it."""
+        try:
+            said = Body.model_validate_json(body)
+        except ValidationError as error:
+            return 400, _what_is_wrong(error)
+        if (receive := self._receiver(agent)) is None:
+            return _ANSWERS["no_channel"]
+        digest = hashlib.sha256(signature.encode()).hexdigest()[:32]
+        if not await self._replays.first(digest, 2 * GOOD_FOR):
+            return _ANSWERS["known"]
+        outcome = await receive(News(f"event-{digest}", said.channel_id, said.name, said.text))
+        if outcome not in ("taken", "known"):
+            await self._replays.forget(digest)  # it may be sent again as it is
+        log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)
+        return _ANSWERS[outcome]
+
+
+def _equal(expected: str, given: str) -> bool:
+    return hmac.compare_digest(expected.encode(), given.encode(errors="replace"))
+
+
+def _what_is_wrong(error: ValidationError) -> str:
+    """The fields by name, without what stood in them."""
+    fields = sorted({str(one["loc"][0]) for one in error.errors(include_url=False, include_input=False) if one["loc"]})
+    return f"cannot be read: {', '.join(fields) or 'it is no JSON object'}"
+
+
+@asynccontextmanager
+async def serving_events(door: EventDoor, host: str, port: int) -> AsyncIterator[int]:
+    """Answers on the port while it is entered, and gives it; 0 serves nothing.
+
+    A port that somebody else has (another bot's process of the same .env) is a warning: the bots matter more.
+    """
+    # Nothing is unpacked for strangers: what is signed is the body as it came.
+    runner = web.AppRunner(
+        door.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False
+    )
+    await runner.setup()
+    try:
+        if port:
+            try:
+                await web.TCPSite(runner, host, port).start()
+                log.info("signed events are taken at http://%s:%d/events/", host, port)
+            except OSError as error:
+                log.warning("EVENTS_PORT %d cannot be served: %s", port, error.strerror or type(error).__name__)
+        yield port
+    finally:
+        await runner.cleanup()

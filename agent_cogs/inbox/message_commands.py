@@ -1,0 +1,143 @@
+"""`m continue` and `m context`: who is meant, and what is done.
+
+The agent that is mentioned or replied to is meant, otherwise the one that spoke last in the channel. Its command is
+taken away where that is allowed; nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+
+from agent_chat.outlet import CommandReplies, Outlet
+from agent_cogs.agent import Agent
+from agent_cogs.events import MentionEvent
+from agent_cogs.inbox.runner import TurnTaker
+from agent_cogs.inbox.triggers import Call
+from agent_cogs.prompt.chat_mode import Asked, Chat
+from agent_cogs.prompt.prefill_mode import Begun
+from agent_cogs.prompt.tools import ToolUse, box_of
+from agent_cogs.prompt.view import Eyes, Sight
+from agent_cogs.services import House
+from agent_context.entries import Entry
+from agent_context.selecting.visibility import is_visible
+from agent_context.steering.commands import MCommand, parse_m
+from agent_llm.types import Message, Prompt, Reply
+from agent_tools.loop import always
+
+RULE = "-" * 20
+MANAGERS_ONLY = "`m context` is for people who may manage messages here."
+
+log = logging.getLogger(__name__)
+
+
+class MCommands:
+    """One agent's. `busy` hears of an event for which there was no room."""
+
+    def __init__(
+        self, agent: Agent, house: House, taker: TurnTaker, busy: Callable[[Outlet, MentionEvent], None]
+    ) -> None:
+        self._agent, self._house, self._taker, self._busy = agent, house, taker, busy
+
+    async def given(
+        self, command: MCommand, asked: Entry, outlet: Outlet, theme: str, *, call: Call | None, to_one: bool
+    ) -> None:
+        """Carries a person's command out, if this agent is meant. `call`: how the message calls it; `to_one`: the
+        message calls any of our agents."""
+        await outlet.settle()
+        entries = outlet.transcript.entries()
+        if call is None and (to_one or last_speaker(entries, asked.id) != self._agent.key):
+            return
+        goes = outlet.chores is not None and outlet.chores.discard(asked.id)
+        event = self._house.mention(
+            asked,
+            outlet.channel_id,
+            theme,
+            to_all=call is Call.ROLE,
+            continues=True,
+            signs_at=last_seen(entries, asked.id) if goes else None,
+        )
+        if command == "context":
+            await self._show(event, outlet, outlet.chores)
+        elif not self._taker.enter(event) and event.id not in self._taker.book:
+            self._busy(outlet, event)
+
+    async def _show(self, event: MentionEvent, outlet: Outlet, chores: CommandReplies | None) -> None:
+        asked = event.asked
+        if chores is None:
+            return
+        if not asked.may_manage:
+            await chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
+            return
+        agent = self._agent.at(outlet)
+        can_draw = agent.voice.can_draw and outlet.may_attach
+        sight = await Eyes(agent, outlet, event, can_draw=can_draw).look(closing=False)
+        sent = await as_sent(agent, outlet, event, sight, can_draw=can_draw)
+        name = f"context-{agent.key}.txt"
+        note = f"what {agent.identity.display_name} sees"
+        await chores.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
+
+
+def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
+    """The agent that spoke last in front of a message, as bots see the channel."""
+    spoken = (entry for entry in reversed(entries) if entry.id < before and entry.speaker.agent is not None)
+    return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
+
+
+def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
+    """The agent that a message command means without naming any."""
+    bare = asked.hidden and not asked.mentions and asked.replied_to is None and parse_m(asked.text) is not None
+    return last_speaker(entries, asked.id) if bare else None
+
+
+def last_seen(entries: Sequence[Entry], before: int) -> int | None:
+    """The newest message in front of another one that is no command itself, by whomever."""
+    return next((entry.id for entry in reversed(entries) if entry.id < before and not entry.hidden), None)
+
+
+async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Sight, *, can_draw: bool) -> Asked:
+    """What the model would be sent first, its tools with it."""
+    sent: list[Prompt] = []
+
+    async def heard(prompt: Prompt) -> Reply:
+        sent.append(prompt)
+        return Reply(text="")
+
+    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.voice.model_name)
+    way = Begun(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
+    use = ToolUse(
+        agent=agent,
+        outlet=outlet,
+        event=event,
+        sight=sight,
+        box=box_of(agent, sight, prefilled=prefilled),
+        may_go_on=always,
+        acts=way.acts,
+        speaker=way.speaker,
+    )
+    asked = way.asked(0.0)
+    await use.run(heard, asked.prompt)
+    return Asked(sent[0], asked.history)
+
+
+def written(prompt: Prompt, history: Sequence[Message]) -> str:
+    """A request to a model as a person reads it: each part under its role, pictures and cache marks named."""
+    parts = [("system", prompt.system or "")]
+    for message in history:
+        marks = f", {len(message.pictures)} pictures" if message.pictures else ""
+        parts.append((f"{message.role}{marks}{', cache mark' if message.cache else ''}", message.text))
+    if prompt.prefill is not None:
+        parts.append(("assistant, to be continued", prompt.prefill))
+    elif prompt.text:
+        parts.append(("user", prompt.text))
+    if prompt.schema is not None:
+        parts.append(("form of the answer", json.dumps(prompt.schema, ensure_ascii=False, indent=1)))
+    if prompt.search:
+        parts.append(("search", "The web search of the model's maker is offered."))
+    if prompt.tools:
+        told = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in prompt.tools]
+        parts.append(("tools", json.dumps(told, ensure_ascii=False, indent=1)))
+    if prompt.stop:
+        parts.append(("stop sequences", "\n".join(map(repr, prompt.stop))))
+    return "\n\n".join(f"{RULE} {head}\n{text}" for head, text in parts)

@@ -1,0 +1,53 @@
+"""Does a message call for a turn of this agent? Pure.
+
+People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
+channels that the owner named, their threads, and nowhere else. When one of our agents calls another, chains.py says;
+messages of foreign bots and webhooks never call anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from enum import Enum
+
+from agent_chat.incoming import Heard
+
+
+class Call(Enum):
+    """How a person called."""
+
+    MENTION = "mention"
+    ROLE = "role"
+    REPLY = "reply"
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """Who calls nobody: people, and members of roles; `also` are people too, as they stand at this moment."""
+
+    users: frozenset[int] = frozenset()
+    roles: frozenset[int] = frozenset()
+    also: Container[int] = ()
+
+    def __contains__(self, heard: Heard) -> bool:
+        if heard.author_id in self.users or heard.author_id in self.also:
+            return True
+        return not self.roles.isdisjoint(heard.author_roles)
+
+
+def called(heard: Heard, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
+    """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
+    if not heard.by_person or heard.author_id == me:
+        return None
+    if heard.guild_id is None:  # a direct message has one reader
+        return Call.MENTION
+    if me in heard.mentioned_users:
+        return Call.REPLY if heard.replied_to == me else Call.MENTION
+    if my_role is not None and my_role in heard.mentioned_roles:
+        return Call.MENTION
+    if heard.replied_to == me:
+        return Call.REPLY
+    if bots_role is not None and bots_role in heard.mentioned_roles:
+        return Call.ROLE
+    return None

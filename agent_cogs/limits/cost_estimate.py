@@ -1,0 +1,167 @@
+"""What a turn will cost, estimated before its model is called. Pure.
+
+What is put aside is replaced by the real cost when the turn ends; here it is better to be above it: all that is read,
+an answer as long as it may be, searches, and the dearest of the agent's models. When the prompt is there it is counted
+again (thinking.py), and more is put aside where this was too little.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent_chat.transcript import Transcript
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, looks_things_up
+from agent_cogs.limits.model_access import is_free, rates
+from agent_config import AgentSettings
+from agent_context.build import Trigger
+from agent_context.entries import Entry
+from agent_context.selecting.selection import is_text
+from agent_context.steering.options import Options
+from agent_llm.pricing import Rates, price
+from agent_llm.types import Usage
+from agent_llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, tokens_of
+from agent_protocol.turns.budget_rules import Kind, Wish
+from agent_themes import theme_named
+
+FRAME_TOKENS = 2_700  # persona, rules, the answer's form, the present
+ENTRY_CHARACTERS = 100  # id, time and name of a message
+UNKNOWN_CHARACTERS = 200  # of a message that was not read yet
+AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
+KINDS: Mapping[Trigger, Kind] = {
+    **dict.fromkeys(("mention", "continue"), "mention"),
+    "starter": "opening",
+    **dict.fromkeys(("reactive", "call"), "joining"),
+    "round": "round",
+    "errand": "joining",  # scheduled work: the last of the day's money is not for it
+}
+
+_USAGE: TypeAdapter[Usage] = TypeAdapter(Usage)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What an agent's calls cost, in US dollars, by the first of its models that costs something. `free`: nothing.
+
+    `rates` are its owner's prices, where one has set some; `image_provider` sells the pictures. `others` are the models
+    that stand in for it. `query`: a coding agent's call costs so much at most, whatever its steps.
+    """
+
+    provider: str
+    model: str
+    image_model: str | None
+    free: bool = False
+    rates: Rates | None = None
+    image_provider: str = ""
+    others: tuple[Tariff, ...] = ()
+    query: float | None = None
+
+    @classmethod
+    def of(cls, agent: AgentSettings, *, free: bool, query: float | None = None) -> Tariff:
+        models = agent.usable or agent.models
+        paid = [model for model in models if not is_free(model)] or models[:1]
+        first, *others = [
+            cls(m.provider, m.model, agent.image_model, free, rates(m), agent.image_provider) for m in paid
+        ]
+        return replace(first, others=tuple(others), query=query)
+
+    def call(self, input_tokens: int, *, output_tokens: int, searches: int = 0) -> float:
+        """One call of the model for text."""
+        return self._priced(
+            Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
+        ).cost_usd
+
+    def most(self, usage: Usage) -> Usage:
+        """A call that consumes this, at the price of the dearest model that may answer it."""
+        if self.query is not None and not self.free:
+            return replace(usage, model=f"{self.provider}/{self.model}", text_cost_usd=self.query)
+        return max((each._priced(usage) for each in (self, *self.others)), key=lambda priced: priced.cost_usd)
+
+    def picture(self) -> Usage:
+        """One picture."""
+        seller, model = self.image_provider or self.provider, self.image_model or ""
+        return price(seller, model, Usage(model=f"{seller}/{model}", calls=1, pictures=1), free=self.free)
+
+    def _priced(self, usage: Usage) -> Usage:
+        named = replace(usage, model=f"{self.provider}/{self.model}")
+        return price(self.provider, self.model, named, free=self.free, rates=self.rates)
+
+
+class Frame:
+    """What stands around the transcript in an agent's prompts, in tokens: as much as it was lately."""
+
+    def __init__(self) -> None:
+        self.tokens = FRAME_TOKENS
+
+    def note(self, tokens: int) -> None:
+        """So much it was this time; what is rarely there is forgotten slowly."""
+        self.tokens = max(FRAME_TOKENS, tokens, self.tokens * 9 // 10)
+
+
+def prompt_tokens(
+    shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, frame: int
+) -> int:
+    """What the model will read: the last `window` entries of the transcript with their pictures and text files, what an
+    instruction brings along, and the `frame` around it.
+
+    A transcript that is not whole may become so before the call.
+    """
+    characters = sum([len(entry.text) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
+    if not whole:
+        characters = max(characters, window * UNKNOWN_CHARACTERS)
+    characters += sum(len(text) + ENTRY_CHARACTERS for text in said)
+    files = [file for entry in shown for file in entry.attachments]
+    if options.include_files and files:
+        characters += min(sum(file.size for file in files if is_text(file)), options.max_file_characters)
+    pictures = sum(file.is_picture for file in files) if options.include_images and files else 0
+    return frame + tokens_of(characters) + min(pictures, options.max_images) * PICTURE_TOKENS
+
+
+def wish_of(
+    event: TurnEvent,
+    trigger: Trigger,
+    tariff: Tariff,
+    transcript: Transcript,
+    options: Options,
+    *,
+    window: int,
+    frame: int,
+) -> Wish:
+    """What the turn asks to have put aside for its first call. `window`: the messages that the agent sees."""
+    said: tuple[str, ...] = ()
+    if isinstance(event, InstructionEvent):
+        said = tuple(entry.text for entry in event.instruction.conversation_history)
+    searches = SEARCHES * (trigger == "starter" or looks_things_up(event) or theme_named(event.theme).search)
+    shown, whole = transcript.last(window), transcript.whole
+    tokens = prompt_tokens(shown, said, options, window=window, whole=whole, frame=frame) + searches * SEARCH_TOKENS
+    usage = Usage(calls=1, input_tokens=tokens, output_tokens=options.max_output_tokens, searches=searches)
+    most = tariff.most(usage)
+    mention = event if isinstance(event, MentionEvent) else None
+    return Wish(
+        turn_id=event.id,
+        estimate=most.cost_usd,
+        until=event.deadline + AFTER_DEADLINE,
+        kind=KINDS[trigger],
+        person_id=event.person_id,
+        message_id=mention.asked.id if mention and mention.by_person else None,
+        under_way=under_way(most),
+    )
+
+
+def under_way(usage: Usage) -> str:
+    """What a turn comes to with the call that is made, as its record keeps it until that call is heard of."""
+    return _USAGE.dump_json(usage, exclude_defaults=True).decode()
+
+
+def was_under_way(text: str | None) -> Usage | None:
+    """What `under_way` wrote; None for nothing, or what cannot be read."""
+    try:
+        return _USAGE.validate_json(text) if text else None
+    except ValidationError as error:
+        log.warning("what a turn's calls cost cannot be read: %d errors", error.error_count())
+        return None

@@ -1,0 +1,67 @@
+"""Who may change what all guilds share: an agent's files and its workspace.
+
+One guild's managers may change them while the installation has that guild alone. Otherwise what they write would speak,
+and spend, in the guilds of others, so only the owner may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Protocol
+
+from agent_config import Settings
+
+MANAGERS_ONLY = "Only who may manage this server can do that."
+
+GuildOf = Callable[[int], int | None]  # a channel's guild, by the channel's id; None where it is not known
+
+
+class Person(Protocol):
+    """agent_chat.incoming.Who."""
+
+    @property
+    def user_id(self) -> int: ...
+    @property
+    def manages_guild(self) -> bool: ...
+
+
+def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:
+    """The one guild that the bots speak in; None where there are more, or where a channel is not known, which may be in
+    another."""
+    one = len(settings.guild_ids) == 1
+    channels = set() if one else set(settings.channels)
+    if settings.output_channel_id is not None:
+        channels.add(settings.output_channel_id)
+    guilds = {*(settings.guild_ids if one else ()), *map(guild_of, channels)}
+    return guilds.pop() if len(guilds) == 1 else None
+
+
+async def no_owners() -> Collection[int]:
+    return ()
+
+
+class FileRights:
+    """`owners` asks for the user ids of the application's owners."""
+
+    def __init__(
+        self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
+    ) -> None:
+        self._settings, self.guild_of, self._owners = settings, guild_of, owners
+
+    async def refusal(self, who: Person, guild_id: int | None) -> str | None:
+        """Why a person may not change an agent's files in this guild; None where they may."""
+        if who.user_id in self._settings.owner_user_ids:
+            return None
+        if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
+            return None
+        if who.user_id in await self._owners():
+            return None
+        return _owners_only(who.user_id, guild_id) if who.manages_guild else MANAGERS_ONLY
+
+
+def _owners_only(user_id: int, guild_id: int | None) -> str:
+    return (
+        "These files are shared by every server that the bots speak in, so only their owner may change them. If that is"
+        f" you, put OWNER_USER_IDS={user_id} into .env and restart them; if they speak in this server alone,"
+        f" GUILD_IDS={guild_id} does it too."
+    )

@@ -1,0 +1,89 @@
+"""What an agent's own files bring to its turns: who it is and what it noted, and the tools that change them.
+
+Persona ─ files ─┬─ look   a part of the prompt: of the memory only what may be told in the channel
+Audience ────────┴─ tools  memory, and the files of its workspace
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+from agent_chat.outlet import NOWHERE
+from agent_cogs.persona.file_rights import only_guild
+from agent_cogs.persona.persona import Persona
+from agent_cogs.services import House
+from agent_discord.objects.audience import Audience, ChannelOf
+from agent_personas.assembly import PersonaPrompt
+from agent_personas.workspace import Workspace
+from agent_tools.builtin.files import WRITING, file_tools
+from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.builtin.memory import MayWrite, MemoryTool
+from agent_tools.protocol import RunnableTool, ToolContext
+
+NOBODYS_SHARE = 5  # bots among themselves may change a memory so many times as often as one person's words
+
+__all__ = ["MEMORY", "Recall", "recall_of"]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """One agent's. `places` says who reads which channel, `may_write` counts what it writes into its memory,
+    `may_share` says whether what is said in a channel may be told in all others."""
+
+    persona: Persona
+    places: Audience
+    may_write: MayWrite
+    may_share: Callable[[int], bool]
+
+    async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
+        """What the files say now, for a turn in the channel. `writes`: it has the tool for its memory there."""
+        await self.persona.mend()
+        return self.persona.system(self.places.may_see(channel_id), MEMORY if writes else None)
+
+    def tools(self) -> Sequence[RunnableTool]:
+        """Those that work on its folder now; which of them it may use is for the owner to say."""
+        if os.path.isdir(self._workspace):  # a turn asks more than once, and pathlib takes three times as long
+            return self._tools
+        return self._without_files if self.persona.exists else ()
+
+    @cached_property
+    def _workspace(self) -> str:
+        return str(self.persona.folder / "workspace")
+
+    @cached_property
+    def _tools(self) -> tuple[RunnableTool, ...]:
+        folder = self.persona.folder
+        return (
+            MemoryTool(folder, self.places, self.may_write),
+            *file_tools(Workspace(Path(self._workspace)), self.may_share),
+        )
+
+    @cached_property
+    def _without_files(self) -> tuple[RunnableTool, ...]:
+        """There is nothing to read yet."""
+        return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
+
+
+def recall_of(agent: str, house: House, channel_of: ChannelOf) -> Recall | None:
+    """None where no personas are read."""
+    if house.personas is None:
+        return None
+    most, places = house.settings.memory_writes, Audience(channel_of)
+
+    async def may_write(context: ToolContext) -> bool:
+        today = f"{datetime.fromtimestamp(house.clock(), house.settings.timezone):%Y-%m-%d}"
+        limit = most if context.asked_by is not None else most * NOBODYS_SHARE
+        return await house.ledger.memory_writes.take(agent, today, context.asked_by, limit)
+
+    def may_share(channel_id: int) -> bool:
+        """A turn without a channel has seen no closed one."""
+        if channel_id == NOWHERE:
+            return True
+        return places.is_open(channel_id) and only_guild(house.settings, places.guild_of) is not None
+
+    return Recall(house.personas.of(agent), places, may_write, may_share)

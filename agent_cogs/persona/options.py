@@ -1,0 +1,135 @@
+"""What is set for each agent in each channel: the layers of options, from the lowest to the highest.
+
+    built in < .env < front matter < files (option_files.py) < pins, older first (of a thread's channel, then its own)
+
+Nothing is read here: files are read beside the turns, pins stand in the transcripts. An outcome is kept for as long as
+all it was made of stays the same, so asking costs a turn next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_cogs.persona.option_files import Layer, OptionFiles
+from agent_config import Settings
+from agent_context.entries import Entry
+from agent_context.steering.options import MAX_MESSAGES, Options, options_of, read_options
+from agent_context.steering.pins import Pin, read_pins
+
+REMEMBERED = 2000  # outcomes: agents times channels
+MARGIN = 200  # messages that are hidden, or parts of others, beside those that a window holds
+
+Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the place itself
+
+
+class Place(Protocol):
+    """Where options are asked for: an outlet."""
+
+    @property
+    def channel_id(self) -> int: ...
+    @property
+    def guild_id(self) -> int | None: ...
+    @property
+    def pins(self) -> Pins: ...
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """What is set for an agent somewhere, by which names it goes there, and the pins that say so. `own_depth`: somebody
+    said how many messages it sees there, for all themes."""
+
+    options: Options
+    names: frozenset[str]
+    pins: tuple[Pin, ...]
+    own_depth: bool = False
+
+
+def no_layer(_: str) -> Layer:
+    return {}
+
+
+class OptionBook:
+    """For all agents of the table, wherever they run. `names` maps their keys to their shown names, `base` is the
+    layer of .env, `extra_layer` gives what an agent's own persona sets."""
+
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        base: Layer,
+        files: OptionFiles | None = None,
+        extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer,
+    ) -> None:
+        self._names, self._base, self._extra = names, base, extra_layer
+        self._files = files
+        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], InForce]] = OrderedDict()
+
+    async def run(self) -> None:
+        """Keeps the files' layers as they are on the disk, until cancelled."""
+        if self._files is not None:
+            await self._files.run()
+
+    @property
+    def usual_reach(self) -> int:
+        """How many messages of a channel must be known where nothing is set but in .env."""
+        return reach_of(options_of([self._base]))
+
+    def options(self, agent: str, place: Place) -> Options:
+        return self.of(agent, place).options
+
+    def of(self, agent: str, place: Place) -> InForce:
+        return self._of(agent, place.channel_id, place.guild_id, place.pins)
+
+    def _of(self, agent: str, channel_id: int, guild_id: int | None, pins: Pins) -> InForce:
+        key, extra = (agent, channel_id), self._extra(agent)
+        made_of = (self._files.version if self._files is not None else 0, guild_id, extra, pins)
+        known = self._known.get(key)
+        if known is not None and known[0] == made_of:
+            return known[1]
+        found = self._make(agent, guild_id, extra, pins)
+        self._known[key] = (made_of, found)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    def inner_names(self, place: Place) -> dict[str, str]:
+        """The agents that go by another name than their own there: key → that name."""
+        channel_id, guild_id, pins = place.channel_id, place.guild_id, place.pins
+        found = {agent: self._of(agent, channel_id, guild_id, pins).options.name for agent in self._names}
+        return {agent: name for agent, name in found.items() if name is not None}
+
+    def _make(self, agent: str, guild_id: int | None, extra: Mapping[Any, Any], pins: Pins) -> InForce:
+        front, _ = read_options(extra)
+        layers = [self._base, front, *(self._files.layers(agent, guild_id) if self._files is not None else ())]
+        below = options_of(layers)
+        names = self._goes_by(agent, below)
+        found = tuple(pin for pinned in pins for pin in read_pins(pinned, below.config_roles, names))
+        pinned = [pin.layer for pin in found]
+        options = options_of(layers, pinned) if found else below
+        own_depth = any("max_messages" in layer for layer in (*layers[1:], *pinned))
+        return InForce(options, self._goes_by(agent, options), found, own_depth)
+
+    def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
+        """Its key always; the inner name stands in the place of the shown one."""
+        return frozenset({agent, options.name or self._names.get(agent, agent)})
+
+
+def opened_book(
+    settings: Settings, names: Mapping[str, str], extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer
+) -> OptionBook:
+    """With the files of these settings, as they are now."""
+    files = OptionFiles(settings.config_files_dir, tuple(names))
+    files.look()
+    return OptionBook(names, base_layer(settings), files, extra_layer)
+
+
+def reach_of(options: Options) -> int:
+    """How many messages of a channel must be known for a window to roll as it should."""
+    return options.max_messages + options.step(options.max_messages) + MARGIN
+
+
+def base_layer(settings: Settings) -> dict[str, Any]:
+    """The layer of .env."""
+    return {"max_messages": min(settings.context_window_size, MAX_MESSAGES)}

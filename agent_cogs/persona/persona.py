@@ -1,0 +1,244 @@
+"""An agent's persona: the folder of markdown files that says who it is, read for each event.
+
+    personas/<name>/*.md ─┬─ card, layer, front  what it is called and set to          (identity.md's front matter)
+                          ├─ system              who it is, as a part of the prompt    (agent_personas.assembly)
+                          └─ checks, jobs, hooks what it does by itself                (heartbeat.md, agents.md)
+
+The files are the only truth. What is computed from one is kept for as long as its text is the very same object, so an
+event costs a look at eight files. Without a folder there is no persona: the agent is what the table of agents says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+
+from cachetools import LRUCache
+
+from agent_config import AgentSpec, Front, Settings
+from agent_personas.assembly import PersonaPrompt, laid_out, unclosed_comments
+from agent_personas.boot import BootReport, bootstrap
+from agent_personas.errors import PersonaError
+from agent_personas.files import FileCache, PersonaFiles, read_file, read_persona
+from agent_personas.identity import IdentityCard, parse_identity
+from agent_personas.leftovers import remove_leftovers
+from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, visible_memory
+from agent_personas.schedules.cron import Job, parse_cron
+from agent_personas.schedules.heartbeat import Check, parse_heartbeat
+from agent_personas.schedules.hooks import Hooks, parse_hooks
+
+LOOK_SECONDS = 0.1  # a turn asks for options again and again
+NOTHING: Mapping[str, object] = {}
+KEPT_PROMPTS = 32  # of one agent: what different channels may see of its memory
+
+log = logging.getLogger(__name__)
+
+
+class Persona:
+    """One agent's, in `folder`. `soul` stands in the place of soul.md. What is wrong in a file is told once, until it
+    changes; nothing here raises."""
+
+    def __init__(self, agent: str, folder: Path, soul: str | None = None) -> None:
+        self._agent, self.folder, self._soul, self._cache = agent, folder, soul, FileCache()
+        self._told: dict[str, tuple[str, ...]] = {}
+        self._card: tuple[str | None, IdentityCard] = (None, IdentityCard())
+        self._layer: dict[str, object] = {}
+        self._heartbeat: tuple[str | None, tuple[Check, ...]] = (None, ())
+        self._cron: tuple[str | None, tuple[Job, ...]] = (None, ())
+        self._hooks: tuple[str | None, Hooks] = (None, Hooks())
+        self._prompts: LRUCache[tuple[PersonaFiles, frozenset[int], str | None], PersonaPrompt] = LRUCache(KEPT_PROMPTS)
+
+    @property
+    def exists(self) -> bool:
+        return os.path.isdir(self.folder)
+
+    def read(self) -> PersonaFiles:
+        """The files as they are now; all of them None where there is no folder."""
+        files = read_persona(self.folder, self._cache)
+        if all(text is None for _, text in files) and not self.exists:
+            return PersonaFiles()
+        self._tell("files", files.problems)
+        return files if self._soul is None else replace(files, soul=self._soul)
+
+    def _text(self, name: str) -> str | None:
+        return read_file(self.folder, name, self._cache)
+
+    # -- who it is ----------------------------------------------------------------------------------------------------
+
+    @property
+    def card(self) -> IdentityCard:
+        """The front matter of identity.md as it is now."""
+        self._read_card()
+        return self._card[1]
+
+    def layer(self) -> Mapping[str, object]:
+        """The options that the front matter sets: the same object until it changes."""
+        self._read_card()
+        return self._layer
+
+    def _read_card(self) -> None:
+        text = self._text("identity.md")
+        if text is not self._card[0]:
+            card, problems = parse_identity(text)
+            self._card, self._layer = (text, card), _layer_of(card)
+            self._tell("identity", problems)
+
+    def system(self, may_see: MaySee = everywhere, memory_tool: str | None = "memory") -> PersonaPrompt:
+        """Who the agent is, and what of its memory may be told where `may_see` says which channels' entries may.
+
+        Both texts are empty where no file says anything. `memory_tool` None: it cannot change its memory here.
+        """
+        files = self.read()
+        seen = frozenset(channel for channel in origins(files.memory or "") if may_see(channel))
+        key = (files, seen, memory_tool)
+        known = self._prompts.get(key)
+        if known is None:
+            self._tell("comments", unclosed_comments(files))
+            memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
+            known = self._prompts[key] = self._disclosing(laid_out(replace(files, memory=memory), memory_tool))
+        return known
+
+    def _disclosing(self, prompt: PersonaPrompt) -> PersonaPrompt:
+        """With the line for people who ask what it is."""
+        said = self.card.disclosure
+        return replace(prompt, stable=f"{prompt.stable}Who asks what you are hears: {said}\n\n") if said else prompt
+
+    # -- what it does by itself ---------------------------------------------------------------------------------------
+
+    def checks(self) -> tuple[Check, ...]:
+        """What heartbeat.md asks for now."""
+        text = self.read().heartbeat
+        if text is not self._heartbeat[0]:
+            checks, problems = parse_heartbeat(text)
+            self._heartbeat = (text, checks)
+            self._tell("heartbeat", problems)
+        return self._heartbeat[1]
+
+    def jobs(self) -> tuple[Job, ...]:
+        """What agents.md asks for under "Cron Jobs" now."""
+        text = self._text("agents.md")
+        if text is not self._cron[0]:
+            jobs, problems = parse_cron(text)
+            self._cron = (text, jobs)
+            self._tell("cron", problems)
+        return self._cron[1]
+
+    def hooks(self) -> Hooks:
+        """What agents.md asks for under "Hooks" now."""
+        text = self._text("agents.md")
+        if text is not self._hooks[0]:
+            hooks, problems = parse_hooks(text)
+            self._hooks = (text, hooks)
+            self._tell("hooks", problems)
+        return self._hooks[1]
+
+    # -- its folder ---------------------------------------------------------------------------------------------------
+
+    def boot(self, spec: AgentSpec) -> BootReport:
+        """Makes the files that are missing, and tells the log what is there and what was made. Blocks for as long as
+        the disk takes; a folder that cannot be written to is told, and the agent is what the table says."""
+        self._tidy_up()
+        report = bootstrap(self.folder, beginnings(spec))
+        log.info(
+            "%s: persona read from %s; made anew: %s",
+            self._agent,
+            ", ".join(report.loaded) or "no file",
+            ", ".join(report.made) or "nothing",
+        )
+        self._tell("boot", report.problems)
+        return report
+
+    def _tidy_up(self) -> None:
+        try:
+            if removed := remove_leftovers(self.folder):
+                log.info("%s: removed %d temporary file(s) that a killed process had left", self._agent, removed)
+        except PersonaError as error:
+            self._tell("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
+
+    async def mend(self) -> None:
+        """Makes memory.md anew where it was deleted. What fails is told, and the event goes on."""
+        if self._text("memory.md") is not None or not self.exists:
+            return
+        try:
+            if await asyncio.to_thread(ensure_memory, self.folder):
+                log.info("%s: memory.md was missing and is made anew", self._agent)
+        except PersonaError as error:
+            self._tell("memory", (f"memory.md: could not be made anew: {error}",))
+
+    def _tell(self, part: str, problems: Sequence[str]) -> None:
+        for problem in problems:
+            if problem not in self._told.get(part, ()):
+                log.warning("%s: %s", self._agent, problem)
+        self._told[part] = tuple(problems)
+
+
+class Personas:
+    """All agents' of an installation: the folder of each is `folder`/<name>."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._known = {
+            name: Persona(name, settings.personas_dir / name, settings.soul_of(name)) for name in settings.agents
+        }
+
+        self._layers: dict[str, tuple[float, Mapping[str, object]]] = {}
+
+    def of(self, agent: str) -> Persona:
+        return self._known[agent]
+
+    def layer(self, agent: str) -> Mapping[str, object]:
+        """What the front matter sets of an agent's options; option_book.OptionBook asks for it, many times a turn."""
+        looked_at, layer = self._layers.get(agent, (-LOOK_SECONDS, NOTHING))
+        if monotonic() - looked_at >= LOOK_SECONDS:
+            layer = self._known[agent].layer()
+            self._layers[agent] = (monotonic(), layer)
+        return layer
+
+
+def beginnings(spec: AgentSpec) -> Mapping[str, str]:
+    """What the files of an agent begin with that has none: what the table of agents knows of it."""
+    return {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
+
+
+def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
+    """What the front matter of each agent says that has to be known before it starts (agent_config.ReadFronts). Files
+    that are missing are no matter yet: the start makes them, and tells of those that cannot be read."""
+    fronts: dict[str, Front] = {}
+    for agent in agents:
+        card, problems = parse_identity(read_persona(folder / agent).identity)
+        for problem in problems:
+            log.warning("%s: %s", agent, problem)
+        fronts[agent] = front_of(agent, card)
+    return fronts
+
+
+def front_of(agent: str, card: IdentityCard) -> Front:
+    """`provider` alone names no model, and `provider/model` needs no provider."""
+    if card.provider and not card.model:
+        log.warning("%s: identity.md: provider: has no effect without a model", agent)
+    return Front(
+        display_name=card.display_name,
+        avatar=card.avatar,
+        models=(_model_of(card),) if card.model else (),
+        image_model=card.image_model,
+        talkativeness=card.talkativeness,
+        colour=card.colour,
+        disclosure=card.disclosure,
+    )
+
+
+def _model_of(card: IdentityCard) -> str:
+    model = card.model or ""
+    named = card.provider is None or model.startswith(f"{card.provider}/")
+    return model if named else f"{card.provider}/{model}"
+
+
+def _layer_of(card: IdentityCard) -> dict[str, object]:
+    """The options among it; a model without a provider is the start's matter alone."""
+    model = _model_of(card)
+    options = {"mode": card.mode, "model": model if "/" in model else None}
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,69 @@
+"""What is wrong in a pinned `.config` or a `.history` is told to its author: one reply, whichever bots it is for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from agent_chat.outlet import CommandReplies
+from agent_context.entries import Entry
+from agent_context.steering.commands import Fault
+from agent_process.tasks import Background
+
+MOST_LINES = 5
+MAX_LINE = 300  # characters
+
+log = logging.getLogger(__name__)
+
+
+class Memory(Protocol):
+    """What was told already; agent_protocol.state.once is the one in Redis."""
+
+    async def first(self, message_id: int, what: str) -> bool: ...
+
+
+class Place(Protocol):
+    """An outlet, as far as it matters here."""
+
+    @property
+    def parent(self) -> Place | None: ...
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]: ...
+    @property
+    def chores(self) -> CommandReplies | None: ...
+
+
+_SAID = {
+    "config": ("Of this `.config` I cannot use:", "The rest counts."),
+    "history": ("I cannot read this `.history`, and it counts for nothing:", ""),
+}
+
+
+class PinLines:
+    """Nobody waits for what it says, and nothing depends on it."""
+
+    def __init__(self, told: Memory) -> None:
+        self._told = told
+        self._background = Background()
+        self._seen: set[Fault] = set()
+
+    def tell(self, faults: Iterable[Fault], place: Place) -> None:
+        """`faults` as they are found at `place`: a thread's channel may hold some of the pins."""
+        for fault in faults:
+            if fault in self._seen:
+                continue
+            self._seen.add(fault)
+            above = place.parent
+            here = fault.command == "history" or any(entry.id == fault.message_id for entry in place.pins[-1])
+            chores = place.chores if here or above is None else above.chores
+            log.info("the .%s of message %d is wrong: %s", fault.command, fault.message_id, "; ".join(fault.lines))
+            if chores is not None:
+                self._background.start(self._tell(fault, chores), f"{fault.command} {fault.message_id}")
+
+    async def _tell(self, fault: Fault, chores: CommandReplies) -> None:
+        if await self._told.first(fault.message_id, "\n".join(fault.lines)):
+            begins, ends = _SAID[fault.command]
+            lines = [line[:MAX_LINE] for line in fault.lines[:MOST_LINES]]
+            text = "\n".join(filter(None, (begins, *lines, ends)))
+            await chores.reply(fault.message_id, text, f"pin:{fault.message_id}:{len(fault.lines)}")

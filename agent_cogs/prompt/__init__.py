@@ -1,0 +1,1 @@
+"""What a model sees and how it is asked. Never decides what is posted."""

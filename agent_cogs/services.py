@@ -1,0 +1,88 @@
+"""What all agents of a process share; opened by agent_runtime and handed down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent_chat.attachments import PictureReader
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
+from agent_cogs.events import MentionEvent
+from agent_cogs.persona.options import OptionBook
+from agent_cogs.persona.persona import Personas
+from agent_cogs.slash.forget import Forgetting
+from agent_config import Settings
+from agent_context.entries import Entry
+from agent_discord.posting.webhooks import Webhooks
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
+from agent_discord.rest.gate import WayOut
+from agent_llm.prefill import PrefillMemory
+from agent_protocol.ledger import Ledger
+from agent_protocol.moderation.ignores import Ignores
+from agent_protocol.moderation.stops import Stops
+from agent_protocol.state.once import Notices
+from agent_protocol.state.sessions import Resets
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.coordinator_commands import Orders
+from agent_tools.toolset import ToolHouse
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where the program speaks: channels with their themes, and guilds (empty: any). `direct` is the theme of direct
+    messages, None where they are not answered."""
+
+    channels: Mapping[int, str]
+    guild_ids: frozenset[int] = frozenset()
+    direct: str | None = None
+
+    def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
+        """The theme of a channel or thread; None where the program is silent."""
+        if guild_id is None:
+            return self.direct
+        if self.guild_ids and guild_id not in self.guild_ids:
+            return None
+        own = self.channels.get(channel_id)
+        return own if own is not None or parent_id is None else self.channels.get(parent_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class House:
+    """Shared by the cogs of a process. `names` maps every agent's key to its shown name."""
+
+    settings: Settings
+    scope: Scope
+    names: Mapping[str, str]
+    bus: Bus
+    ledger: Ledger
+    stops: Stops
+    ignores: Ignores
+    forgetting: Forgetting
+    orders: Orders
+    directory: Directory
+    transcripts: Transcripts
+    fetcher: Fetcher
+    pictures: PictureReader
+    clock: Callable[[], float]
+    rng: random.Random
+    resets: Resets | None = None
+    way_out: WayOut = field(default_factory=WayOut)
+    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
+    notices: Notices | None = None
+    tools: ToolHouse | None = None  # None: no agent has any
+    personas: Personas | None = None  # None: the agents are what the table of agents says
+    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    book: OptionBook | None = None  # None: what .env sets alone
+    pasts: Pasts | None = None
+
+    def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
+        """A message that speaks to an agent, as an event with the time that the owner gives a turn; `more` are further
+        fields of it."""
+        now, seconds = self.clock(), self.settings.turn_timeout_seconds
+        return MentionEvent.of(
+            asked, channel_id=channel_id, theme=theme, to_all=to_all, now=now, seconds=seconds, **more
+        )

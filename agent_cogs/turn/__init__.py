@@ -1,0 +1,1 @@
+"""The one path that every turn takes, from admission to its result. Knows no queue and no cog."""

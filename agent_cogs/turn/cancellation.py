@@ -1,0 +1,33 @@
+"""The turns of one agent that wait or run, so that a person can end them in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Brake:
+    """Ends one turn from outside. `reason`, one of agent_cogs.events.REASONS, is set once it is pulled."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._scope: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def within(self, seconds: float) -> AsyncIterator[None]:
+        """What is done inside has this time and no more, none once the brake is pulled. Raises TimeoutError."""
+        if self.reason is not None:
+            raise TimeoutError(self.reason)
+        async with asyncio.timeout(seconds) as self._scope:
+            try:
+                yield
+            finally:
+                self._scope = None
+
+    def pull(self, reason: str) -> None:
+        if self.reason is not None:
+            return
+        self.reason = reason
+        if self._scope is not None and not self._scope.expired():
+            self._scope.reschedule(asyncio.get_running_loop().time())

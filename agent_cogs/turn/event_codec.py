@@ -1,0 +1,59 @@
+"""An event as text and back, so that a turn that one process began can be gone on with by another."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent_cogs.events import CronEvent, HeartbeatEvent, InstructionEvent, MentionEvent, TurnEvent, WebhookEvent
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What a turn began with. `after` is the channel's newest message then, 0 for none: its posts are newer."""
+
+    after: int = 0
+    mention: MentionEvent | None = None
+    instruction: InstructionEvent | None = None
+    heartbeat: HeartbeatEvent | None = None
+    cron: CronEvent | None = None
+    webhook: WebhookEvent | None = None
+
+    @property
+    def event(self) -> TurnEvent | None:
+        return self.mention or self.instruction or self.heartbeat or self.cron or self.webhook
+
+
+_BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
+# Not hooks: they go on with the event that they stand around, or are over with the process.
+_FIELDS: Mapping[type[TurnEvent], str] = {
+    MentionEvent: "mention",
+    InstructionEvent: "instruction",
+    HeartbeatEvent: "heartbeat",
+    CronEvent: "cron",
+    WebhookEvent: "webhook",
+}
+
+
+def save_event(event: TurnEvent, after: int) -> str:
+    """JSON; "" for a kind of event that nobody can go on with."""
+    field = _FIELDS.get(type(event))
+    if field is None:
+        return ""
+    begun: dict[str, Any] = {"after": after, field: event}
+    return _BEGUN.dump_json(Begun(**begun), exclude_defaults=True).decode()
+
+
+def read_begun(text: str | None) -> Begun:
+    """What `save_event` wrote; without an event where it cannot be read."""
+    try:
+        return _BEGUN.validate_json(text or "{}")
+    except ValidationError as error:
+        log.warning("a turn's event cannot be read: %d errors", error.error_count())
+        return Begun()

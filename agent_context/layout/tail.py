@@ -1,0 +1,124 @@
+"""Stage 9 in chat mode: the end of the prompt, what changes from turn to turn.
+
+It is paid in full at every turn, so it only names what is asked; how to do it stands in the system part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from agent_context.build import Identity, Trigger, TurnContext
+from agent_context.entries import Entry
+from agent_context.layout.automation_task import errand_task
+from agent_context.layout.render import INDENT, after, indented, speaker_label
+from agent_context.untrusted import one_line, words
+
+NOW_SECONDS = 60.0
+MAX_TOPIC = 200  # characters; it is what another model said
+BEGINNING = 24  # characters of a message that stands in full above
+
+
+def build_tail(context: TurnContext) -> str:
+    """The present, and the task."""
+    parts = [f"{_present(context)}{_TASKS[context.trigger](context)}"]
+    if context.closing:
+        picture = ", without a picture" if context.theme.always_draw and context.can_draw else ""
+        parts.append(
+            "This is the last message of this conversation: bring it to a close in one or two short sentences"
+            f"{picture}."
+        )
+    if context.searches and not context.theme.search:
+        parts.append("You may search the web.")
+    return "\n".join(parts)
+
+
+def _present(context: TurnContext) -> str:
+    """The present, also as the messages tell their times."""
+    since = context.now - context.window.cut_at
+    label = "" if since < NOW_SECONDS or not context.window.entries else f" ({after(since)})"
+    return f"It is {datetime.fromtimestamp(context.now, context.timezone):%A, %Y-%m-%d %H:%M}{label}"
+
+
+def _start(context: TurnContext) -> str:
+    hints = f" If nothing better comes to mind: {'; or '.join(context.hints)}." if context.hints else ""
+    return (
+        ".\nYou open a new conversation among the AI members. Choose one concrete topic that fits the channel and was"
+        " not talked about in the messages above, name it in `topic` in at most eight words, and open with something"
+        " that the others will want to answer. Do not greet everybody and do not announce that a conversation begins."
+        f"{hints}"
+    )
+
+
+def _go_on(context: TurnContext) -> str:
+    about = f" about “{one_line(context.topic, MAX_TOPIC).replace('”', '’')}”" if context.topic else ""
+    lines = [f", round {context.round_number}{about or ' of the conversation'}."]
+    unheard = context.unheard
+    if unheard:
+        lines.append("A person has joined in. Turn to what they say, by name:")
+        lines.extend(_quote(entry, context.me) for entry in unheard[-3:])
+    elif context.target is not None and not _stands_above(context.target, context):
+        lines[0] += f" Newest: {_beginning(context.target, context.me)}"
+    return "\n".join(lines)
+
+
+def _join_in(context: TurnContext) -> str:
+    quoted = f"\n{_quote(context.target, context.me)}\n" if context.target is not None else " "
+    return (
+        f".\nA person said something that another AI member has answered; you may join in, once and briefly.{quoted}"
+        "Skip unless you add something new."
+    )
+
+
+def _answer(context: TurnContext) -> str:
+    quoted = _quote(context.target, context.me) if context.target is not None else "(the message is gone)"
+    return (
+        f".\nA person waits for your answer. The message to answer:\n{quoted}\n"
+        "Answer here and now, in a few sentences unless they ask for more. You may not skip."
+    )
+
+
+def _called(context: TurnContext) -> str:
+    quoted = _quote(context.target, context.me) if context.target is not None else "(the message is gone)"
+    return (
+        f".\nAnother AI member speaks to you. Its message:\n{quoted}\n"
+        "Answer it here in a few sentences, or skip where nothing is left to say. Mention another AI member only if you"
+        " want it to answer."
+    )
+
+
+def _continue(_: TurnContext) -> str:
+    return (
+        ".\nA person wants you to go on: say what you would say next in this channel, as if it had been your turn. Do"
+        " not mention that you were asked to. You may not skip."
+    )
+
+
+# Each goes on after the present, in the same sentence or in the next line.
+_TASKS: Mapping[Trigger, Callable[[TurnContext], str]] = {
+    "starter": _start,
+    "round": _go_on,
+    "reactive": _join_in,
+    "mention": _answer,
+    "call": _called,
+    "continue": _continue,
+    "errand": lambda context: f".\n{errand_task(context.errand)}",
+}
+
+
+def _quote(entry: Entry, me: Identity) -> str:
+    text = indented(entry).replace("\n", f"\n{INDENT}")
+    return f"{INDENT}[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"
+
+
+def _stands_above(entry: Entry, context: TurnContext) -> bool:
+    """The last message of the window is right above the tail, with id and author."""
+    window = context.window.entries
+    return bool(window) and window[-1].id == entry.id
+
+
+def _beginning(entry: Entry, me: Identity) -> str:
+    """Enough to find it above."""
+    text = " ".join(words(entry.text).split())
+    text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
+    return f"[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"

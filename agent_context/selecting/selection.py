@@ -1,0 +1,79 @@
+"""Stage 7: which pictures and text files of a context a model is shown; the newest, up to a limit. Reading is not here.
+
+What was shown stays while there is room, since taking it away rewrites the middle of the prompt and a provider's cache
+with it. So where there is no more room it is made in one step: half of it is freed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from agent_context.entries import Attachment, Entry
+from agent_context.steering.options import Options
+
+_TEXT_TYPES = ("text/", "application/json", "application/xml", "application/x-yaml", "application/yaml")
+_TEXT_ENDINGS = re.compile(
+    r"\.(?:txt|md|rst|csv|tsv|log|jsonl?|ya?ml|toml|ini|cfg|xml|html|css|[jt]s|py|rs|go|c|h|cpp|java|kt|rb|sh|sql)\Z",
+    re.IGNORECASE,
+)
+
+
+def is_text(attachment: Attachment) -> bool:
+    """By what Discord says of the file, else by its name."""
+    if attachment.media_type:
+        return attachment.media_type.startswith(_TEXT_TYPES)
+    return _TEXT_ENDINGS.search(attachment.filename) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Ids of the attachments to show: as pictures, and quoted as text."""
+
+    pictures: frozenset[int] = frozenset()
+    files: frozenset[int] = frozenset()
+
+    def of(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The entries that have one of them, with nothing but these attached: what is to be read."""
+        wanted = self.pictures | self.files
+        cut = (replace(e, attachments=tuple(a for a in e.attachments if a.id in wanted)) for e in entries)
+        return [entry for entry in cut if entry.attachments]
+
+
+NOTHING_CHOSEN = Chosen()
+
+
+def choose(entries: Sequence[Entry], options: Options, before: Chosen = NOTHING_CHOSEN) -> Chosen:
+    """`before` is what was shown last time. Of text files together at most `max_file_characters` are quoted, taking a
+    byte for a character; one that is longer alone is cut to that by whoever reads it."""
+    files = [file for entry in reversed(entries) for file in entry.attachments]
+    limit = options.max_file_characters if options.include_files else 0
+    pictures = [(file.id, 1) for file in files if file.is_picture]
+    texts = [(file.id, min(max(file.size, 1), limit)) for file in files if is_text(file) and not file.is_picture]
+    return Chosen(
+        _chosen(pictures, options.max_images if options.include_images else 0, before.pictures),
+        _chosen(texts, limit, before.files),
+    )
+
+
+def _chosen(candidates: Sequence[tuple[int, int]], limit: int, before: Collection[int]) -> frozenset[int]:
+    """Of ids with their sizes, newest first."""
+    if limit <= 0:
+        return frozenset()
+    oldest = max((index for index, (number, _) in enumerate(candidates) if number in before), default=None)
+    if oldest is None:
+        return frozenset(_fitting(candidates, limit))
+    wanted = candidates[: oldest + 1]
+    if sum(size for _, size in wanted) <= limit:
+        return frozenset(number for number, _ in wanted)
+    return frozenset(_fitting(wanted, max(limit // 2, min(limit, wanted[0][1]))))
+
+
+def _fitting(candidates: Sequence[tuple[int, int]], limit: int) -> Iterable[int]:
+    left = limit
+    for number, size in candidates:
+        left -= size
+        if left < 0:
+            return
+        yield number

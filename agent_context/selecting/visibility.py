@@ -1,0 +1,39 @@
+"""Stage 3: which messages bots see.
+
+Hidden is what hides itself by its words (hiding.py) and what bears 🙃 or 🫥 as a person's reaction; the bots' own
+messages too. 👁️‍🗨️ as a person's reaction shows a hidden message again, but never an `m ` command. What bots react with
+is an opinion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from agent_context.entries import Entry
+from agent_context.steering.hiding import HIDE_MARKS
+
+SHOW_MARK = "👁\u200d🗨"  # as Discord tells it, with or without the variation selectors
+_SELECTOR = "\ufe0f"
+
+_SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?i:continue|context)\b)")
+
+
+def is_mark(emoji: str) -> bool:
+    """Whether an emoji, as a person's reaction, hides a message or shows it."""
+    return emoji.replace(_SELECTOR, "") in (*HIDE_MARKS, SHOW_MARK)
+
+
+def is_visible(entry: Entry) -> bool:
+    """Whether bots see a message, by its text and its reactions."""
+    if not entry.reactions:
+        return not entry.hidden
+    marks = {reaction.emoji.replace(_SELECTOR, "") for reaction in entry.reactions if reaction.by_person}
+    if SHOW_MARK in marks:
+        return not (entry.hidden and _SHOWN_M_COMMAND.match(entry.text))
+    return not entry.hidden and marks.isdisjoint(HIDE_MARKS)
+
+
+def visible(entries: Iterable[Entry]) -> list[Entry]:
+    """Those of `entries` that bots see."""
+    return [entry for entry in entries if (is_visible(entry) if entry.reactions else not entry.hidden)]

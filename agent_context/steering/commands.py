@@ -1,0 +1,172 @@
+"""Commands that people write as messages: `.history`, `.config`, `m continue`, `m context`. Reading only.
+
+    .history [targets]          .config [targets]
+    ---                         ---
+    first: link (optional)      options as YAML
+    last: link
+
+Targets are inner names between spaces; a bot that is not named is not meant, no target means all. The line of dashes
+may be missing, and `.history` may stand on one line (`.history claude last: link`). Who may command is not decided
+here. A text that is a command but cannot be carried out becomes `Malformed`, which says why in one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import yaml
+
+from agent_context.steering.names import folded
+
+MAX_BODY = 4000  # characters
+MAX_NESTING = 6
+
+# Mentions stand before the period as names, which may hold spaces; a word with a period of its own is another command.
+_HEAD = re.compile(
+    r"\A\s*(?:@(?:(?!\s\.)[^\n]){0,200}?\s)?\.(history|config)(?![^\s])([^\n]*)(?:\n|\Z)(.*)\Z", re.DOTALL
+)
+_RULE = re.compile(r"\A\s*-{3,}[ \t]*(?:\n|\Z)")
+_FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_LINK = re.compile(
+    r"<?https?://(?:\w+\.)?discord(?:app)?\.com/channels/(\d{1,20}|@me)/(\d{1,20})/(\d{1,20})/?>?", re.IGNORECASE
+)
+_ON_ONE_LINE = re.compile(r"(?:^|\s)\s*(?=(?:first|last)\s*:)", re.IGNORECASE)
+_FIELD = re.compile(r"\A\s*([\w-]+)\s*:\s*(\S*)\s*\Z")
+_M = re.compile(
+    r"\A\s*(?:@[^\n]{0,200}?\s)?[mM]\s+(continue|context)[\s,.!]*(?:\s@[^\n]{0,200})?[\s.!]*\Z", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A message, as its link in Discord names it. `guild` is None in direct messages."""
+
+    guild: int | None
+    channel: int
+    message: int
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """`.history`: the interval from `first` (None: as far as the context reaches) to `last`; a bare one has no `last`
+    and clears what came before."""
+
+    targets: frozenset[str] = frozenset()
+    first: Link | None = None
+    last: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """`.config`: options as they were written, not checked yet."""
+
+    targets: frozenset[str] = frozenset()
+    layer: Mapping[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A command that cannot be carried out."""
+
+    command: Literal["history", "config"]
+    targets: frozenset[str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong in a message that is a command, one line each."""
+
+    message_id: int
+    command: Literal["history", "config"]
+    lines: tuple[str, ...]
+
+
+Command = History | Config | Malformed
+MCommand = Literal["continue", "context"]
+
+
+def is_for(command: Command, names: Collection[str]) -> bool:
+    """Whether a bot is meant that goes by `names`."""
+    return not command.targets or not command.targets.isdisjoint(map(folded, names))
+
+
+def parse_m(text: str) -> MCommand | None:
+    """`m continue` or `m context` alone, mentions before and after it left aside."""
+    match = _M.match(text)
+    if match is None:
+        return None
+    return "continue" if match[1].lower() == "continue" else "context"
+
+
+@lru_cache(maxsize=1024)  # pins are read again at every turn, and YAML is slow
+def parse_command(text: str) -> Command | None:
+    """The command that a message is; None for any other message."""
+    if "." not in text or (match := _HEAD.match("\n".join(text.splitlines()))) is None:
+        return None
+    name: Literal["history", "config"] = "history" if match[1] == "history" else "config"
+    body = match[3].strip()
+    named, *fields = _ON_ONE_LINE.split(match[2]) if name == "history" else [match[2]]
+    words = named.split()
+    if any(":" in word for word in words):  # in no name: options, or a link
+        return Malformed(name, frozenset(), "what it says belongs on lines of its own, below a line with `---`")
+    targets = frozenset(folded(word.lstrip("@")) for word in words)
+    if name == "history":
+        return _history(targets, "\n".join((*fields, body)))
+    return _config(targets, body)
+
+
+def _history(targets: frozenset[str], body: str) -> History | Malformed:
+    fields: dict[str, Link] = {}
+    for line in _body(body).splitlines():
+        if not line.strip():
+            continue
+        match = _FIELD.match(line)
+        key = match[1].lower() if match else ""
+        link = _LINK.fullmatch(match[2]) if match else None
+        if key not in ("first", "last") or key in fields:
+            return Malformed("history", targets, "expected `first:` and `last:`, each once, with a message link")
+        if link is None:
+            return Malformed("history", targets, f"{key}: expected a link to a message")
+        fields[key] = Link(None if link[1] == "@me" else int(link[1]), int(link[2]), int(link[3]))
+    if "first" in fields and "last" not in fields:
+        return Malformed("history", targets, "`last:` is missing")
+    return History(targets, fields.get("first"), fields.get("last"))
+
+
+def _config(targets: frozenset[str], body: str) -> Config | Malformed:
+    body = _body(body)
+    if len(body) > MAX_BODY:
+        return Malformed("config", targets, f"more than {MAX_BODY} characters")
+    try:
+        _check(body)
+        layer = yaml.safe_load(body)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return Malformed("config", targets, "this is no YAML, or none that is taken here (no aliases, not deep)")
+    if layer is None:
+        return Malformed("config", targets, "it sets nothing")
+    if not isinstance(layer, dict):
+        return Malformed("config", targets, "expected lines like `option: value`")
+    return Config(targets, layer)
+
+
+def _check(body: str) -> None:
+    """Raises ValueError for what makes a short text a huge or slow value: aliases, and lists in lists in lists."""
+    depth = 0
+    for event in yaml.parse(body, Loader=yaml.SafeLoader):
+        opens = isinstance(event, yaml.CollectionStartEvent)
+        depth += opens - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_NESTING or isinstance(event, yaml.AliasEvent):
+            raise ValueError("too deep, or an alias")
+
+
+def _body(text: str) -> str:
+    """What stands below the line of dashes, without a code fence around all of it or around the body."""
+    fenced = _FENCED.match(text)
+    below = _RULE.sub("", fenced[1] if fenced else text, count=1).strip()
+    fenced = _FENCED.match(below)
+    return fenced[1] if fenced else below

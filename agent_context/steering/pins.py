@@ -1,0 +1,61 @@
+"""Pinned `.config` messages as layers of options.
+
+Only what is pinned counts, and only from people who may set it; anything else is words. What is wrong in a pin is left
+out, and its author is told once (by whoever posts, who remembers `Pin.message_id`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent_context.entries import Entry
+from agent_context.steering.commands import Config, Fault, History, is_for, parse_command
+from agent_context.steering.options import PINNABLE, read_options
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A pinned `.config` for this agent. `layer` is what of it can be used, `problems` one line each of the rest."""
+
+    message_id: int
+    author_id: int
+    layer: Mapping[str, Any]
+    problems: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        return (Fault(self.message_id, "config", self.problems),) if self.problems else ()
+
+
+def may_command(entry: Entry, roles: Collection[int]) -> bool:
+    """A person with one of `roles`; where none is set, one who may manage messages."""
+    if entry.speaker.kind != "person":
+        return False
+    return not entry.author_roles.isdisjoint(roles) if roles else entry.may_manage
+
+
+def may_configure(entry: Entry, roles: Collection[int]) -> bool:
+    """A person who may manage messages, or has one of `roles`."""
+    return entry.speaker.kind == "person" and (entry.may_manage or not entry.author_roles.isdisjoint(roles))
+
+
+def read_pins(entries: Iterable[Entry], config_roles: Collection[int], names: Collection[str]) -> tuple[Pin, ...]:
+    """The pins among `entries` that are meant for a bot that goes by `names`, older first.
+
+    For a thread: the parent's, then its own.
+    """
+    pins = []
+    for entry in sorted(entries, key=lambda entry: entry.id):
+        if not entry.pinned or not may_configure(entry, config_roles):
+            continue
+        command = parse_command(entry.text)
+        if command is None or isinstance(command, History) or not is_for(command, names):
+            continue
+        if isinstance(command, Config):
+            layer, problems = read_options(command.layer, PINNABLE)
+            pins.append(Pin(entry.id, entry.speaker.id, layer, tuple(problems)))
+        elif command.command == "config":
+            pins.append(Pin(entry.id, entry.speaker.id, {}, (command.reason,)))
+    return tuple(pins)

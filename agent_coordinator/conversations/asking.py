@@ -1,0 +1,72 @@
+"""One turn, seen from the coordinator: the instruction goes out, a result comes back or does not.
+
+An agent that is absent or silent is an outcome, not an error. While Redis is away the same instruction, by its id, is
+sent again until it is back: an agent that had it already answers with the result it kept, so nothing is posted twice.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, REDIS_RETRY_SECONDS
+from agent_coordinator.conversations.backoff import TimeoutWatch
+from agent_coordinator.conversations.state import ConversationState, Missed
+from agent_coordinator.ports import Bus, Clock, Sleep
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.wire.messages import Instruction, Result
+from agent_protocol.wire.requests import AgentAbsent, AgentTimedOut
+
+log = logging.getLogger(__name__)
+
+
+class Asker:
+    def __init__(self, bus: Bus, watch: TimeoutWatch, *, clock: Clock, sleep: Sleep) -> None:
+        self._bus = bus
+        self._watch = watch
+        self._clock = clock
+        self._sleep = sleep
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next turn, since too many had no answer."""
+        return self._watch.pause
+
+    async def ask(self, state: ConversationState, agent: str) -> Result | Missed:
+        """Gives the agent its turn and waits for the outcome."""
+        instruction = instruction_for(state)
+        while True:
+            timed = instruction.model_copy(update={"deadline": self._clock() + AGENT_RESPONSE_TIMEOUT})
+            try:
+                result = await self._bus.ask(agent, timed)
+            except AgentAbsent:
+                log.debug("%s is absent and passed over", agent)
+                return "absent"
+            except (AgentTimedOut, RedisAway) as error:
+                if isinstance(error, AgentTimedOut) and self._bus.ready.is_set():
+                    return self._silent(agent)
+                await self._sleep(REDIS_RETRY_SECONDS)  # the agent may never have heard of it
+            else:
+                self._watch.answered()
+                return result
+
+    def _silent(self, agent: str) -> Missed:
+        log.warning("%s gave no result within %.0f s", agent, AGENT_RESPONSE_TIMEOUT)
+        self._watch.timed_out(agent)
+        return "timed_out"
+
+
+def instruction_for(state: ConversationState) -> Instruction:
+    """The turn's instruction, its deadline still to be set. Raises ValueError where no turn was begun."""
+    if state.asking is None:
+        raise ValueError("no turn was begun")
+    return Instruction(
+        instruction_id=state.asking,
+        channel_id=state.channel_id,
+        channel_theme=state.theme,
+        round_number=state.round_number,
+        conversation_id=state.conversation_id,
+        conversation_history=state.wire_history(),
+        is_conversation_starter=state.joining is None and not state.opened,
+        topic=state.topic,
+        trigger_message_id=state.joining,
+    )

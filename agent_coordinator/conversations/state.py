@@ -1,0 +1,265 @@
+"""The state of one conversation and its transitions: frozen values, no I/O, to and from JSON.
+
+A round goes through `pending` from the front; each agent's outcome is recorded by `took_turn` (it answered) or
+`missed` (absent, or no answer in time). History is kept raw and written in the wire's two formats only when it is sent,
+since a reaction belongs to an entry made earlier.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, get_args
+
+from agent_coordinator.policies.rounds import EndReason
+from agent_protocol.wire.messages import HistoryEntry, Result
+
+Missed = Literal["absent", "timed_out"]
+
+OVERTAKEN = "overtaken"  # the reason of a turn that gave way to a person's message
+MAX_ENTRY_CHARACTERS = 8_000
+MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
+MAX_TOPIC_CHARACTERS = 200
+MAX_EMOJI_CHARACTERS = 100  # Discord's own custom ones stay below 60
+MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limit of a megabyte
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    emoji: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of the conversation, with the reactions of agents to it."""
+
+    agent: str
+    text: str
+    message_id: int | None = None
+    reactions: tuple[Reaction, ...] = ()
+
+    def to_history(self) -> HistoryEntry:
+        marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in self.reactions)
+        text = f"{self.text}  [reactions: {marks}]" if marks else self.text
+        return HistoryEntry(agent=self.agent, text=text, message_id=self.message_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What one agent did and used in a conversation. Money in US dollars."""
+
+    messages: int = 0
+    skips: int = 0
+    timeouts: int = 0
+    absences: int = 0
+    reactions: int = 0
+    pictures: int = 0
+    calls: int = 0
+    searches: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: Tally) -> Tally:
+        mine, theirs = asdict(self), asdict(other)
+        return Tally(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationState:
+    """One conversation. `spoke`, `skipped`, `missing` and `unheard` are this round's agents, `pending` those to come;
+    `unheard` answered neither yes nor no in time or gave way to a person, `missing` are absent."""
+
+    conversation_id: str
+    channel_id: int
+    theme: str
+    started_at: float
+    round_number: int = 0
+    pending: tuple[str, ...] = ()
+    asking: str | None = None  # the instruction of the turn under way, which is that of the first pending agent
+    touched_at: float = 0.0  # unix seconds of the last step
+    spoke: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    history: tuple[Said, ...] = ()
+    topic: str | None = None
+    last_speaker: str | None = None
+    last_turn_showed: bool = False  # the last turn left something to see in the channel
+    end_streak: int = 0
+    tallies: Mapping[str, Tally] = field(default_factory=dict)
+    ended_because: EndReason | None = None
+    joining: int | None = None  # a reactive round, which is one round: the person's message that it joins in on
+
+    @property
+    def opened(self) -> bool:
+        """Whether anybody has said something yet; until then each one asked is asked to start."""
+        return bool(self.history)
+
+    @property
+    def present(self) -> int:
+        """How many agents took part in this round, be it by silence."""
+        return len({*self.spoke, *self.skipped, *self.unheard, *self.pending})
+
+    @property
+    def total(self) -> Tally:
+        return sum(self.tallies.values(), Tally())
+
+    # transitions
+
+    def begin_round(self, order: tuple[str, ...]) -> ConversationState:
+        return replace(
+            self,
+            round_number=self.round_number + 1,
+            pending=order,
+            asking=None,
+            spoke=(),
+            skipped=(),
+            unheard=(),
+            missing=(),
+        )
+
+    def begin_turn(self, instruction_id: str) -> ConversationState:
+        """A turn that was under way when the program ended keeps its id: the agent may have the result already."""
+        return self if self.asking else replace(self, asking=instruction_id)
+
+    def touched(self, now: float) -> ConversationState:
+        return replace(self, touched_at=now)
+
+    def took_turn(self, agent: str, result: Result) -> ConversationState:
+        """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
+        state = self._no_longer_pending(agent)
+        if result.skipped and result.reason == OVERTAKEN:  # it wanted to speak, and left the floor to a person
+            return replace(state, unheard=(*state.unheard, agent))._tallied(agent, _tally_of(result))
+        if is_skip(result):
+            return replace(state, skipped=(*state.skipped, agent))._tallied(agent, _tally_of(result))
+        streak = state.end_streak + 1 if result.end_conversation else 0
+        state = replace(state, end_streak=streak, last_turn_showed=True)
+        if result.emoji_reacted:
+            emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
+            state = state._with_reaction(Reaction(emoji, agent), result.react_to_message_id)
+        if is_post(result):
+            state = replace(
+                state,
+                history=(*state.history, Said(agent, _entry_text(result), result.message_id)),
+                spoke=(*state.spoke, agent),
+                last_speaker=agent,
+                topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,
+            )
+        return state._tallied(agent, _tally_of(result))
+
+    def missed(self, agent: str, why: Missed) -> ConversationState:
+        state = self._no_longer_pending(agent)
+        if why == "absent":
+            return replace(state, missing=(*state.missing, agent))._tallied(agent, Tally(absences=1))
+        return replace(state, unheard=(*state.unheard, agent))._tallied(agent, Tally(timeouts=1))
+
+    def ended(self, because: EndReason) -> ConversationState:
+        return replace(self, ended_because=because, pending=(), asking=None)
+
+    # what is sent, what is kept
+
+    def wire_history(self) -> tuple[HistoryEntry, ...]:
+        """The newest entries in order, as many as fit; whole ones only."""
+        entries: list[HistoryEntry] = []
+        room = MAX_HISTORY_CHARACTERS
+        for said in reversed(self.history):
+            entry = said.to_history()
+            room -= len(entry.text)
+            if room < 0:
+                break
+            entries.append(entry)
+        return tuple(reversed(entries))
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, raw: str) -> ConversationState:
+        """Raises ValueError for anything that `to_json` did not write."""
+        try:
+            return cls(**_revived(json.loads(raw)))
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"not a conversation's state: {error}") from error
+
+    # pieces of the transitions
+
+    def _no_longer_pending(self, agent: str) -> ConversationState:
+        pending = tuple(other for other in self.pending if other != agent)
+        return replace(self, pending=pending, asking=None, last_turn_showed=False)
+
+    def _tallied(self, agent: str, tally: Tally) -> ConversationState:
+        return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})
+
+    def _with_reaction(self, reaction: Reaction, message_id: int | None) -> ConversationState:
+        """At the entry reacted to; without an id (older agents do not tell) at the newest one of another agent.
+
+        A reaction to a message that is not ours to keep, a person's for one, is left to the agents' own transcript.
+        """
+        for index in range(len(self.history) - 1, -1, -1):
+            said = self.history[index]
+            if said.message_id == message_id if message_id is not None else said.agent != reaction.agent:
+                changed = replace(said, reactions=(*said.reactions, reaction))
+                return replace(self, history=(*self.history[:index], changed, *self.history[index + 1 :]))
+        return self
+
+
+def is_post(result: Result) -> bool:
+    """Whether there is a new message in the channel."""
+    return not result.skipped and bool(result.text or result.image_url)
+
+
+def is_skip(result: Result) -> bool:
+    return result.skipped or not (result.text or result.image_url or result.emoji_reacted)
+
+
+def _entry_text(result: Result) -> str:
+    text = result.text or ""
+    if len(text) > MAX_ENTRY_CHARACTERS:
+        text = text[:MAX_ENTRY_CHARACTERS] + " […]"
+    if not result.image_url:
+        return text
+    prompt = " ".join((result.image_prompt or "").replace('"', "'").split())
+    url = result.image_url[:MAX_LINE_CHARACTERS]
+    picture = f'[posted image: "{prompt[:MAX_LINE_CHARACTERS]}" → {url}]'
+    return f"{text}\n{picture}" if text else picture
+
+
+def _tally_of(result: Result) -> Tally:
+    """Usage counts even for a skip: the model was asked."""
+    usage, skip = result.usage, is_skip(result)
+    done = Tally(
+        messages=int(is_post(result)),
+        skips=int(skip),
+        reactions=int(bool(result.emoji_reacted) and not skip),
+        pictures=int(bool(result.image_url) and not skip),
+    )
+    if usage is None:
+        return done
+    return replace(
+        done,
+        calls=usage.calls,
+        searches=usage.searches,
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+        cost_usd=usage.cost_usd,
+    )
+
+
+def _revived(data: dict[str, Any]) -> dict[str, Any]:
+    """JSON's lists and objects as the tuples and dataclasses they were."""
+    data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    data["history"] = tuple(
+        Said(**{**said, "reactions": tuple(Reaction(**reaction) for reaction in said["reactions"])})
+        for said in data["history"]
+    )
+    data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
+    if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
+        raise ValueError("not a conversation's state: it ended for an unknown reason")
+    return data

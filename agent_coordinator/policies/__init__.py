@@ -1,0 +1,1 @@
+"""Who speaks next and when a conversation ends. Pure: no bus, no clock of its own."""

@@ -1,0 +1,1 @@
+"""When and where a conversation begins. Knows no turns."""

@@ -1,0 +1,119 @@
+"""When conversations begin.
+
+Each local date has a plan, made once and kept in Redis: a restart finds it and neither repeats nor forgets. A day
+belongs to the date on which its window began, so shortly after midnight yesterday's plan may still have slots. The
+scheduler never sleeps longer than a minute and looks at the clock again, so it survives changes of the clock and a
+machine that slept; a slot missed by more than a quarter of an hour is passed over instead of fired in a burst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
+from agent_coordinator.ports import Clock, Ledger, Sleep, until_back
+from agent_coordinator.schedule.days import active_window, local_date, plan_instants
+from agent_coordinator.term import Term
+from agent_protocol.coordination.schedule import Slot
+
+log = logging.getLogger(__name__)
+
+LONGEST_SLEEP = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An open slot: which one of which date's plan, and when (unix seconds)."""
+
+    date: str
+    index: int
+    at: float
+
+
+class Scheduler:
+    def __init__(
+        self,
+        config: CoordinatorConfig,
+        ledger: Ledger,
+        *,
+        clock: Clock = time.time,
+        rng: random.Random | None = None,
+        sleep: Sleep = asyncio.sleep,
+        term: Term | None = None,
+    ) -> None:
+        self._config = config
+        self._agenda = ledger.agenda
+        self._clock = clock
+        self._rng = rng or random.Random()
+        self._sleep = sleep
+        self._term = term or Term(None, sleep)
+        self._known: dict[str, list[Slot]] = {}  # for a Redis that was emptied
+
+    async def run(self, fire: Callable[[], Awaitable[None]]) -> None:
+        """Calls `fire` at each slot, for ever. `fire` begins a conversation and returns, it does not sit it out."""
+        while True:
+            due = await until_back(self.next_due, self._sleep)
+            wait = LONGEST_SLEEP if due is None else due.at - self._clock()
+            if due is None or wait > 0:
+                await self._sleep(min(wait, LONGEST_SLEEP))
+                continue
+            await self._term.until_led()  # a slot that is claimed by one who may not fire would be lost
+            if await until_back(lambda due=due: self._claim(due), self._sleep):  # type: ignore[misc]
+                await fire()
+
+    async def next_due(self) -> Due | None:
+        """The earliest open slot of the days that are not over. Raises RedisAway."""
+        if self._config.schedule_max == 0:  # switched off, whatever an earlier process had planned for today
+            return None
+        today = local_date(self._clock(), self._config.timezone)
+        open_slots = [
+            Due(day.isoformat(), index, slot.at)
+            for day in (today - timedelta(days=1), today)
+            if self._window(day)[1] + MISSED_SLOT_SECONDS > self._clock()
+            for index, slot in enumerate(await self._plan(day))
+            if not slot.done
+        ]
+        return min(open_slots, key=lambda due: due.at, default=None)
+
+    async def _plan(self, day: date) -> list[Slot]:
+        key = day.isoformat()
+        plan = await self._agenda.load_schedule(key)
+        if plan is None:
+            plan = self._known[key] if key in self._known else self._new_plan(day)
+            await self._agenda.save_schedule(key, plan)
+        if key not in self._known:
+            open_slots = sum(not slot.done for slot in plan)
+            log.info("plan for %s: %d conversations, %d still to come", day, len(plan), open_slots)
+        self._known = {known: slots for known, slots in self._known.items() if known >= _day_before(day)}
+        self._known[key] = plan
+        return plan
+
+    def _new_plan(self, day: date) -> list[Slot]:
+        """Slots before now are over at once: they belong to hours in which nobody had planned anything."""
+        count = self._rng.randint(self._config.schedule_min, self._config.schedule_max)
+        now = self._clock()
+        return [Slot(at=at, done=at < now) for at in plan_instants(self._window(day), count, self._rng)]
+
+    async def _claim(self, due: Due) -> bool:
+        """Whether the slot is to be fired now, by us; it is done in any case."""
+        ours = await self._agenda.claim_slot(due.date, due.index)
+        slots = self._known[due.date]
+        slots[due.index] = replace(slots[due.index], done=True)
+        late = self._clock() - due.at
+        if ours and late > MISSED_SLOT_SECONDS:
+            log.info("the slot %d of %s is passed over: it is %.0f minutes late", due.index, due.date, late / 60)
+            return False
+        return ours
+
+    def _window(self, day: date) -> tuple[float, float]:
+        return active_window(day, self._config.active_start, self._config.active_end, self._config.timezone)
+
+
+def _day_before(day: date) -> str:
+    return (day - timedelta(days=1)).isoformat()

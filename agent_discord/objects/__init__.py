@@ -1,0 +1,1 @@
+"""From py-cord's objects to our values and back. Sends nothing."""

@@ -1,0 +1,99 @@
+"""Who reads a channel: whether what was learned in one channel may be told in another.
+
+It may where everybody who reads the other one may read the first: in the channel itself and its public threads;
+elsewhere in the same server only if nobody at all is kept from reading the first, or both keep out exactly the same
+people. What cannot be judged (a channel that is gone, another server's, a private thread, a direct message) is told
+nowhere else.
+
+By roles and overwrites alone, since members are not kept here. After Discord's rules of permissions
+(https://docs.discord.com/developers/topics/permissions#permission-overwrites).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import discord
+
+from agent_discord.objects.channels import Channel, guild_id_of
+
+READS = discord.Permissions(view_channel=True, read_message_history=True)
+
+ChannelOf = Callable[[int], object]  # by id, as far as it is known
+
+
+class Audience:
+    """`channel_of` gives a bot's channels, and anything else for what is none."""
+
+    def __init__(self, channel_of: ChannelOf) -> None:
+        self._channel_of = channel_of
+
+    def may_see(self, here: int) -> Callable[[int], bool]:
+        """Whether everybody who reads the channel `here` may read another one. `here` is 0 for no channel at all."""
+        place = self._channel_of(here) if here else None
+
+        def judged(channel_id: int) -> bool:
+            if not here or channel_id == here:
+                return bool(here)
+            source = self._channel_of(channel_id)
+            return isinstance(source, Channel) and isinstance(place, Channel) and may_be_told(source, place)
+
+        return judged
+
+    def is_open(self, channel_id: int) -> bool:
+        """Whether everybody of its server reads a channel."""
+        place = self._channel_of(channel_id)
+        base = _base(place) if isinstance(place, Channel) else None
+        return base is not None and not _is_closed_thread(place) and _is_open(base)
+
+    def guild_of(self, channel_id: int) -> int | None:
+        """A channel's server; None for a direct message and for a channel that is not known."""
+        place = self._channel_of(channel_id)
+        return guild_id_of(place) if isinstance(place, Channel) else None
+
+    def origin(self, here: int) -> int:
+        """Where something that is learned in a channel comes from: of a public thread the channel that it hangs on,
+        which the same people read, and which is still known when the thread is archived."""
+        place = self._channel_of(here) if here else None
+        base = _base(place) if isinstance(place, Channel) else None
+        return base.id if base is not None and not _is_closed_thread(place) else here
+
+
+def may_be_told(source: Channel, here: Channel) -> bool:
+    """Whether everybody who reads `here` may read `source`."""
+    if source.id == here.id:
+        return True
+    if isinstance(source, discord.DMChannel) or isinstance(here, discord.DMChannel):
+        return False
+    if source.guild.id != here.guild.id or _is_closed_thread(source):
+        return False
+    theirs, ours = _base(source), _base(here)
+    if theirs is None or ours is None:
+        return False
+    return theirs.id == ours.id or _is_open(theirs) or _kept_out(theirs) == _kept_out(ours)
+
+
+def _is_open(channel: discord.abc.GuildChannel) -> bool:
+    """@everyone reads it, and no role and nobody is kept from doing so."""
+    everyone = channel.guild.default_role
+    if not channel.permissions_for(everyone).is_superset(READS):
+        return False
+    return not any(deny for role, (_, deny) in _kept_out(channel).items() if role != everyone.id)
+
+
+def _kept_out(channel: discord.abc.GuildChannel) -> dict[int, tuple[int, int]]:
+    """What its overwrites say about reading: role or member → allowed and denied bits, where there are any."""
+    # The public property leaves out members whom py-cord has not cached, and those decide here too.
+    found = {one.id: (one.allow & READS.value, one.deny & READS.value) for one in channel._overwrites}
+    return {who: bits for who, bits in found.items() if any(bits)}
+
+
+def _is_closed_thread(channel: object) -> bool:
+    return isinstance(channel, discord.Thread) and channel.is_private()
+
+
+def _base(channel: Channel) -> discord.abc.GuildChannel | None:
+    """The channel that says who reads: a thread's is the one that it hangs on."""
+    if isinstance(channel, discord.DMChannel):
+        return None
+    return channel.parent if isinstance(channel, discord.Thread) else channel

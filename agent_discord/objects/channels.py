@@ -1,0 +1,74 @@
+"""The kinds of channels that bots speak in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import discord
+from cachetools import LRUCache
+
+from agent_chat.transcript import Transcripts
+from agent_context.selecting.merge import snowflake_time
+from agent_discord.objects.mentions import clean_name
+
+GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
+
+Channel = GuildChannel | discord.DMChannel
+
+
+DIRECT_NAME = "direct message"
+
+
+def guild_of(channel: Channel) -> discord.Guild | None:
+    """None for a direct message."""
+    return None if isinstance(channel, discord.DMChannel) else channel.guild
+
+
+def guild_id_of(channel: Channel) -> int | None:
+    guild = guild_of(channel)
+    return guild.id if guild is not None else None
+
+
+def me_in(channel: Channel) -> discord.Member | discord.ClientUser:
+    return channel.me if isinstance(channel, discord.DMChannel) else channel.guild.me
+
+
+def permissions_in(channel: Channel) -> discord.Permissions:
+    """The bot's own."""
+    if isinstance(channel, discord.DMChannel):
+        return channel.permissions_for(channel.me)
+    return channel.permissions_for(channel.guild.me)
+
+
+def name_in(channel: Channel) -> str:
+    return DIRECT_NAME if isinstance(channel, discord.DMChannel) else clean_name(channel.name)
+
+
+def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since: float) -> Iterator[discord.Thread]:
+    """The active threads of these channels with a message since then (unix seconds), or with a record that must stay
+    true. A server may have a thousand active threads: the others are read when a turn needs them."""
+    for channel in channels:
+        for thread in getattr(channel, "threads", ()):  # a voice channel has none
+            last = thread.last_message_id
+            if thread.archived or last is None:
+                continue
+            if transcripts.known(thread.id) is not None or snowflake_time(last) >= since:
+                yield thread
+
+
+REMEMBERED = 1000
+
+
+class DirectMessages:
+    """One bot's, by channel id; the longest unheard ones are forgotten."""
+
+    def __init__(self) -> None:
+        self._channels: LRUCache[int, discord.DMChannel] = LRUCache(REMEMBERED)
+
+    def note(self, channel: object) -> None:
+        """Remembers where something was heard, if that is a direct message."""
+        if isinstance(channel, discord.DMChannel):
+            self._channels[channel.id] = channel
+
+    def of(self, channel_id: int) -> discord.DMChannel | None:
+        return self._channels.get(channel_id)

@@ -1,0 +1,203 @@
+"""A Discord message as an entry of the transcript."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import discord
+
+from agent_chat.directory import Directory
+from agent_chat.incoming import Heard
+from agent_context.entries import Attachment, Entry, Reaction, Speaker
+from agent_context.steering.hiding import hidden_by_text
+from agent_context.steering.stop_orders import order_in
+from agent_discord.objects.mentions import clean_name, mentioned_in, to_names
+from agent_discord.objects.permissions import who_wrote
+
+NO_AGENTS = Directory()
+
+
+log = logging.getLogger(__name__)
+
+
+def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
+    """Agents are known by their user id, our own webhook posts by theirs; other webhooks and bots are strangers, and
+    everybody else is a person."""
+    author = message.author
+    name = clean_name(author.display_name)
+    agent = directory.agent_of_post(message.id) if message.webhook_id else directory.agent_of(author.id)
+    if agent is not None:
+        return Speaker(author.id, name, "agent", agent)
+    return Speaker(author.id, name, "stranger" if author.bot or message.webhook_id else "person")
+
+
+def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
+    """The content with mentions, channels, roles and custom emoji as names; agents also where they are not pinged."""
+    agents = {user_id: directory.name_of(user_id) for user_id in mentioned_in(message.content)}
+    return to_names(
+        message.content,
+        {
+            **{user_id: name for user_id, name in agents.items() if name is not None},
+            **{user.id: clean_name(user.display_name) for user in message.mentions},
+        },
+        {channel.id: clean_name(channel.name) for channel in message.channel_mentions},
+        {role.id: clean_name(role.name) for role in message.role_mentions},
+    )
+
+
+def replied_author(message: discord.Message) -> int | None:
+    """Who wrote the message that this one replies to, where Discord tells."""
+    replied = message.reference.resolved if message.reference else None
+    return replied.author.id if isinstance(replied, discord.Message) else None
+
+
+def mentioned_users(message: discord.Message) -> frozenset[int]:
+    """Whom a message mentions. Of a person's Discord says it; what a bot writes pings nobody, so its words say it."""
+    told = frozenset(user.id for user in message.mentions)
+    return told | mentioned_in(message.content) if message.author.bot else told
+
+
+def is_said(message: discord.Message) -> bool:
+    """Whether somebody wrote it: joins, boosts, pins are nobody's words, nor is what stands for the message that a
+    thread hangs on, which py-cord does not count among them."""
+    return not message.is_system() and message.type is not discord.MessageType.thread_starter_message
+
+
+def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
+    """None for what nobody said. What was asked by a command is said by who used it."""
+    if not is_said(message):
+        return None
+    if (question := asked_for(message, directory)) is not None:
+        return _question_entry(message, question, directory)
+    who, speaker = who_wrote(message), speaker_of(message, directory)
+    return Entry(
+        id=message.id,
+        speaker=speaker,
+        text=shown_text(message, directory),
+        created_at=message.created_at.timestamp(),
+        reply_to=message.reference.message_id if message.reference else None,
+        attachments=tuple(
+            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
+            for a in message.attachments
+        ),
+        reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
+        edited=message.edited_at is not None,
+        mentions=mentioned_users(message) | frozenset(message.raw_role_mentions),
+        replied_to=replied_author(message),
+        hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
+        pinned=message.pinned,
+        webhook=message.webhook_id is not None,
+        author_roles=who.roles,
+        may_manage=who.manages_messages,
+        order=order_in(message.content),
+    )
+
+
+def to_entries(messages: Iterable[discord.Message], directory: Directory) -> list[Entry]:
+    """Those that somebody said. One that is odd is left out, and does not lose the others."""
+    found = []
+    for message in messages:
+        try:
+            entry = to_entry(message, directory)
+        except Exception as error:  # whatever it is that one message has and no other has had
+            log.warning("message %d cannot be read and is skipped (%s)", message.id, type(error).__name__)
+        else:
+            found += [entry] if entry is not None else []
+    return found
+
+
+def _question_entry(message: discord.Message, question: AskedFor, directory: Directory) -> Entry:
+    name = directory.told_apart(question.by.id, clean_name(question.by.display_name))
+    agent = {question.agent: directory.agent_of(question.agent) or ""}
+    return Entry(
+        id=message.id,
+        speaker=Speaker(question.by.id, name, "person"),
+        text=to_names(message.content, agent),
+        created_at=message.created_at.timestamp(),
+        edited=message.edited_at is not None,
+        mentions=frozenset((question.agent,)),
+    )
+
+
+LONGEST_QUESTION = 1900  # characters; the mention goes before it
+
+_QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedFor:
+    """Who asked which agent (a user id) what."""
+
+    by: discord.User
+    agent: int
+    prompt: str
+
+
+def question_text(agent_id: int, prompt: str) -> str:
+    """What is shown; the prompt stands in it as it was given."""
+    return f"<@{agent_id}> {prompt}"
+
+
+def read_question(text: str) -> tuple[int, str] | None:
+    """The agent's user id and the prompt, exactly; None for what is no question."""
+    found = _QUESTION.fullmatch(text)
+    return (int(found[1]), found[2]) if found else None
+
+
+def asked_for(message: discord.Message, directory: Directory) -> AskedFor | None:
+    """None for every message but such a question."""
+    used = message.interaction_metadata
+    if used is None or directory.agent_of(message.author.id) is None or used.user.bot:
+        return None
+    read = read_question(message.content)
+    if read is None or directory.agent_of(read[0]) is None:
+        return None
+    return AskedFor(used.user, *read)
+
+
+UNFINISHED = " ▌"
+
+
+def unfinished(text: str) -> bool:
+    """Whether a message of ours was left while it grew."""
+    return text.rstrip().endswith(UNFINISHED.strip())
+
+
+def without_mark(text: str) -> str:
+    """A finished text that ends as an unfinished one would be taken for it."""
+    return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
+
+
+def parent_of(channel: object) -> int | None:
+    """The channel that a thread hangs on."""
+    return channel.parent_id if isinstance(channel, discord.Thread) else None
+
+
+def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard:
+    """The facts by which it is decided whether a message calls an agent; `by_command` where it is the question that
+    somebody asked by a command."""
+    if by_command is not None:
+        return Heard(
+            message_id=message.id,
+            author_id=by_command.by.id,
+            by_person=True,
+            guild_id=message.guild.id if message.guild else None,
+            channel_id=message.channel.id,
+            parent_id=parent_of(message.channel),
+            mentioned_users=frozenset((by_command.agent,)),
+        )
+    return Heard(
+        message_id=message.id,
+        author_id=message.author.id,
+        by_person=not message.author.bot and message.webhook_id is None and is_said(message),
+        author_roles=frozenset(role.id for role in getattr(message.author, "roles", ())),  # users have none
+        guild_id=message.guild.id if message.guild else None,
+        channel_id=message.channel.id,
+        parent_id=parent_of(message.channel),
+        mentioned_users=mentioned_users(message),
+        mentioned_roles=frozenset(message.raw_role_mentions),
+        replied_to=replied_author(message),
+    )

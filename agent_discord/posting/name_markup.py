@@ -1,0 +1,62 @@
+"""Names in what a bot writes → Discord's markup, by what there is in its channel and guild.
+
+The reverse of convert.shown_text. Nothing of it pings by itself: who is pinged, the gate says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import discord
+
+from agent_chat.transcript import Transcript
+from agent_discord.objects.channels import Channel, guild_of
+from agent_discord.objects.mentions import emoji_from_names, from_names
+
+
+class Naming:
+    """One channel's. `agents` maps the agents' names to their user ids, where they are known."""
+
+    def __init__(self, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> None:
+        self._channel, self._guild = channel, guild_of(channel)
+        self._transcript, self._agents = transcript, agents
+
+    def to_markup(self, text: str) -> str:
+        """`@Name`, `@role`, `#channel` and `:emoji:` as Discord takes them; what is not known stays as it is."""
+        if "@" in text:
+            text = from_names(text, self._people())
+            text = from_names(text, self._roles(), markup="<@&{}>")
+        if "#" in text:
+            text = from_names(text, self._channels(), "#", "<#{}>")
+        if ":" in text:
+            text = emoji_from_names(text, self._emoji())
+        return text
+
+    def _people(self) -> set[tuple[str, int]]:
+        """Everybody is known by each name that the channel has seen: a nickname live, another one in its past.
+
+        An agent's name is the agent's, whoever else may have taken it.
+        """
+        taken = {name.lower() for name in self._agents}
+        speakers = {entry.speaker for entry in self._transcript.entries() if entry.speaker.id and not entry.webhook}
+        others = {(who.name, who.id) for who in speakers if who.agent or who.name.lower() not in taken}
+        return set(self._agents.items()) | others
+
+    def _roles(self) -> Iterator[tuple[str, int]]:
+        if self._guild is None:
+            return iter(())
+        return ((role.name, role.id) for role in self._guild.roles if role.id != self._guild.id)  # not @everyone
+
+    def _channels(self) -> Iterator[tuple[str, int]]:
+        """Those that the bot sees."""
+        if self._guild is None:
+            return
+        for channel in (*self._guild.channels, *self._guild.threads):
+            if channel.permissions_for(self._guild.me).view_channel:
+                yield channel.name, channel.id
+
+    def _emoji(self) -> dict[str, str]:
+        if self._guild is None:
+            return {}
+        usable: list[discord.GuildEmoji] = [emoji for emoji in reversed(self._guild.emojis) if emoji.available]
+        return {emoji.name: str(emoji) for emoji in usable}

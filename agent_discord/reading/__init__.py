@@ -1,0 +1,1 @@
+"""Gateway events and fetched history that keep the transcripts true. Posts nothing."""

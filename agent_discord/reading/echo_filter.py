@@ -1,0 +1,48 @@
+"""Our agents' posts come back over the gateway, to each of our bots. Those that nobody here need hear are not parsed.
+
+A post is in the shared transcript as soon as one bot knows it: by the answer to its request, or by the first of these
+events. To the others it says nothing new unless it mentions or answers them, or still grows. py-cord would make a
+message, its author and its member of each, four times over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import discord
+
+from agent_chat.transcript import Transcripts
+from agent_discord.objects.messages import unfinished
+
+
+def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:
+    """Stands before py-cord's parser of new messages, and before whatever guards that. py-cord has no hook for it."""
+    parsers = client._connection.parsers
+    parse = parsers["MESSAGE_CREATE"]
+
+    def parse_news(data: Any) -> None:
+        if not _is_echo(data, client, transcripts):
+            parse(data)
+
+    parsers["MESSAGE_CREATE"] = parse_news
+
+
+def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Transcripts) -> bool:
+    """Whether this bot may leave the message alone. What is odd about one is for the parser to say."""
+    try:
+        channel_id, message_id = int(data["channel_id"]), int(data["id"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    transcript, me = transcripts.known(channel_id), client.user
+    entry = transcript.get(message_id) if transcript is not None else None
+    if transcript is None or entry is None or me is None or entry.speaker.agent is None:
+        return False
+    if transcript.lacks_text(message_id) or unfinished(entry.text):
+        return False
+    if me.id in entry.mentions or entry.replied_to == me.id:
+        return False
+    channel = client.get_channel(channel_id)
+    if isinstance(channel, discord.TextChannel | discord.VoiceChannel | discord.StageChannel | discord.Thread):
+        channel.last_message_id = message_id  # as the parser would
+    return True

@@ -1,0 +1,112 @@
+"""Messages of any channel up to one of them, for `.history`: read once, kept a while, and only where they may be shown.
+
+Two have to be able to read what `.history` brings: the bot, and everybody who reads the channel where it speaks
+(audience.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+import discord
+from cachetools import TLRUCache
+
+from agent_chat.transcript import Transcript, Transcripts
+from agent_context.entries import Entry
+from agent_context.selecting.history import Interval
+from agent_discord.objects.messages import to_entries
+from agent_discord.reading.history import PAGE, PAGE_TIMEOUT, Reader
+from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
+
+KEEP_SECONDS = 600.0
+MOST_KEPT = 64
+TRY_AGAIN = 30.0  # seconds after a read that failed
+
+log = logging.getLogger(__name__)
+
+
+_REFUSED = object()  # no channel that the bot sees, and none that is asked for again soon
+
+
+def _until(_: object, found: object, now: float) -> float:
+    """As long as what was read is kept; what could not be read is None."""
+    return now + (TRY_AGAIN if found is None else KEEP_SECONDS)
+
+
+class Pasts:
+    """Shared by all bots of a process. `clock` gives seconds."""
+
+    def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
+        self._transcripts, self._clock = transcripts, clock
+        self._kept: TLRUCache[tuple[int, int, int | None, int], tuple[Entry, ...] | None]  # oldest first
+        self._kept = TLRUCache(MOST_KEPT, _until, self._now)
+        self._found: TLRUCache[tuple[int, int], object] = TLRUCache(MOST_KEPT, _until, self._now)  # by bot and channel
+        transcripts.on_change(self.forget)
+
+    async def channel(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
+        """A channel or thread of the guild as the gate's bot sees it; anything else where it does not. Discord tells a
+        bot of its channels and of threads in use; archived threads are asked for."""
+        known = guild.get_channel_or_thread(channel_id)
+        if known is not None:
+            return known
+        key = (guild.me.id, channel_id)
+        if key not in self._found:
+            self._found[key] = await self._look(gate, guild, channel_id)
+        return self._found.get(key)
+
+    async def _look(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
+        try:
+            return await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
+        except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
+            log.info("channel %d, which .history names, could not be asked for: %s", channel_id, kind(error))
+            refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
+            return _REFUSED if refused else None
+
+    async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
+        """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read.
+
+        `reader` reads that channel as a bot that may.
+        """
+        transcript = self._transcripts.known(interval.channel_id)
+        if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
+            return live
+        key = (interval.channel_id, interval.last, interval.first, messages)  # no more is read than back to the first
+        if key not in self._kept:
+            self._kept[key] = await self._read(interval, messages, reader)
+        return self._kept.get(key)
+
+    def forget(self, channel_id: int, message_ids: Iterable[int]) -> None:
+        """Messages were edited or deleted."""
+        oldest = min(message_ids, default=0)
+        for key in [key for key in self._kept if key[0] == channel_id and key[1] >= oldest]:
+            del self._kept[key]
+
+    def _now(self) -> float:
+        return self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+
+    async def _read(self, interval: Interval, messages: int, reader: Reader) -> tuple[Entry, ...] | None:
+        found: list[discord.Message] = []
+        before = interval.last + 1
+        try:
+            while len(found) < messages:
+                wanted = min(PAGE, messages - len(found))
+                page = await asyncio.wait_for(reader(wanted, before), PAGE_TIMEOUT)
+                found += page
+                if len(page) < wanted or any(message.id == interval.first for message in page):
+                    break
+                before = page[-1].id
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.info("channel %d: messages for .history could not be read: %s", interval.channel_id, kind(error))
+            return None
+        return tuple(to_entries(reversed(found), self._transcripts.directory))
+
+
+def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:
+    """The same from a live record; None where it does not reach as far."""
+    if not transcript.whole:
+        return None
+    upto = [entry for entry in transcript.entries() if entry.id <= interval.last]
+    reaches = transcript.begins or len(upto) >= messages or any(entry.id == interval.first for entry in upto)
+    return upto[-messages:] if upto and reaches else None

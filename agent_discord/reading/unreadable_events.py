@@ -1,0 +1,135 @@
+"""What Discord sends that cannot be read costs that one event, never the bot.
+
+py-cord runs its parsers unguarded: what one of them raises ends its connection for good. Here each is guarded. Of an
+event that it cannot parse, what can be read is used (readable.py), else the event is skipped; a message of a page of
+history, likewise. The log hears of it in one line without any of its content, and of a burst of the same once.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+import discord
+
+from agent_discord.objects.partial_payloads import Json, left_out, readable_event, readable_message, unsaid
+
+SAY_AGAIN = 600.0  # seconds until a failure that goes on is in the log once more
+READY = "READY"
+
+Parse = Callable[[Any], None]
+
+log = logging.getLogger(__name__)
+
+
+class UnreadableReady(Exception):
+    """A session whose beginning cannot be read: the bot would seem online and know nothing."""
+
+
+class OddLog:
+    """One line for each kind of failure in ten minutes. `clock` gives seconds that only grow."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._clock = name, clock
+        self._said: dict[tuple[str, str], float] = {}
+        self._unsaid: dict[tuple[str, str], int] = {}
+
+    def note(self, what: str, error: BaseException, so: str) -> None:
+        """`what` could not be read because of `error`, and `so` is what follows."""
+        kind, now = (what, type(error).__name__), self._clock()
+        if now - self._said.get(kind, -SAY_AGAIN) < SAY_AGAIN:
+            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+            return
+        self._said[kind] = now
+        before = self._unsaid.pop(kind, 0)
+        more = f"; {before} more like it before" if before else ""
+        log.warning("%s: %s from Discord cannot be read (%s%s): %s%s", self._name, what, kind[1], _at(error), so, more)
+
+
+def tolerate_odd_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    """Guards a client before it is logged in. py-cord has no hook for it."""
+    odd, state = OddLog(name, clock), client._connection
+    for event, parse in list(state.parsers.items()):
+        state.parsers[event] = _guarded(event, parse, state, odd)
+    _read_messages(state, odd)
+    _read_edits(client, odd)
+
+    async def on_error(event: str, *_: Any, **__: Any) -> None:
+        error = sys.exception()
+        assert error is not None
+        odd.note(event.removeprefix("on_").upper(), error, "this listener skips it")
+
+    client.on_error = on_error  # type: ignore[method-assign,assignment]  # py-cord's own prints to standard error
+
+
+def _guarded(event: str, parse: Parse, state: Any, odd: OddLog) -> Parse:
+    def guarded(data: Any) -> None:
+        try:
+            parse(data)
+        except Exception as error:  # whatever it is that py-cord stumbles over
+            if event == READY:
+                raise UnreadableReady(type(error).__name__) from error
+            odd.note(event, error, _parse_rest(event, parse, state, data))
+
+    return guarded
+
+
+def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
+    """Parses what can be read of an event; says what came of it."""
+    try:
+        rest = readable_event(state, event, data)
+        if rest is not None:
+            parse(rest)
+            return f"it is taken without {left_out(data, rest)}"
+    except Exception as error:
+        log.debug("%s cannot be read in part either (%s)", event, type(error).__name__)
+    return "it is skipped"
+
+
+def _read_messages(state: Any, odd: OddLog) -> None:
+    """Messages that REST brings: a post's own answer, pages of history, pins."""
+
+    def create_message(*, channel: Any, data: Json) -> discord.Message:
+        def build(part: Json) -> discord.Message:
+            message = discord.Message(state=state, channel=channel, data=part)  # type: ignore[arg-type]
+            if not (isinstance(message.content, str) and hasattr(message, "author")):
+                raise TypeError("nobody says anything")
+            return message
+
+        try:
+            return build(data)
+        except Exception as error:  # whatever it is that py-cord stumbles over
+            rest = readable_message(data, build)
+            made = build(unsaid(data) if rest is None else rest)
+            so = "it is skipped" if rest is None else f"it is taken without {left_out(data, rest)}"
+            odd.note("a message", error, so)
+            return made
+
+    state.create_message = create_message
+
+
+def _read_edits(client: discord.Client, odd: OddLog) -> None:
+    """An edit's answer, which py-cord parses in another way: it is made such as can be parsed."""
+    http: Any = client.http
+    for name in ("edit_message", "edit_files"):
+        setattr(http, name, _checked(getattr(http, name), client))
+
+
+def _checked(send: Callable[..., Any], client: discord.Client) -> Callable[..., Any]:
+    async def edit(channel_id: int, *arguments: Any, **options: Any) -> Any:
+        data = await send(channel_id, *arguments, **options)
+        channel = client.get_channel(channel_id) or discord.Object(channel_id)
+        return client._connection.create_message(channel=channel, data=data)._raw_data  # type: ignore[arg-type]
+
+    return edit
+
+
+def _at(error: BaseException) -> str:
+    """Where it was raised: a file's name and a line, which hold nothing of what was sent."""
+    frames = extract_tb(error.__traceback__)
+    return f", {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -1,0 +1,280 @@
+"""A model whose turns are run by the Claude Agent SDK's `query()`: an agent with tools and a session of its own.
+
+Each call starts the SDK's command-line program (a second, about 200 MiB), which is given the persona as its system
+prompt and what of the channel it has not read yet as its prompt; its last words are the reply. It keeps sessions on the
+disk; which one is a channel's is known by `Conversations`. Tools of ours that it may call meanwhile (its memory) are an
+MCP server of the SDK's in this process. A session that cannot be resumed is dropped, and the call
+fails with SessionLost: the next one begins anew.
+
+The SDK is an extra (requirements-agent-sdk.txt) and is imported with the first call, in a thread. Nothing is retried
+here: the program retries its own requests, and a query that was cut off may have written files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from importlib import import_module
+from types import ModuleType
+from typing import Any, NoReturn
+
+from agent_llm import pricing
+from agent_llm.errors import (
+    BadAnswer,
+    BadKey,
+    BadRequest,
+    CannotDraw,
+    ConnectionFailed,
+    ModelError,
+    NotInstalled,
+    PrefillRefused,
+    RateLimited,
+    ServerFailed,
+    SessionLost,
+    TimedOut,
+)
+from agent_llm.providers.agent_query import (
+    Conversation,
+    Conversations,
+    QueryArguments,
+    QueryConfig,
+    after_reading,
+    query_arguments,
+    told,
+    unread,
+)
+from agent_llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
+
+SDK = "claude_agent_sdk"
+PROVIDER = "anthropic"
+OURS = "agent"  # the MCP server of our tools: mcp__agent__memory
+FOLDER_MODE = 0o700
+_LOST = ("no conversation found", "resume rejected", "session id")
+_BY_STATUS: Mapping[int, type[ModelError]] = {401: BadKey, 403: BadKey, 429: RateLimited}
+
+Call = Callable[[ToolCall], Awaitable[ToolResult]]
+
+log = logging.getLogger(__name__)
+
+
+class AgentSdkModel:
+    """One agent's. `free`: its calls cost nothing, they go to an own machine. Without `conversations` every query is a
+    session of its own."""
+
+    can_draw = False
+
+    def __init__(self, config: QueryConfig, *, free: bool = False, conversations: Conversations | None = None) -> None:
+        self.config, self.free, self.conversations = config, free, conversations
+        self.name = f"{PROVIDER}/{config.model}"
+        self._sdk: ModuleType | None = None
+        self._loading = asyncio.Lock()
+
+    async def get_ready(self) -> ModuleType:
+        """The SDK, imported off the event loop. Raises NotInstalled."""
+        async with self._loading:
+            if self._sdk is None:
+                self._sdk = await asyncio.to_thread(self._load)
+            return self._sdk
+
+    def _load(self) -> ModuleType:
+        for folder in (self.config.workspace, self.config.home):
+            os.makedirs(folder, mode=FOLDER_MODE, exist_ok=True)
+        try:
+            return import_module(SDK)
+        except ImportError:
+            hint = "pip install -r requirements-agent-sdk.txt"
+            raise NotInstalled(hint, provider=PROVIDER, model=self.config.model) from None
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
+        """One query, within `prompt.timeout` seconds. Raises ModelError only; what it cost by then is in its `usage`
+        where the SDK said so."""
+        if prompt.prefill is not None:
+            raise PrefillRefused(provider=PROVIDER, model=self.config.model)
+        sdk = await self.get_ready()
+        try:
+            async with asyncio.timeout(prompt.timeout):
+                reply = await self._converse(sdk, prompt, told(history))
+        except TimeoutError:
+            raise self._cut_off(TimedOut(provider=PROVIDER, model=self.config.model)) from None
+        if prompt.on_text is not None:
+            prompt.on_text(reply.text)
+        return reply
+
+    async def _converse(self, sdk: ModuleType, prompt: Prompt, text: str) -> Reply:
+        conversation = await self._conversation(prompt)
+        asked = "\n\n".join(part for part in (unread(text, conversation), prompt.text) if part)
+        session_id = conversation.session_id if conversation else None
+        arguments = query_arguments(asked, self.config, prompt.system, session_id)
+        try:
+            return await self._query(sdk, arguments, prompt, text)
+        except SessionLost:
+            await self._drop(prompt.conversation)
+            raise
+
+    async def _conversation(self, prompt: Prompt) -> Conversation | None:
+        """The channel's session. One that read what is context no longer is none, whenever it was kept: a query that
+        was under way when the conversation began anew keeps its session too."""
+        if self.conversations is None or prompt.conversation is None:
+            return None
+        kept = await self.conversations.of(prompt.conversation)
+        return kept if kept is not None and kept.since >= prompt.since else None
+
+    async def _drop(self, channel_id: int | None) -> None:
+        if self.conversations is not None and channel_id is not None:
+            await self.conversations.drop(channel_id)
+
+    async def _query(self, sdk: ModuleType, arguments: QueryArguments, prompt: Prompt, text: str) -> Reply:
+        result, began = None, False  # heard to its end: the program writes its session down before it ends
+        try:
+            async with aclosing(
+                sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments, prompt.tools, prompt.call))
+            ) as stream:
+                async for message in stream:
+                    if isinstance(message, sdk.SystemMessage) and message.subtype == "init":
+                        began = True
+                        await self._began(message.data.get("session_id"), prompt, text)
+                    elif isinstance(message, sdk.ResultMessage) and not message.is_error:
+                        result = message
+        except (sdk.ClaudeSDKError, OSError, ValueError) as error:
+            if result is None:
+                self._explain(error, resumed=arguments.resume is not None, began=began)
+        if result is None:
+            ended = "the query ended without a result"
+            raise self._cut_off(BadAnswer(ended, provider=PROVIDER, model=self.config.model))
+        return self._reply(result)
+
+    async def _began(self, session_id: object, prompt: Prompt, text: str) -> None:
+        """Kept at once: a query that is cut off has been read by its session all the same."""
+        channel_id = prompt.conversation
+        if isinstance(session_id, str) and session_id and self.conversations is not None and channel_id is not None:
+            await self.conversations.keep(channel_id, after_reading(session_id, text, prompt.since))
+
+    def _reply(self, result: Any) -> Reply:
+        usage = self._priced(result.usage or {}, result.num_turns)
+        said = (result.result or "").strip()
+        if not said:
+            error = BadAnswer("empty", provider=PROVIDER, model=self.config.model)
+            error.usage = usage
+            raise error
+        return Reply(text=said, usage=usage, model=self.name)
+
+    def _priced(self, told_usage: Mapping[str, Any], steps: int) -> Usage:
+        """By our own table: what the SDK sums up goes on over the queries of a session."""
+        priced = pricing.price(PROVIDER, self.config.model, usage_of(told_usage, steps), free=self.free)
+        return replace(priced, model=self.name)
+
+    def most(self) -> Usage:
+        """What a query costs at most, which nobody knows better when it was cut off: its steps are the program's."""
+        return Usage(model=self.name, calls=1, text_cost_usd=0.0 if self.free else self.config.max_usd)
+
+    def _cut_off(self, error: ModelError) -> ModelError:
+        error.usage = self.most()
+        return error
+
+    def _explain(self, error: Exception, *, resumed: bool, began: bool) -> NoReturn:
+        """Raises our error. Without its cause or its words: they may quote the prompt, a path or a key."""
+        kind = kind_of(error, resumed=resumed)
+        ours = kind(
+            type(error).__name__,
+            provider=PROVIDER,
+            model=self.config.model,
+            status=getattr(error, "api_error_status", None),
+        )
+        ours.origin = type(error).__name__
+        data = getattr(error, "data", None)
+        if isinstance(data, Mapping) and isinstance(data.get("usage"), Mapping):
+            ours.usage = self._priced(data["usage"], int(data.get("num_turns") or 0))
+        elif began and ours.status is None:
+            ours = self._cut_off(ours)
+        log.warning("a query of the Claude Agent SDK failed: %s", ours)
+        raise ours from None
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
+        raise CannotDraw(provider=PROVIDER, model=self.config.model)
+
+    async def aclose(self) -> None:
+        """Nothing is open between two queries."""
+
+
+def options_of(sdk: ModuleType, arguments: QueryArguments, tools: Sequence[Tool] = (), call: Call | None = None) -> Any:
+    """The SDK's ClaudeAgentOptions. Nothing is read from the owner's or the folder's own configuration, and the prompt
+    is taken as it is: an `@path` in somebody's message opens no file, a `/word` is no command. Tools that are
+    run by `call` are an MCP server in this process, and allowed as they are."""
+    ours = tools if call is not None else ()
+    return sdk.ClaudeAgentOptions(
+        tools=list(arguments.tools),
+        allowed_tools=[*arguments.rules, *(f"mcp__{OURS}__{tool.name}" for tool in ours)],
+        mcp_servers={OURS: server_of(sdk, ours, call)} if ours and call else {},
+        permission_mode=arguments.permission_mode,
+        system_prompt=arguments.system_prompt,
+        resume=arguments.resume,
+        cwd=arguments.cwd,
+        model=arguments.model,
+        max_turns=arguments.max_turns,
+        max_budget_usd=arguments.max_usd,
+        env=dict(arguments.env),
+        setting_sources=[],
+        strict_mcp_config=True,
+        skills=[],
+        verbatim_prompts=True,
+        stderr=_from_program,
+    )
+
+
+def server_of(sdk: ModuleType, tools: Sequence[Tool], call: Call) -> Any:
+    """The tools as an MCP server of the SDK's, which lives in this process."""
+
+    def made(spec: Tool) -> Any:
+        async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
+            result = await call(ToolCall(f"{OURS}_{spec.name}", spec.name, arguments))
+            return {"content": [{"type": "text", "text": result.text}], "is_error": result.is_error}
+
+        return sdk.tool(spec.name, spec.description, dict(spec.parameters))(run)
+
+    return sdk.create_sdk_mcp_server(OURS, tools=[made(tool) for tool in tools])
+
+
+def _from_program(line: str) -> None:
+    """Why it could not start, for one; the owner's to know."""
+    log.warning("the Claude Agent SDK's program says: %.300s", line.strip())
+
+
+def kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
+    """Which of our errors one of the SDK's is."""
+    name, said = type(error).__name__, str(error).lower()
+    if resumed and any(words in said for words in _LOST):
+        return SessionLost
+    if name == "CLINotFoundError":
+        return NotInstalled
+    if name == "CLIConnectionError" or isinstance(error, OSError):
+        return ConnectionFailed
+    if getattr(error, "subtype", None) in ("error_max_turns", "error_max_budget_usd"):
+        return BadAnswer
+    status = getattr(error, "api_error_status", None)
+    if isinstance(status, int):
+        return _BY_STATUS.get(status, BadRequest if 400 <= status < 500 else ServerFailed)
+    return ServerFailed
+
+
+def usage_of(usage: Mapping[str, Any], steps: int) -> Usage:
+    """The SDK's counts of one query; Anthropic counts cached tokens beside the others."""
+    cached, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
+    return Usage(
+        calls=max(steps, 1),
+        input_tokens=_count(usage, "input_tokens") + cached + written,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        hour_write_tokens=_count(usage.get("cache_creation"), "ephemeral_1h_input_tokens"),
+        output_tokens=_count(usage, "output_tokens"),
+        reasoning_tokens=_count(usage.get("output_tokens_details"), "thinking_tokens"),
+        searches=_count(usage.get("server_tool_use"), "web_search_requests"),
+    )
+
+
+def _count(counts: object, name: str) -> int:
+    value = counts.get(name) if isinstance(counts, Mapping) else None
+    return value if isinstance(value, int) and value > 0 else 0

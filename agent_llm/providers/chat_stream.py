@@ -1,0 +1,88 @@
+"""A streamed chat completion, gathered into the answer that it would have been in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Mapping
+from typing import Any
+
+from agent_llm.errors import ConnectionFailed
+from agent_llm.providers.chat_wire import error_within, said_in, without_thinking
+from agent_llm.wire.reading import part, parts, text
+
+# Lists and texts that grow from piece to piece, besides the calls.
+MOST_CHARACTERS = 100_000  # a server that heeds no limit is cut here, as at its own
+_GROWING = ("content", "refusal", "reasoning_content", "reasoning", "reasoning_details", "text")
+
+
+class Gathering:
+    """The pieces so far. `answer` has the shape of a whole answer; `said` is what may be shown of it."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._calls: dict[object, dict[str, Any]] = {}
+        self._rest: dict[str, Any] = {}
+        self.finish: str | None = None
+
+    @property
+    def said(self) -> str:
+        return without_thinking(said_in(self._message))
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        message = self._message | ({"tool_calls": list(self._calls.values())} if self._calls else {})
+        return {**self._rest, "choices": [{"message": message, "finish_reason": self.finish}]}
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        """One event. Raises the error that it tells of."""
+        if piece.get("error"):
+            raise error_within(piece["error"])
+        for key in ("id", "usage"):
+            if piece.get(key):
+                self._rest[key] = piece[key]
+        for choice in parts(piece, "choices")[:1]:
+            self._grow(part(choice, "delta") or choice)
+            self.finish = text(choice, "finish_reason") or self.finish
+
+    def _grow(self, delta: Mapping[str, Any]) -> None:
+        for key in _GROWING:
+            more, so_far = delta.get(key), self._message.get(key)
+            if isinstance(more, str):
+                self._message[key] = (so_far if isinstance(so_far, str) else "") + more
+            elif isinstance(more, list):
+                self._message[key] = [*(so_far if isinstance(so_far, list) else ()), *more]
+        for call in parts(delta, "tool_calls"):
+            self._grow_call(call)
+
+    def _grow_call(self, call: Mapping[str, Any]) -> None:
+        """By its index; servers that give none send each call with its id, and what has no id belongs to the last."""
+        place: object = call.get("index", text(call, "id"))
+        if place == "" and self._calls:
+            place = next(reversed(self._calls))
+        so_far = self._calls.setdefault(place, {"id": "", "function": {"name": "", "arguments": ""}})
+        function = part(call, "function")
+        so_far["id"] = so_far["id"] or text(call, "id")
+        so_far["function"]["name"] = so_far["function"]["name"] or text(function, "name")
+        arguments = function.get("arguments")
+        if isinstance(arguments, Mapping):
+            so_far["function"]["arguments"] = arguments
+        elif isinstance(arguments, str) and isinstance(so_far["function"]["arguments"], str):
+            so_far["function"]["arguments"] += arguments
+
+
+async def gathered(pieces: AsyncIterable[Mapping[str, Any]], hear: Callable[[str], None]) -> dict[str, Any]:
+    """The whole answer; `hear` is told the whole text so far each time it grows.
+
+    Raises ConnectionFailed where the stream ends before the answer does.
+    """
+    gathering, heard = Gathering(), ""
+    async for piece in pieces:
+        gathering.add(piece)
+        if gathering.said != heard:
+            heard = gathering.said
+            hear(heard)
+        if len(heard) > MOST_CHARACTERS:
+            gathering.finish = "length"
+            break
+    if gathering.finish is None:
+        raise ConnectionFailed("cut in mid-answer")
+    return gathering.answer

@@ -1,0 +1,218 @@
+"""Chat Completions on the wire: https://platform.openai.com/docs/api-reference/chat. Pure functions.
+
+Texts are plain strings where there is nothing but text, since many servers read only those. A call's arguments that are
+no JSON object are kept as `tooling` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from agent_llm.endpoints import Prefill
+from agent_llm.errors import BadAnswer, ModelError, ServerFailed
+from agent_llm.profiles import Profile
+from agent_llm.transport.failures import error_of_status
+from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
+from agent_llm.wire import stops
+from agent_llm.wire.reading import number, part, parts, text
+from agent_llm.wire.shaping import Part, Turn, cache_marks, data_url, schema_of, system_parts, turns_of, wants_schema
+from agent_llm.wire.tooling import arguments_of, parameters_of, written
+
+_STOPS: Mapping[str, StopReason] = {
+    "stop": "stop",
+    "tool_calls": "stop",
+    "function_call": "stop",
+    "length": "length",
+    "content_filter": "refusal",
+}
+# What a reasoning model wants to see again beside its calls: OpenRouter's, DeepSeek's, vLLM's names.
+_REASONING = ("reasoning_details", "reasoning_content", "reasoning")
+_BEGINNING_MARK: Mapping[Prefill, str] = {"prefix": "prefix", "partial": "partial"}
+_THINK, _THOUGHT = "<think>", "</think>"
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+def request_of(
+    prompt: Prompt, history: Sequence[Message], model: str, profile: Profile, *, prefill: Prefill, asked_by: str
+) -> dict[str, Any]:
+    """The body of POST /chat/completions. `asked_by` is the provider whose echoes are its own."""
+    turns = turns_of(prompt, history, profile)
+    marks = cache_marks(turns, profile.cache_marks - len(system_parts(prompt)))
+    mark = {"type": "ephemeral"} if prompt.cache_ttl == "5m" else {"type": "ephemeral", "ttl": prompt.cache_ttl}
+    between = "\n\n" if prompt.prefill is None else ""
+    messages = [_system(prompt, mark if profile.cache_marks else None)] if prompt.system else []
+    messages += [_message(turn, marks, mark, between) for turn in turns]
+    if prompt.prefill is None:
+        messages += [message for step in prompt.rounds for message in _round(step, asked_by, profile)]
+    elif prefill in _BEGINNING_MARK:
+        messages[-1][_BEGINNING_MARK[prefill]] = True
+    request = {"model": model, "messages": messages, **_limits(prompt, profile)}
+    if prompt.prefill is not None and prefill == "continue":
+        request |= {"add_generation_prompt": False, "continue_final_message": True}
+    if prompt.tools:
+        request["tools"] = [_tool(tool, profile) for tool in prompt.tools]
+    if prompt.schema is not None and wants_schema(prompt, profile):
+        wanted = {"name": prompt.schema_name, "schema": schema_of(prompt.schema, profile), "strict": True}
+        request["response_format"] = {"type": "json_schema", "json_schema": wanted}
+    return request
+
+
+def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
+    parameters = parameters_of(tool.parameters, profile)
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": parameters},
+    }
+
+
+def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:
+    """The body of POST /completions: system, history and the begun answer as one text, roles apart by a blank line."""
+    texts = ((turn.role, "".join(piece.text for piece in turn.parts)) for turn in turns_of(prompt, history, profile))
+    by_role = groupby(((role, said) for role, said in texts if said), key=lambda turn: turn[0])
+    said = ["".join(words for _, words in same) for _, same in by_role]  # a begun answer is one, however it was split
+    return {
+        "model": model,
+        "prompt": "\n\n".join(piece for piece in (prompt.system, *said) if piece),
+        **_limits(prompt, profile),
+    }
+
+
+def _limits(prompt: Prompt, profile: Profile) -> dict[str, Any]:
+    limits: dict[str, Any] = {"max_tokens": prompt.max_output_tokens}
+    if wanted := stops.for_request(prompt.stop, profile.max_stops):
+        limits["stop"] = wanted
+    if prompt.temperature is not None:
+        limits["temperature"] = prompt.temperature
+    return limits
+
+
+def _system(prompt: Prompt, mark: Mapping[str, str] | None) -> dict[str, Any]:
+    if mark is None:
+        return {"role": "system", "content": prompt.system}
+    pieces = [{"type": "text", "text": piece, "cache_control": mark} for piece in system_parts(prompt)]
+    return {"role": "system", "content": pieces}
+
+
+def _message(turn: Turn, marks: Container[int], mark: Mapping[str, str], between: str) -> dict[str, Any]:
+    if all(piece.picture is None and id(piece) not in marks for piece in turn.parts):
+        return {"role": turn.role, "content": between.join(piece.text for piece in turn.parts)}
+    return {
+        "role": turn.role,
+        "content": [_content(piece) | ({"cache_control": mark} if id(piece) in marks else {}) for piece in turn.parts],
+    }
+
+
+def _content(piece: Part) -> dict[str, Any]:
+    if piece.picture is None:
+        return {"type": "text", "text": piece.text}
+    return {"type": "image_url", "image_url": {"url": data_url(piece.picture)}}
+
+
+def _round(step: ToolRound, asked_by: str, profile: Profile) -> Iterator[dict[str, Any]]:
+    """The model's calls, their results, and the results' pictures, which a result cannot carry."""
+    own = step.echo if isinstance(step.echo, Mapping) and step.echo.get("by") == asked_by else {}
+    calls = [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": written(call.arguments)},
+        }
+        for call in step.calls
+    ]
+    yield {"role": "assistant", "content": step.text, "tool_calls": calls, **part(own, "reasoning")}
+    for result in step.results:
+        said = f"Error: {result.text}" if result.is_error else result.text
+        yield {"role": "tool", "tool_call_id": result.call_id, "content": said}
+    yield from _pictures(step.results, profile)
+
+
+def _pictures(results: Sequence[ToolResult], profile: Profile) -> Iterator[dict[str, Any]]:
+    shown = Message("user", "", tuple(picture for result in results for picture in result.pictures))
+    for turn in turns_of(Prompt(text=""), [shown], profile):
+        yield {"role": "user", "content": [_content(piece) for piece in turn.parts]}
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+
+def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = None) -> Reply:
+    """The Reply in an answer of either API, its usage as far as it is told. Raises what an error within a 200 says."""
+    _raise_if_failed(answer, request_id)
+    choices = parts(answer, "choices")
+    if not choices:
+        raise BadAnswer("empty", request_id=request_id)
+    choice = choices[0]
+    _raise_if_failed(choice, request_id)
+    message = part(choice, "message") or choice  # plain completions have their text in the choice
+    said = without_thinking(said_in(message))
+    calls = calls_of(message)
+    refused = not said and not calls and bool(text(message, "refusal"))
+    reasoning = {key: message[key] for key in _REASONING if message.get(key)}
+    return Reply(
+        text=said,
+        usage=usage_of(answer),
+        request_id=request_id or text(answer, "id") or None,
+        stop="refusal" if refused else _STOPS.get(text(choice, "finish_reason"), "other"),
+        tool_calls=calls,
+        echo={"by": asked_by, "reasoning": reasoning} if reasoning and calls else None,
+    )
+
+
+def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
+    """Gateways answer 200 before they know that a model's server fails."""
+    if answer.get("error"):
+        raise error_within(answer["error"], request_id)
+
+
+def error_within(error: Any, request_id: str | None = None) -> ModelError:
+    """Our error for an `error` object in a body or in a stream: its code is a status, if it is a number."""
+    told = error if isinstance(error, Mapping) else {}
+    code = told.get("code")
+    if not isinstance(code, int) or not 300 <= code < 600:
+        return ServerFailed("an error within the answer", request_id=request_id)
+    return error_of_status(code, str(error), request_id=request_id)
+
+
+def said_in(message: Mapping[str, Any]) -> str:
+    """A text, or the texts in a list of parts; plain completions call it `text`."""
+    listed = "".join(text(piece, "text") for piece in parts(message, "content"))
+    return listed or text(message, "content") or text(message, "text")
+
+
+def without_thinking(said: str) -> str:
+    """What follows the reasoning that a model writes in front of its answer; nothing as long as it goes on."""
+    begun = said.lstrip()
+    if begun and _THINK.startswith(begun[: len(_THINK)]):
+        _, closed, answer = begun.partition(_THOUGHT)
+        return answer.lstrip() if closed else ""
+    before, closed, answer = said.partition(_THOUGHT)  # some chat templates open it themselves
+    return answer.lstrip() if closed and _THINK not in before else said
+
+
+def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
+    """The calls in a message, each with an id, its own or one of ours."""
+    return tuple(
+        ToolCall(
+            text(call, "id") or f"call_{place}",
+            text(part(call, "function"), "name"),
+            arguments_of(part(call, "function").get("arguments")),
+        )
+        for place, call in enumerate(parts(message, "tool_calls"))
+    )
+
+
+def usage_of(answer: Mapping[str, Any]) -> Usage:
+    """DeepSeek counts cached tokens beside the details that the others have."""
+    cached = number(answer, "usage", "prompt_tokens_details", "cached_tokens")
+    return Usage(
+        calls=1,
+        input_tokens=number(answer, "usage", "prompt_tokens"),
+        cached_tokens=cached or number(answer, "usage", "prompt_cache_hit_tokens"),
+        cache_write_tokens=number(answer, "usage", "prompt_tokens_details", "cache_write_tokens"),
+        output_tokens=number(answer, "usage", "completion_tokens"),
+        reasoning_tokens=number(answer, "usage", "completion_tokens_details", "reasoning_tokens"),
+    )

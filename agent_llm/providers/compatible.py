@@ -1,0 +1,121 @@
+"""Any address that speaks OpenAI's Chat Completions: gateways, and model servers on an own machine.
+
+By OpenAI's SDK, which brings authentication and errors. Such servers agree on little beyond the shape: what one lacks
+is in its `Endpoint`, in the profile "compatible", or learnt from its refusal (structured output).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from agent_llm.base import Access, ProviderModel
+from agent_llm.endpoints import profile_at
+from agent_llm.errors import ModelError
+from agent_llm.providers import chat_wire
+from agent_llm.providers.chat_stream import gathered
+from agent_llm.providers.openai import load
+from agent_llm.retry import Retrier
+from agent_llm.transport import sse, stainless
+from agent_llm.transport.stream_listener import Hearing
+from agent_llm.types import Message, Prompt, Reply
+from agent_llm.wire.reading import json_object
+from agent_llm.wire.shaping import without_pictures
+
+if TYPE_CHECKING:
+    import httpx2
+    import openai
+
+__all__ = ["CompatibleModel", "load"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request, and where it goes."""
+
+    path: str
+    body: Mapping[str, Any]
+
+
+class CompatibleModel(ProviderModel):
+    """A model behind an `Endpoint`, whose name is its provider. It draws nothing, and has no search of its own."""
+
+    provider = "compatible"
+    doubts_schema = True
+    no_such_model = frozenset()  # OpenRouter says 404 also of a model that sees no pictures
+
+    def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
+        if access.endpoint is None:
+            raise ValueError("compatible: no endpoint is given")
+        super().__init__(access, retrier)
+        import openai
+
+        self.endpoint = access.endpoint
+        self.provider = self.endpoint.name
+        self.profile = profile_at(self.endpoint, access.model)
+        self._sdk_errors = (openai.OpenAIError, *stainless.transport_errors())
+        unsigned = () if access.api_key else (_without_key,)
+        self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
+            api_key=access.api_key or "none",
+            base_url=access.base_url or self.endpoint.base_url,
+            max_retries=0,
+            http_client=openai.DefaultAioHttpClient(**stainless.http_options(*unsigned)),
+            default_headers=_others_left_out(),
+        )
+
+    @property
+    def can_draw(self) -> bool:
+        return False
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+    def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
+        if prompt.prefill is not None and self.endpoint.prefill == "completions":
+            plain = replace(self.profile, alternate=False)
+            body = chat_wire.completion_of(*without_pictures(prompt, history), self.access.model, plain)
+            path = "/completions"
+        else:
+            body = chat_wire.request_of(
+                prompt,
+                history,
+                self.access.model,
+                self.profile,
+                prefill=self.endpoint.prefill,
+                asked_by=self.provider,
+            )
+            path = "/chat/completions"
+        if prompt.on_text and self.endpoint.stream_usage:
+            body["stream_options"] = {"include_usage": True}
+        return {"call": Call(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
+
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+        call: Call = request["call"]
+        if hearing is None:
+            response = await stainless.post(self._client, call.path, call.body, seconds)
+            answer, request_id = json_object(response.content), response.headers.get("x-request-id")
+        else:
+            async with aclosing(sse.objects(self._client, call.path, call.body, seconds)) as pieces:
+                answer, request_id = await gathered(pieces, hearing), None
+        return chat_wire.reply_of(answer, self.provider, request_id)
+
+    async def _look(self, seconds: float) -> None:
+        """Not every server describes a single model; all list theirs."""
+        await stainless.get(self._client, "/models", seconds)
+
+    def _explain(self, error: Exception) -> ModelError:
+        return stainless.explain(error, "x-request-id")
+
+
+def _others_left_out() -> dict[str, Any]:
+    """The SDK takes OPENAI_ORG_ID and OPENAI_PROJECT_ID from the environment: they are nobody else's business."""
+    import openai
+
+    return {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+
+
+async def _without_key(request: httpx2.Request) -> None:
+    """The SDK wants a key in any case; a server on the own machine need not see that there is none."""
+    del request.headers["Authorization"]

@@ -1,0 +1,195 @@
+"""Google by google-genai's client: https://ai.google.dev/api/generate-content
+
+Requests and answers are plain JSON: the request goes as the SDK's `extra_body`, the answer comes as its raw response.
+Its own way through its models costs 0.2 ms for each part of a history, and it stumbles over odd answers, so its client
+is used where it sends: for address, authentication, connections and errors.
+
+The SDK uses aiohttp where it is installed, so its connection errors are aiohttp's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.request import getproxies
+
+from agent_llm.base import KEEP_ALIVE_SECONDS, Access, ProviderModel
+from agent_llm.errors import BadAnswer, ModelError, QuotaUsedUp
+from agent_llm.providers import gemini_stream
+from agent_llm.providers.gemini_wire import drawing_of, reply_of, request_of, usage_of
+from agent_llm.retry import Retrier
+from agent_llm.transport import stainless
+from agent_llm.transport.bounded import bound_middleware
+from agent_llm.transport.failures import error_of_status
+from agent_llm.transport.stream_listener import Hearing
+from agent_llm.types import Drawing, Message, Prompt, Reply
+from agent_llm.wire.reading import json_object
+
+if TYPE_CHECKING:
+    import aiohttp
+    from google.genai import errors, types
+
+_RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,6}(?:\.\d{1,9})?)s"')
+
+
+def load() -> None:
+    """Import the SDK and have its options built, which it puts off to their first use; takes a third of a second."""
+    from google import genai  # noqa: F401
+
+    _options({}, 1.0)
+    stainless.load()
+
+
+class GeminiModel(ProviderModel):
+    """A Gemini model, and its sibling that draws."""
+
+    provider = "google"
+
+    def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
+        super().__init__(access, retrier)
+        from google import genai
+        from google.genai import types
+
+        self._sdk_errors = _sdk_errors()
+        tls = stainless.ssl_context()
+        # One attempt: without retry options the SDK tries once more by itself after a lost connection.
+        options = types.HttpOptions(
+            base_url=access.base_url,
+            retry_options=types.HttpRetryOptions(attempts=1),
+            client_args={"verify": tls},
+            async_client_args={"ssl": tls, "verify": tls, "middlewares": (bound_middleware,)},
+        )
+        self._client = genai.Client(vertexai=False, api_key=access.api_key, http_options=options)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def aclose(self) -> None:
+        await self._client.aio.aclose()
+        self._client.close()
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def _api(self) -> Any:
+        """The SDK's sender, with a session of ours: its own asks two threads for proxies and passwords at each request,
+        also where none are set."""
+        import aiohttp
+
+        api = self._client.aio.models._api_client
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=bool(getproxies()))
+            api._http_options.aiohttp_client = self._session
+        return api
+
+    def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
+        return request_of(prompt, history, self.profile, asked_by=self.name)
+
+    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+        if hearing is None:
+            return reply_of(await self._generate(self.access.model, request, seconds), self.name)
+
+        def told(answer: Mapping[str, Any]) -> None:
+            hearing.told = usage_of(answer, {})
+
+        response = await self._begin(request, seconds)
+        try:
+            answer = await gemini_stream.gathered(response.content.iter_any(), told, hearing)
+        finally:
+            response.close()  # aiohttp has given the connection back where all has been read
+        return reply_of(answer, self.name)
+
+    async def _begin(self, request: Mapping[str, Any], seconds: float) -> Any:
+        """aiohttp's response to a request for a stream, still to be read. Raises the SDK's errors.
+
+        The SDK's own stream stumbles over comments and has no bound, so only its transport is used.
+        """
+        return await self._send(self.access.model, "streamGenerateContent?alt=sse", request, seconds, stream=True)
+
+    async def _send(
+        self, model: str, method: str, request: Mapping[str, Any], seconds: float, *, stream: bool = False
+    ) -> Any:
+        """The last two steps of the SDK's `generate_content`, with its authentication and its errors: those before walk
+        through every field of the request by its type."""
+        api = self._api
+        asked = api._build_request("post", f"{_path(model)}:{method}", {}, _options(request, seconds))
+        return (await api._async_request_once(asked, stream, implicit_retry=False)).response_stream
+
+    async def _paint(self, prompt: str, seconds: float) -> Drawing:
+        request = {
+            "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+            "generationConfig": {"responseModalities": ["IMAGE"], **self.profile.image},
+        }
+        return drawing_of(await self._generate(self.access.image_model, request, seconds))
+
+    async def _generate(self, model: str, request: Mapping[str, Any], seconds: float) -> Mapping[str, Any]:
+        bodies = await self._send(model, "generateContent", request, seconds)
+        return json_object(bodies[0])
+
+    async def _look(self, seconds: float) -> None:
+        from google.genai import types
+
+        options = types.HttpOptions(timeout=max(1, round(seconds * 1000)))
+        assert self._api is not None  # it goes by our session, too
+        await self._client.aio.models.get(model=self.access.model, config=types.GetModelConfig(http_options=options))
+
+    def _explain(self, error: Exception) -> ModelError:
+        return _explained(error)
+
+
+def _path(model: str) -> str:
+    return model if model.startswith(("models/", "tunedModels/")) else f"models/{model}"
+
+
+def _options(request: Mapping[str, Any], seconds: float) -> types.HttpOptions:
+    from google.genai import types
+
+    return types.HttpOptions(timeout=max(1, round(seconds * 1000)), extra_body=_uncopied(request))
+
+
+class _Uncopied(dict[str, Any]):
+    """The SDK makes deep copies of its configuration at each call, and the whole conversation goes along in it."""
+
+    def __deepcopy__(self, _: dict[int, Any]) -> _Uncopied:
+        return self
+
+
+def _uncopied(request: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: list(map(_Uncopied, value)) if isinstance(value, list) else value for key, value in request.items()}
+
+
+def _sdk_errors() -> tuple[type[Exception], ...]:
+    from google.genai import errors
+
+    odd_answers = (AttributeError, KeyError, TypeError)
+    return (errors.APIError, gemini_stream.ErrorWithin, *stainless.transport_errors(), *odd_answers)
+
+
+def _explained(error: Exception) -> ModelError:
+    from google.genai import errors
+
+    if isinstance(error, gemini_stream.ErrorWithin):
+        return _of_status(errors.APIError(0, {"error": error.told}))
+    if isinstance(error, errors.APIError):
+        return _of_status(error)
+    if isinstance(error, (AttributeError, KeyError, TypeError)):
+        return BadAnswer("not what the API promises")
+    return stainless.explain(error, "")
+
+
+def _of_status(error: errors.APIError) -> ModelError:
+    """Google's 429 says "exceeded your quota" for a minute's and a day's limit alike; only the limit's id tells."""
+    said = json.dumps(error.details, default=str)
+    headers = getattr(error.response, "headers", None) or {}
+    wait = _RETRY_DELAY.search(said)
+    if error.code == 429 and "PerDay" in said:
+        return QuotaUsedUp(error.status or "", status=429)
+    return error_of_status(
+        int(error.code or 0),
+        said,
+        code=error.status or "",
+        headers=headers,
+        request_id=headers.get("x-request-id"),
+        retry_after=float(wait[1]) if wait else None,
+    )

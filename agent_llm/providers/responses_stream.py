@@ -1,0 +1,68 @@
+"""A streamed response of OpenAI's or xAI's: https://platform.openai.com/docs/api-reference/responses-streaming
+
+The last event carries the whole response, as it would have come in one piece; the events before it only tell what the
+text has grown to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from agent_llm.errors import ConnectionFailed
+from agent_llm.transport import sse
+from agent_llm.transport.stream_listener import Hearing
+from agent_llm.wire.reading import number, part, text
+
+_LAST = ("response.completed", "response.incomplete", "response.failed")
+
+
+class Gathering:
+    """The events so far. `said` is the answer's text so far; `answer` the whole response, None before it has come."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[int, Mapping[str, Any]] = {}
+        self._texts: dict[tuple[int, int], str] = {}
+        self.answer: Mapping[str, Any] | None = None
+
+    @property
+    def said(self) -> str:
+        """The texts in their order, commentary left out, as `openai.reply_of` joins them."""
+        pieces = (self._texts[place] for place in sorted(self._texts) if not self._is_commentary(place[0]))
+        return "\n\n".join(pieces)
+
+    def _is_commentary(self, item: int) -> bool:
+        return self._kinds.get(item, {}).get("phase") == "commentary"
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        kind = text(event, "type")
+        place = number(event, "output_index")
+        if kind in _LAST:
+            self.answer = self._whole(part(event, "response"))
+        elif kind == "error":
+            self.answer = {"status": "failed", "error": part(event, "error") or event}
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            self._kinds[place] = part(event, "item")
+        elif kind == "response.output_text.delta":
+            at = (place, number(event, "content_index"))
+            self._texts[at] = self._texts.get(at, "") + text(event, "delta")
+
+    def _whole(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Servers that leave the output out of the last event have told it item by item."""
+        if response.get("output"):
+            return response
+        return {**response, "output": [self._kinds[place] for place in sorted(self._kinds)]}
+
+
+async def gathered(chunks: AsyncIterator[bytes], hearing: Hearing) -> Mapping[str, Any]:
+    """The whole response. Raises ConnectionFailed where the stream ends before it has come."""
+    gathering = Gathering()
+    async with aclosing(sse.objects_in(chunks)) as events:
+        async for event in events:
+            gathering.add(event)
+            if gathering.answer is not None:
+                await sse.rest(events)
+                return gathering.answer
+            hearing(gathering.said)
+    raise ConnectionFailed("cut in mid-answer")

@@ -1,0 +1,91 @@
+"""Server-sent events, out of the bytes of a response: https://html.spec.whatwg.org/multipage/server-sent-events.html
+
+Only `data` matters to us; event names, ids and comments (keep-alives) are passed over. Bytes may be split anywhere,
+also within a character.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any
+
+from agent_llm.errors import BadAnswer
+from agent_llm.transport import stainless
+from agent_llm.wire.reading import json_object
+
+# A server that babbles on without end is cut here: in all, and within one line, whose parsing holds the event loop.
+MOST_BYTES = 16 * 1024 * 1024
+MOST_LINE_BYTES = 2 * 1024 * 1024
+DONE = "[DONE]"
+REST_SECONDS = 0.2
+
+
+class Decoder:
+    """Bytes in, the data of whole events out. Raises BadAnswer beyond MOST_BYTES and MOST_LINE_BYTES."""
+
+    def __init__(self) -> None:
+        self._unread = b""
+        self._data: list[str] = []
+        self._seen = 0
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The events that this chunk completes."""
+        self._seen += len(chunk)
+        if self._seen > MOST_BYTES:
+            raise BadAnswer("a stream without end")
+        lines = (self._unread + chunk).replace(b"\r\n", b"\n").split(b"\n")
+        self._unread = lines.pop()
+        if len(self._unread) > MOST_LINE_BYTES:
+            raise BadAnswer("a line without end")
+        for line in lines:
+            if line:
+                self._read(line.decode("utf-8", "replace").rstrip("\r"))
+            elif self._data:
+                yield "\n".join(self._data)
+                self._data.clear()
+
+    def _read(self, line: str) -> None:
+        field, _, value = line.partition(":")
+        if field == "data":
+            self._data.append(value.removeprefix(" "))
+
+
+async def objects_in(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Mapping[str, Any]]:
+    """The JSON objects in a response's body, up to [DONE] or its end. Raises BadAnswer for data that is none."""
+    decoder = Decoder()
+    async for chunk in chunks:
+        for data in decoder.feed(chunk):
+            if data == DONE:
+                await rest(chunks)
+                return
+            yield json_object(data)
+
+
+async def rest(chunks: AsyncIterator[Any]) -> None:
+    """Reads what follows the last event, which is nothing: only a connection that was read to its end is used again.
+
+    The answer is there already, so nothing that goes wrong now matters.
+    """
+    with suppress(BadAnswer, *stainless.transport_errors()):
+        async with asyncio.timeout(REST_SECONDS):
+            async for _ in chunks:
+                pass
+
+
+async def objects(
+    client: Any, path: str, request: Mapping[str, Any], seconds: float
+) -> AsyncGenerator[Mapping[str, Any]]:
+    """The JSON objects that the answer to a POST streams.
+
+    `client` is OpenAI's SDK's, for its authentication and its errors; it raises what `stainless.post` does besides. To
+    be closed (`contextlib.aclosing`), so that the connection goes with it.
+    """
+    response = await stainless.begin(client, path, request, seconds)
+    try:
+        async with aclosing(objects_in(response.aiter_bytes())) as events:
+            async for event in events:
+                yield event
+    finally:
+        await response.aclose()

@@ -1,0 +1,1 @@
+"""What providers share in their formats: schemas, stop sequences, tools. Opens no connection."""

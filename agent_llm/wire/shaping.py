@@ -1,0 +1,226 @@
+"""From a Prompt and a history to what every provider's request is made of: turns, parts, a schema or words for it.
+
+Pure functions. A part is a text or a picture; `cache` marks the last part of what stays the same from call to call.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent_llm.profiles import Profile
+from agent_llm.types import Message, Picture, Prompt, Role, Source
+from agent_llm.wire.schema_cache import MadeOnce
+
+# A conversation that must begin with the user but begins with the model's own words begins with this.
+OPENING = "[the conversation so far]"
+
+_IN_WORDS = (
+    "\n\nAnswer with exactly one JSON object that fits the JSON schema below, and with nothing else: no prose before "
+    "or after it, no code fence, no citation marks inside its strings.\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A text, or a picture."""
+
+    text: str = ""
+    picture: Picture | None = None
+    cache: bool = False
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one side says, in one message of the provider's."""
+
+    role: Role
+    parts: list[Part] = field(default_factory=list)
+
+
+def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[Turn]:
+    """History, then the tail as the last user turn; merged and opened by the user where roles must alternate.
+
+    An answer that was begun stands last instead, without whitespace at its end, which providers refuse.
+    """
+    turns: list[Turn] = []
+    for message in (*history, *_last(prompt, profile)):
+        for turn in _turns_of_message(message, profile):
+            if profile.alternate and turns and turns[-1].role == turn.role:
+                turns[-1].parts.extend(turn.parts)
+            else:
+                turns.append(turn)
+    if profile.alternate and turns and turns[0].role == "assistant":
+        turns.insert(0, Turn("user", [Part(OPENING)]))
+    if prompt.prefill is not None and turns and turns[-1].role == "assistant":
+        last = turns[-1].parts[-1]
+        turns[-1].parts[-1] = replace(last, text=last.text.rstrip())
+    return turns
+
+
+def _last(prompt: Prompt, profile: Profile) -> list[Message]:
+    """What follows the history: the tail, or pictures and the begun answer."""
+    if prompt.prefill is None:
+        return [Message("user", tail_of(prompt, profile), prompt.pictures)]
+    seen = [Message("user", tail_of(prompt, profile), prompt.pictures)] if prompt.text or prompt.pictures else []
+    return [*seen, Message("assistant", prompt.prefill)]
+
+
+def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
+    """One turn, or two: no provider takes pictures from the assistant, so its pictures follow as the user's."""
+    seen = [picture for picture in message.pictures if is_seen(picture, profile)]
+    text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []
+    last = len(seen) - 1
+    pictures = [Part(picture=picture, cache=message.cache and number == last) for number, picture in enumerate(seen)]
+    if message.role == "user":
+        return [Turn("user", text + pictures)] if text or pictures else []
+    turns = [Turn("assistant", text)] if text else []
+    return turns + ([Turn("user", pictures)] if pictures else [])
+
+
+def is_seen(picture: Picture, profile: Profile) -> bool:
+    """Whether the model can look at a picture; one that it cannot fails the whole request."""
+    return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
+
+
+def has_pictures(prompt: Prompt, history: Sequence[Message]) -> bool:
+    in_results = any(result.pictures for step in prompt.rounds for result in step.results)
+    return bool(prompt.pictures) or in_results or any(message.pictures for message in history)
+
+
+def with_newest_pictures(prompt: Prompt, history: Sequence[Message], most: int) -> tuple[Prompt, Sequence[Message]]:
+    """The same with as many pictures as a request may carry: the oldest are left out."""
+    results = [result.pictures for step in prompt.rounds for result in step.results]
+    too_many = sum(map(len, (*(message.pictures for message in history), prompt.pictures, *results))) - most
+    if too_many <= 0:
+        return prompt, history
+
+    def left(pictures: tuple[Picture, ...]) -> tuple[Picture, ...]:
+        nonlocal too_many
+        kept = pictures[max(0, too_many) :]
+        too_many -= len(pictures) - len(kept)
+        return kept
+
+    kept = [replace(message, pictures=left(message.pictures)) for message in history]
+    prompt = replace(prompt, pictures=left(prompt.pictures))
+    rounds = tuple(
+        replace(step, results=tuple(replace(result, pictures=left(result.pictures)) for result in step.results))
+        for step in prompt.rounds
+    )
+    return replace(prompt, rounds=rounds), kept
+
+
+def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
+    """The same in words alone."""
+    rounds = tuple(
+        replace(step, results=tuple(replace(result, pictures=()) for result in step.results)) for step in prompt.rounds
+    )
+    return replace(prompt, pictures=(), rounds=rounds), [replace(message, pictures=()) for message in history]
+
+
+def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = ("user", "assistant")) -> frozenset[int]:
+    """The ids of the last `limit` parts that end what stays the same.
+
+    A mark in a turn of a role that cannot carry one falls back to the part before it that can.
+    """
+    marks: list[int] = []
+    carrier: int | None = None
+    for turn in turns:
+        for piece in turn.parts:
+            carrier = id(piece) if turn.role in roles else carrier
+            if piece.cache and carrier is not None and carrier not in marks:
+                marks.append(carrier)
+    return frozenset(marks[-limit:] if limit > 0 else ())
+
+
+def system_parts(prompt: Prompt) -> tuple[str, ...]:
+    """The system prompt in the pieces after each of which a cache may end: none, one or two."""
+    whole, stable = prompt.system, prompt.stable
+    pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
+    return pieces if whole else ()
+
+
+def wants_schema(prompt: Prompt, profile: Profile) -> bool:
+    """True where the request carries the schema, False where there is none or words must do."""
+    if prompt.schema is None or (prompt.tools and not profile.schema_with_tools):
+        return False
+    return profile.schema and (profile.schema_with_search or not prompt.search)
+
+
+def tail_of(prompt: Prompt, profile: Profile) -> str:
+    """The prompt's text, with the schema in words where the provider cannot take it."""
+    if prompt.schema is None or wants_schema(prompt, profile):
+        return prompt.text
+    return f"{prompt.text}{_IN_WORDS}{json.dumps(prompt.schema, ensure_ascii=False, default=dict)}"
+
+
+def schema_of(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """The schema as strict structured output takes it: closed objects, no keyword that the provider refuses."""
+    return _SCHEMAS.of(schema, profile)
+
+
+def _strict(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    converted: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties":
+            converted[key] = {name: _strict(part, profile) for name, part in value.items()}
+        elif key not in profile.unknown_keywords:
+            converted[key] = _converted(value, profile)
+    if "properties" in converted:
+        _close(converted, profile)
+    return converted
+
+
+def _converted(value: Any, profile: Profile) -> Any:
+    if isinstance(value, Mapping):
+        return _strict(value, profile)
+    if isinstance(value, (list, tuple)):
+        return [_converted(item, profile) for item in value]
+    return value
+
+
+def _close(schema: dict[str, Any], profile: Profile) -> None:
+    schema["additionalProperties"] = False
+    if not profile.all_required:
+        return
+    required = schema.get("required", [])
+    for name, part in schema["properties"].items():
+        if name not in required:
+            schema["properties"][name] = _nullable(part)
+    schema["required"] = list(schema["properties"])
+
+
+def _nullable(part: dict[str, Any]) -> dict[str, Any]:
+    """The same part of a schema, with null allowed."""
+    kinds = part.get("type")
+    if kinds is None or "enum" in part:
+        return part if _takes_null(part) else {"anyOf": [part, {"type": "null"}]}
+    listed = [kinds] if isinstance(kinds, str) else list(kinds)
+    return part if "null" in listed else {**part, "type": [*listed, "null"]}
+
+
+def _takes_null(part: Mapping[str, Any]) -> bool:
+    return None in part.get("enum", ()) or any(option.get("type") == "null" for option in part.get("anyOf", ()))
+
+
+_SCHEMAS = MadeOnce(_strict, most=100)
+
+
+def base64_of(picture: Picture) -> str:
+    return base64.b64encode(picture.data).decode("ascii")
+
+
+def data_url(picture: Picture) -> str:
+    return f"data:{picture.media_type};base64,{base64_of(picture)}"
+
+
+def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """Each address once, in order; the first title that says more than the address wins."""
+    found: dict[str, Source] = {}
+    for source in sources:
+        if source.url and (source.url not in found or (source.title and not found[source.url].title)):
+            found[source.url] = source
+    return tuple(found.values())

@@ -1,0 +1,116 @@
+"""REST: channels and threads themselves."""
+
+from typing import Any
+
+from agent_local.discord import errors, payloads
+from agent_local.discord.calls import Answer, Call, Endpoint
+from agent_local.discord.world import channels, permissions
+from agent_local.discord.world.world import PRIVATE_THREAD, PUBLIC_THREAD, THREADS, Overwrite
+
+
+async def get(call: Call) -> Any:
+    return payloads.channel(call.world, call.channel())
+
+
+async def create(call: Call) -> Any:
+    guild = call.guild()
+    if not permissions.guild_permissions(guild, call.me.id) & permissions.MANAGE_CHANNELS:
+        raise errors.missing_permissions()
+    body = await call.json()
+    return Answer(
+        201, payloads.channel(call.world, channels.create(call.backend, guild, body["name"], body.get("topic")))
+    )
+
+
+async def change(call: Call) -> Any:
+    """Name and topic of a channel; name, archived and locked of a thread (whose owner may archive it)."""
+    channel = call.channel()
+    body = await call.json()
+    own = channel.is_thread and channel.owner_id == call.me.id and "locked" not in body
+    if not own:
+        bit = permissions.MANAGE_THREADS if channel.is_thread else permissions.MANAGE_CHANNELS
+        permissions.require(call.world, call.me.id, channel, bit)
+    channel.name = body.get("name", channel.name)
+    channel.topic = body.get("topic", channel.topic)
+    channel.archived = body.get("archived", channel.archived)
+    channel.locked = body.get("locked", channel.locked)
+    if "permission_overwrites" in body:
+        permissions.require(call.world, call.me.id, channel, permissions.MANAGE_ROLES)
+        channel.overwrites = {int(o["id"]): _overwrite(o) for o in body["permission_overwrites"]}
+    channels.tell_changed(call.backend, channel)
+    return payloads.channel(call.world, channel)
+
+
+def _overwrite(body: dict[str, Any]) -> Overwrite:
+    return Overwrite(int(body["id"]), int(body["type"]), int(body.get("allow", 0)), int(body.get("deny", 0)))
+
+
+async def remove(call: Call) -> Any:
+    channel = call.channel()
+    bit = permissions.MANAGE_THREADS if channel.is_thread else permissions.MANAGE_CHANNELS
+    permissions.require(call.world, call.me.id, channel, bit)
+    body = payloads.channel(call.world, channel)
+    channels.delete(call.backend, channel)
+    return body
+
+
+async def thread_from_message(call: Call) -> Any:
+    channel = call.channel(permissions.CREATE_PUBLIC_THREADS)
+    message = call.message(channel)
+    if message.thread_id is not None:
+        raise errors.ApiError(400, 160004, "A thread has already been created for this message")
+    name = (await call.json())["name"]
+    return Answer(
+        201, payloads.channel(call.world, channels.create_thread(call.backend, channel, name, call.me, message))
+    )
+
+
+async def thread_alone(call: Call) -> Any:
+    body = await call.json()
+    kind = int(body.get("type") or PRIVATE_THREAD)
+    private = kind == PRIVATE_THREAD
+    channel = call.channel(permissions.CREATE_PRIVATE_THREADS if private else permissions.CREATE_PUBLIC_THREADS)
+    if kind not in THREADS:
+        raise errors.invalid_form("type", "BASE_TYPE_CHOICES", f"Value must be one of {sorted(THREADS)}.")
+    thread = channels.create_thread(call.backend, channel, body["name"], call.me, kind=kind)
+    return Answer(201, payloads.channel(call.world, thread))
+
+
+async def join_thread(call: Call) -> None:
+    thread = call.channel()
+    if not thread.is_thread:
+        raise errors.ApiError(400, 50024, "Cannot execute action on this channel type")
+    if call.me.id not in thread.thread_members:
+        thread.thread_members.append(call.me.id)
+        channels.tell_changed(call.backend, thread)
+
+
+async def active_threads(call: Call) -> Any:
+    guild = call.guild()
+    threads = [c for c in guild.channels.values() if c.is_thread and not c.archived]
+    seen = [t for t in threads if permissions.may_view(call.world, call.me.id, t)]
+    return {"threads": [payloads.channel(call.world, t) for t in seen], "members": []}
+
+
+async def archived_threads(call: Call) -> Any:
+    channel = call.channel(permissions.READ_MESSAGE_HISTORY)
+    guild = call.world.guilds[channel.guild_id or 0]
+    threads = [
+        c for c in guild.channels.values() if c.parent_id == channel.id and c.archived and c.type == PUBLIC_THREAD
+    ]
+    return {"threads": [payloads.channel(call.world, t) for t in threads], "members": [], "has_more": False}
+
+
+_ONE = "/channels/{channel_id}"
+
+ENDPOINTS = [
+    Endpoint("GET", _ONE, get),
+    Endpoint("PATCH", _ONE, change),
+    Endpoint("DELETE", _ONE, remove),
+    Endpoint("POST", "/guilds/{guild_id}/channels", create),
+    Endpoint("POST", _ONE + "/messages/{message_id}/threads", thread_from_message),
+    Endpoint("POST", _ONE + "/threads", thread_alone),
+    Endpoint("PUT", _ONE + "/thread-members/@me", join_thread),
+    Endpoint("GET", "/guilds/{guild_id}/threads/active", active_threads),
+    Endpoint("GET", _ONE + "/threads/archived/public", archived_threads),
+]

@@ -1,0 +1,140 @@
+"""REST: answers to interactions.
+
+The first goes to /interactions/.../callback within 3 s, what follows to /webhooks/{application}/{token}.
+
+https://discord.com/developers/docs/interactions/receiving-and-responding
+"""
+
+from typing import Any
+
+from agent_local.discord import errors, payloads
+from agent_local.discord.calls import Answer, Call, Endpoint, draft_of, snowflake
+from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL, MESSAGE, TOKEN_SECONDS, Interaction
+from agent_local.discord.rest.messages import change_of
+from agent_local.discord.world import messages
+from agent_local.discord.world.messages import Draft, Posting, Upload
+from agent_local.discord.world.world import COMMAND_REPLY
+
+
+def is_interaction(call: Call) -> bool:
+    return call.request.match_info["token"] in call.backend.interactions
+
+
+def _interaction(call: Call, seconds: float) -> Interaction:
+    interaction = call.backend.interactions.get(call.request.match_info["token"])
+    if interaction is None or call.backend.clock() - interaction.created > seconds:
+        raise errors.unknown("interaction")
+    return interaction
+
+
+async def callback(call: Call) -> Any:
+    """Takes the first answer: only once and in time."""
+    interaction = _interaction(call, TOKEN_SECONDS)
+    if interaction.callback is not None:
+        raise errors.ApiError(400, 40060, "Interaction has already been acknowledged.")
+    if call.backend.clock() - interaction.created > ANSWER_SECONDS:
+        raise errors.unknown("interaction")
+    body, uploads = await call.form()
+    interaction.callback = body
+    answer: dict[str, Any] = {"interaction": {"id": str(interaction.id), "type": 2}}
+    if body["type"] == MESSAGE:
+        message = _post(call, interaction, draft_of(body.get("data") or {}, uploads))
+        interaction.original_id = int(message["id"])
+        answer["resource"] = {"type": MESSAGE, "message": message}
+    call.backend.changed()
+    return answer if call.request.query.get("with_response") == "true" else Answer(204)
+
+
+def _post(call: Call, interaction: Interaction, draft: Draft) -> dict[str, Any]:
+    """Posts an answer; a hidden one is kept with the interaction and nobody else hears of it."""
+    draft.check()
+    channel = call.world.channel(interaction.channel_id)
+    how = Posting(
+        COMMAND_REPLY,
+        webhook_id=interaction.application_id,
+        application_id=interaction.application_id,
+        interaction={
+            "id": str(interaction.id),
+            "type": 2,
+            "user": payloads.user(call.world.users[interaction.user_id]),
+            "authorizing_integration_owners": {},
+        },
+    )
+    author = call.world.app(interaction.application_id).user
+    if draft.flags & EPHEMERAL:
+        hidden = payloads.message(call.world, messages.build(call.backend, channel, author, draft, how))
+        interaction.hidden[int(hidden["id"])] = hidden
+        answer = hidden
+    else:
+        answer = payloads.message(call.world, messages.post(call.backend, channel, author, draft, how))
+    interaction.answers.append(answer)
+    return answer
+
+
+async def follow_up(call: Call) -> Any:
+    interaction = _interaction(call, TOKEN_SECONDS)
+    body, uploads = await call.form()
+    first = interaction.original_id is None and interaction.deferred
+    answer = _post(call, interaction, _as_deferred(interaction, body, uploads) if first else draft_of(body, uploads))
+    if first:
+        interaction.original_id = int(answer["id"])
+    call.backend.changed()
+    return answer
+
+
+def _as_deferred(interaction: Interaction, body: dict[str, Any], uploads: list[Upload]) -> Draft:
+    """A deferred answer is as hidden as the deferral said."""
+    draft = draft_of(body, uploads)
+    deferred_flags = int(((interaction.callback or {}).get("data") or {}).get("flags") or 0)
+    draft.flags |= deferred_flags & EPHEMERAL
+    return draft
+
+
+def _answer_id(call: Call, interaction: Interaction) -> int:
+    text = call.request.match_info["message_id"]
+    if text != "@original":
+        return snowflake("message_id", text)
+    if interaction.original_id is None:
+        raise errors.unknown("Message")
+    return interaction.original_id
+
+
+def get_answer(call: Call) -> Any:
+    interaction = _interaction(call, TOKEN_SECONDS)
+    message_id = _answer_id(call, interaction)
+    if message_id in interaction.hidden:
+        return interaction.hidden[message_id]
+    message = call.world.channel(interaction.channel_id).messages.get(message_id)
+    if message is None:
+        raise errors.unknown("Message")
+    return payloads.message(call.world, message)
+
+
+async def change_answer(call: Call) -> Any:
+    """Edits an answer. For one that was only deferred this is the answer itself."""
+    interaction = _interaction(call, TOKEN_SECONDS)
+    body, uploads = await call.form()
+    if interaction.original_id is None and interaction.deferred:
+        answer = _post(call, interaction, _as_deferred(interaction, body, uploads))
+        interaction.original_id = int(answer["id"])
+        return answer
+    message_id = _answer_id(call, interaction)
+    if message_id in interaction.hidden:
+        interaction.hidden[message_id] |= {k: v for k, v in body.items() if k in ("content", "embeds", "components")}
+        return interaction.hidden[message_id]
+    channel = call.world.channel(interaction.channel_id)
+    message = channel.messages.get(message_id)
+    if message is None:
+        raise errors.unknown("Message")
+    messages.edit(call.backend, channel, message, change_of(body, uploads))
+    return payloads.message(call.world, message)
+
+
+def remove_answer(call: Call) -> None:
+    interaction = _interaction(call, TOKEN_SECONDS)
+    message_id = _answer_id(call, interaction)
+    if interaction.hidden.pop(message_id, None) is None:
+        messages.delete(call.backend, call.world.channel(interaction.channel_id), [message_id])
+
+
+ENDPOINTS = [Endpoint("POST", "/interactions/{interaction_id}/{token}/callback", callback, open=True)]

@@ -1,0 +1,186 @@
+"""REST: webhooks made and listed by bots, executed by whoever has the token in the address.
+
+Interactions answer under the same addresses (/webhooks/{application}/{token}); rest_interactions.py takes those.
+"""
+
+import secrets
+from typing import Any
+
+from agent_local.discord import errors, payloads
+from agent_local.discord.backend import Backend
+from agent_local.discord.calls import Answer, Call, Endpoint, draft_of, snowflake
+from agent_local.discord.rest import interactions as rest_interactions
+from agent_local.discord.rest.messages import change_of
+from agent_local.discord.world import messages, permissions
+from agent_local.discord.world.messages import Posting
+from agent_local.discord.world.world import Channel, Message, User, Webhook
+
+_MAX_PER_CHANNEL = 15
+
+
+def make(backend: Backend, channel: Channel, name: str, creator_id: int | None, app_id: int | None) -> Webhook:
+    """A new webhook of a channel, told to those who listen for it."""
+    webhook = Webhook(
+        id=backend.world.snowflakes.next(),
+        channel_id=channel.id,
+        guild_id=channel.guild_id or 0,
+        name=name,
+        token=secrets.token_urlsafe(51),
+        creator_id=creator_id,
+        application_id=app_id,
+    )
+    backend.world.webhooks[webhook.id] = webhook
+    backend.emit("WEBHOOKS_UPDATE", messages.place(channel), channel)
+    return webhook
+
+
+def face(webhook: Webhook, name: str | None, avatar: str | None = None) -> User:
+    """The author that a webhook's message shows."""
+    return User(webhook.id, name or webhook.name, bot=True, avatar=avatar or webhook.avatar)
+
+
+async def create(call: Call) -> Any:
+    channel = call.channel(permissions.MANAGE_WEBHOOKS)
+    name = str((await call.json()).get("name") or "").strip()
+    _check_name("name", name)
+    if len(_of_channel(call, channel)) >= _MAX_PER_CHANNEL:
+        raise errors.ApiError(400, 30007, f"Maximum number of webhooks reached ({_MAX_PER_CHANNEL})")
+    return payloads.webhook(call.world, make(call.backend, channel, name, call.me.id, call.app.id))
+
+
+def _check_name(field: str, name: str) -> None:
+    if not 1 <= len(name) <= 80 or any(word in name.lower() for word in ("discord", "clyde")):
+        raise errors.invalid_form(field, "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
+
+
+def _of_channel(call: Call, channel: Channel) -> list[Webhook]:
+    return [w for w in call.world.webhooks.values() if w.channel_id == channel.id]
+
+
+async def of_channel(call: Call) -> Any:
+    return [_listed(call, w) for w in _of_channel(call, call.channel(permissions.MANAGE_WEBHOOKS))]
+
+
+def _listed(call: Call, webhook: Webhook) -> Any:
+    """Another application's comes without its token."""
+    shown = payloads.webhook(call.world, webhook)
+    if webhook.application_id not in (None, call.app.id):
+        del shown["token"]
+    return shown
+
+
+async def of_guild(call: Call) -> Any:
+    guild = call.guild()
+    if not permissions.guild_permissions(guild, call.me.id) & permissions.MANAGE_WEBHOOKS:
+        raise errors.missing_permissions()
+    return [_listed(call, w) for w in call.world.webhooks.values() if w.guild_id == guild.id]
+
+
+def _webhook(call: Call) -> Webhook:
+    """The webhook in the path: by its token where the path has one, else by the bot's permission."""
+    webhook = call.world.webhooks.get(call.id("webhook_id"))
+    if webhook is None:
+        raise errors.unknown("Webhook")
+    token = call.request.match_info.get("token")
+    if token is None:
+        permissions.require(call.world, call.me.id, call.world.channel(webhook.channel_id), permissions.MANAGE_WEBHOOKS)
+    elif token != webhook.token:
+        raise errors.ApiError(401, 50027, "Invalid Webhook Token")
+    return webhook
+
+
+async def get(call: Call) -> Any:
+    return payloads.webhook(call.world, _webhook(call))
+
+
+async def change(call: Call) -> Any:
+    webhook = _webhook(call)
+    webhook.name = (await call.json()).get("name") or webhook.name
+    return payloads.webhook(call.world, webhook)
+
+
+async def remove(call: Call) -> None:
+    webhook = _webhook(call)
+    del call.world.webhooks[webhook.id]
+    channel = call.world.channel(webhook.channel_id)
+    call.backend.emit("WEBHOOKS_UPDATE", messages.place(channel), channel)
+
+
+def _place(call: Call, webhook: Webhook) -> Channel:
+    """The webhook's channel, or the thread of it that the query names."""
+    thread_id = call.query_id("thread_id")
+    if thread_id is None:
+        return call.world.channel(webhook.channel_id)
+    thread = call.world.find_channel(thread_id)
+    if thread is None or thread.parent_id != webhook.channel_id:
+        raise errors.unknown("Channel")
+    return thread
+
+
+async def execute(call: Call) -> Any:
+    if rest_interactions.is_interaction(call):
+        return await rest_interactions.follow_up(call)
+    webhook = _webhook(call)
+    channel = _place(call, webhook)
+    body, uploads = await call.form()
+    draft = draft_of(body, uploads)
+    draft.check()
+    if body.get("username") is not None:
+        _check_name("username", str(body["username"]))
+    author = face(webhook, body.get("username"), body.get("avatar_url"))
+    how = Posting(webhook_id=webhook.id, application_id=webhook.application_id)
+    message = messages.post(call.backend, channel, author, draft, how)
+    if call.request.query.get("wait", "").lower() in ("true", "1"):
+        return payloads.message(call.world, message)
+    return Answer(204)
+
+
+def _message(call: Call) -> tuple[Channel, Message]:
+    webhook = _webhook(call)
+    channel = _place(call, webhook)
+    message = channel.messages.get(snowflake("message_id", call.request.match_info["message_id"]))
+    if message is None or message.webhook_id != webhook.id:
+        raise errors.unknown("Message")
+    return channel, message
+
+
+async def get_message(call: Call) -> Any:
+    if rest_interactions.is_interaction(call):
+        return rest_interactions.get_answer(call)
+    return payloads.message(call.world, _message(call)[1])
+
+
+async def change_message(call: Call) -> Any:
+    if rest_interactions.is_interaction(call):
+        return await rest_interactions.change_answer(call)
+    channel, message = _message(call)
+    messages.edit(call.backend, channel, message, change_of(*await call.form()))
+    return payloads.message(call.world, message)
+
+
+async def remove_message(call: Call) -> None:
+    if rest_interactions.is_interaction(call):
+        rest_interactions.remove_answer(call)
+        return
+    channel, message = _message(call)
+    messages.delete(call.backend, channel, [message.id])
+
+
+_BY_TOKEN = "/webhooks/{webhook_id}/{token}"  # noqa: S105 - a path
+_MESSAGE = _BY_TOKEN + "/messages/{message_id}"
+
+ENDPOINTS = [
+    Endpoint("POST", "/channels/{channel_id}/webhooks", create),
+    Endpoint("GET", "/channels/{channel_id}/webhooks", of_channel),
+    Endpoint("GET", "/guilds/{guild_id}/webhooks", of_guild),
+    Endpoint("GET", "/webhooks/{webhook_id}", get),
+    Endpoint("PATCH", "/webhooks/{webhook_id}", change),
+    Endpoint("DELETE", "/webhooks/{webhook_id}", remove),
+    Endpoint("GET", _BY_TOKEN, get, open=True),
+    Endpoint("PATCH", _BY_TOKEN, change, open=True),
+    Endpoint("DELETE", _BY_TOKEN, remove, open=True),
+    Endpoint("POST", _BY_TOKEN, execute, "webhooks", open=True),
+    Endpoint("GET", _MESSAGE, get_message, open=True),
+    Endpoint("PATCH", _MESSAGE, change_message, "webhooks", open=True),
+    Endpoint("DELETE", _MESSAGE, remove_message, "webhooks", open=True),
+]

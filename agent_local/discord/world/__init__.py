@@ -1,0 +1,1 @@
+"""What exists in the Discord stand-in: guilds, channels, messages, people. Knows no HTTP."""

@@ -1,0 +1,86 @@
+"""Reactions: who put which emoji on a message, and what counts as an emoji."""
+
+import unicodedata
+
+from agent_local.discord import errors, payloads
+from agent_local.discord.backend import Backend
+from agent_local.discord.world.messages import place
+from agent_local.discord.world.world import Channel, Message, World
+
+MAX_KINDS = 20
+Emoji = tuple[int | None, str]
+
+_JOINERS = {"\u200d", "\ufe0f", "\u20e3"}
+
+
+def parse_emoji(world: World, text: str) -> Emoji:
+    """A unicode emoji, or "name:id" of a custom one (also as <:name:id>). Raises ApiError 10014 for what is none."""
+    text = text.strip("<>").removeprefix("a:").removeprefix(":")
+    name, colon, custom = text.rpartition(":")
+    if colon and custom.isdecimal():
+        if any(int(custom) in guild.emojis for guild in world.guilds.values()):
+            return int(custom), name
+    elif _looks_like_emoji(text):
+        return None, text
+    raise errors.ApiError(400, 10014, "Unknown Emoji")
+
+
+def _looks_like_emoji(text: str) -> bool:
+    """Whether every character belongs to emoji sequences and one of them stands for itself.
+
+    No table of all emoji is kept.
+    """
+    if not 0 < len(text) <= 16:
+        return False
+    kept = [c for c in text if c not in _JOINERS and not "\U000e0020" <= c <= "\U000e007f"]
+    if "\u20e3" in text:
+        return len(kept) == 1 and kept[0] in "0123456789#*"
+    return bool(kept) and all(_is_symbol(c) for c in kept)
+
+
+def _is_symbol(c: str) -> bool:
+    return (ord(c) > 0x2000 and unicodedata.category(c) in {"So", "Sk", "Sm", "Po", "Cn"}) or c in "©®"
+
+
+def add(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
+    """Adds and tells it; a reaction that is there already changes nothing.
+
+    Raises ApiError 30010 for one kind too many.
+    """
+    if emoji not in message.reactions and len(message.reactions) >= MAX_KINDS:
+        raise errors.ApiError(403, 30010, f"Maximum number of reactions reached ({MAX_KINDS})")
+    who = message.reactions.setdefault(emoji, [])
+    if user_id in who:
+        return
+    who.append(user_id)
+    body = _body(channel, message, emoji) | {"user_id": str(user_id), "burst": False, "type": 0}
+    if not message.webhook_id:
+        body["message_author_id"] = str(message.author.id)
+    if channel.guild_id is not None and user_id in (members := backend.world.guilds[channel.guild_id].members):
+        body["member"] = payloads.member(members[user_id])
+    backend.emit("MESSAGE_REACTION_ADD", body, channel)
+
+
+def remove(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
+    who = message.reactions.get(emoji, [])
+    if user_id not in who:
+        return
+    who.remove(user_id)
+    if not who:
+        del message.reactions[emoji]
+    body = _body(channel, message, emoji) | {"user_id": str(user_id), "burst": False, "type": 0}
+    backend.emit("MESSAGE_REACTION_REMOVE", body, channel)
+
+
+def remove_kind(backend: Backend, channel: Channel, message: Message, emoji: Emoji) -> None:
+    if message.reactions.pop(emoji, None) is not None:
+        backend.emit("MESSAGE_REACTION_REMOVE_EMOJI", _body(channel, message, emoji), channel)
+
+
+def remove_all(backend: Backend, channel: Channel, message: Message) -> None:
+    message.reactions.clear()
+    backend.emit("MESSAGE_REACTION_REMOVE_ALL", {**place(channel), "message_id": str(message.id)}, channel)
+
+
+def _body(channel: Channel, message: Message, emoji: Emoji) -> payloads.Json:
+    return {**place(channel), "message_id": str(message.id), "emoji": payloads.emoji(*emoji)}

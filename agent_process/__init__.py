@@ -1,0 +1,1 @@
+"""The operating system's process: logs, signals, the Python check, redaction, owned tasks. Knows nothing of bots."""

@@ -1,0 +1,1 @@
+"""Who acts, who is present and what the coordinator has planned: leases, presence, schedule, conversations."""

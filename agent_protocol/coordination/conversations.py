@@ -1,0 +1,94 @@
+"""Running conversations, kept after every turn, so that whoever leads next can go on with them.
+
+What is kept is a text of the coordinator's own, a JSON object; here only its id matters, and for `running` also whose
+turn it is, in which round, and by which rules. Only who holds the channel and leads (by the lease's epoch) writes it: a
+coordinator that lost its lease and does not know it yet must neither write over its successor's state nor end it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import partial
+
+from redis.asyncio import Redis
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.leases import FENCE
+from agent_protocol.coordination.schedule import hold_of
+from agent_protocol.wire import keys
+
+KEEP_SECONDS = 3600  # much longer than anything that would be resumed
+SCAN_COUNT = 1000
+_EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
+
+# KEYS: the channel's hold, the state, the coordinator's epoch; ARGV: the hold, its state, seconds, the conversation,
+# the epoch of whoever keeps it
+KEEP = f"""{FENCE}
+if overtaken(KEYS[3], ARGV[5]) or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('DEL', KEYS[2])
+redis.call('HSET', KEYS[2], 'id', ARGV[4], 'epoch', ARGV[5], 'state', ARGV[2])
+redis.call('EXPIRE', KEYS[2], ARGV[3])
+return 1
+"""
+DROP = f"""{FENCE}
+if overtaken(KEYS[2], ARGV[2]) or redis.call('HGET', KEYS[1], 'id') ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A conversation under way: its round, and the agent whose turn it is, None between two rounds."""
+
+    round_number: int
+    speaker: str | None
+    theme: str = ""
+
+
+class Conversations:
+    """One conversation a channel at most. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int = 0) -> bool:
+        """Keeps the state for an hour, in place of an earlier one. False when the channel is held by another one, or
+        somebody has led since `epoch` (0: there is no lease)."""
+        places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
+        args: list[str | int | float] = [hold_of(conversation_id, epoch), state, KEEP_SECONDS, conversation_id, epoch]
+        return bool(await self._link.script(KEEP, places, args))
+
+    async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:
+        """The conversation is over. Nothing happens when the state kept there is another one's, or somebody has led
+        since `epoch`: the conversation is theirs then."""
+        await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
+
+    async def running(self, channel_id: int) -> Running | None:
+        """How far the channel's conversation is, for people to read; None where there is none."""
+        state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
+        return None if state is None else _running(str(state))
+
+    async def kept(self) -> list[str]:
+        """The states of all conversations that did not come to their end."""
+        cursor, states = 0, []
+        while True:
+            cursor, page = await self._link.call(partial(_read_page, cursor))
+            states += page
+            if not cursor:
+                return states
+
+
+def _running(state: str) -> Running | None:
+    try:
+        read = json.loads(state)
+        pending = read.get("pending") or [None]
+        return Running(int(read["round_number"]), pending[0] and str(pending[0]), str(read.get("theme") or ""))
+    except (ValueError, TypeError, KeyError, AttributeError):  # another version's: nothing to tell of
+        return None
+
+
+async def _read_page(cursor: int, redis: Redis) -> tuple[int, list[str]]:
+    cursor, found = await redis.scan(cursor, match=keys.conversation_state("*"), count=SCAN_COUNT, _type="hash")
+    states = [await redis.hget(key, "state") for key in found]
+    return cursor, [str(state) for state in states if state is not None]

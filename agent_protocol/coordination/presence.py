@@ -1,0 +1,69 @@
+"""Which agents are online: a key per agent that its process renews, and that runs out when it does not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from redis.asyncio import Redis
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+
+TTL_SECONDS = 15
+SEEN_SECONDS = 30 * 86400
+
+
+class Presence:
+    """For people and consoles to read. A missing key excludes nobody from a turn. All methods raise RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
+
+    async def renew(self, agent: str, text: str) -> None:
+        """Say for 15 more seconds that the agent is online. `text` is free; it is remembered as the last one."""
+        now = self._clock()
+
+        async def write(redis: Redis) -> None:
+            pipe = redis.pipeline(transaction=False)
+            pipe.set(keys.ready(agent), text, ex=TTL_SECONDS)
+            pipe.hsetnx(keys.seen(agent), "first", str(now))
+            pipe.hset(keys.seen(agent), "last", str(now))
+            pipe.hset(keys.seen(agent), "text", text)
+            pipe.expire(keys.seen(agent), SEEN_SECONDS)
+            await pipe.execute()
+
+        await self._link.call(write)
+
+    async def first_seen(self, agent: str) -> float | None:
+        """Since when, in unix seconds, this Redis knows the agent; None for one that was never online."""
+        first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
+        return None if first is None else float(first)
+
+    async def seen(self, agents: Iterable[str]) -> dict[str, str]:
+        """What each of `agents` that was online in the last month said of itself last."""
+        names = list(agents)
+
+        async def read(redis: Redis) -> list[str | None]:
+            pipe = redis.pipeline(transaction=False)
+            for name in names:
+                pipe.hget(keys.seen(name), "text")
+            return list(await pipe.execute())
+
+        found = await self._link.call(read) if names else []
+        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
+
+    async def clear(self, agent: str) -> None:
+        await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
+
+    async def online(self, agents: Iterable[str]) -> set[str]:
+        """Those of `agents` that are online."""
+        return set(await self.read(agents))
+
+    async def read(self, agents: Iterable[str]) -> dict[str, str]:
+        """What each of `agents` that is online says of itself."""
+        names = list(agents)
+        if not names:
+            return {}
+        found = await self._link.call(lambda redis: redis.mget([keys.ready(name) for name in names]))
+        return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}

@@ -1,0 +1,1 @@
+"""What people ordered: stops, mutes, ignores, forget requests."""

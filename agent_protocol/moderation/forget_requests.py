@@ -1,0 +1,61 @@
+"""People's wishes to be forgotten, as orders that every process carries out on what it keeps itself.
+
+A bounded set in Redis, by the time of the order: a process knows the last one that it has carried out, and does those
+after it. A notice tells every process at once that there is one; who was away reads the set when it is back. One
+clock gives the times, that of Redis, and they only grow, so nobody passes by an order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import MAX_ID, ForgetNotice
+from agent_protocol.wire.subscriptions import Listener
+
+KEEP_DAYS = 30
+MOST = 1000  # people; more, and the oldest orders go
+
+# KEYS: the orders; ARGV: whose, how long one is kept in ms, how many
+ORDER = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local last = redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
+local at = string.format('%.0f', math.max(now, (last or 0) + 1))
+redis.call('ZADD', KEYS[1], at, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now - ARGV[2]))
+redis.call('ZREMRANGEBYRANK', KEYS[1], 0, -ARGV[3] - 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return at
+"""
+
+
+class Forgets:
+    """One process's. `start()` before the bus runs; `news` is set when there may be orders that it has not seen."""
+
+    def __init__(self, link: RedisLink, bus: Listener) -> None:
+        self._link, self._bus = link, bus
+        self.news = asyncio.Event()
+
+    def start(self) -> None:
+        """Hears what other processes order."""
+        self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
+        self._bus.on_resubscribed(self.news.set)
+
+    async def order(self, user_id: int) -> None:
+        """The person wants to be forgotten as of now, an earlier order of theirs is part of it. Raises RedisAway."""
+        await self._link.script(ORDER, [keys.COORDINATOR_FORGOTTEN], [user_id, KEEP_DAYS * 86_400_000, MOST])
+
+    async def tell(self) -> None:
+        """Every process looks at the orders now. Raises RedisAway."""
+        await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
+
+    async def after(self, last: int) -> list[tuple[int, int]]:
+        """The orders after that time, oldest first: when (unix milliseconds), and whose. Raises RedisAway."""
+        found: Any = await self._link.call(
+            lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, f"({last}", "+inf", byscore=True, withscores=True)
+        )
+        orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
+        return [(at, user_id) for at, user_id in orders if 0 < user_id <= MAX_ID]

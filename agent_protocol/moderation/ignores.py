@@ -1,0 +1,127 @@
+"""People whom the owner took the bots away from: a bounded set in Redis that every process holds in memory.
+
+Asking costs nothing. A notice tells every process of a change at once; what was missed while Redis was away is read
+when it is back. The set is never empty once it was used (EVER): where it is not there Redis was emptied, and a process
+that lives on writes it once more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from typing import Literal
+
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import IgnoreNotice, read_ignore
+from agent_protocol.wire.subscriptions import Listener
+
+MOST = 1000  # people
+RETRY_EVERY = 0.5
+CHECK_EVERY = 5.0  # seconds between two looks whether Redis still knows of them
+EVER = "-"  # nobody's id
+
+# KEYS: the set; ARGV: whom, how many may be in it, where to tell it, the notice
+ADD = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
+if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
+if redis.call('SCARD', KEYS[1]) > tonumber(ARGV[2]) then return 'full' end
+redis.call('SADD', KEYS[1], ARGV[1])
+redis.call('PUBLISH', ARGV[3], ARGV[4])
+return 'added'
+"""
+REMOVE = f"""
+redis.call('SADD', KEYS[1], '{EVER}')
+local was = redis.call('SREM', KEYS[1], ARGV[1])
+if was == 1 then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
+return was
+"""
+
+log = logging.getLogger(__name__)
+
+
+class Ignores(Collection[int]):
+    """The ids of those people. Needs `start()` before the bus runs, and `run()` in a task of its owner."""
+
+    def __init__(self, link: RedisLink, bus: Listener, *, check_every: float = CHECK_EVERY) -> None:
+        self._link, self._bus, self._check_every = link, bus, check_every
+        self._users: set[int] = set()
+        self._changed: dict[int, bool] = {}  # since the last reading began
+        self._behind = asyncio.Event()
+
+    def __contains__(self, user_id: object) -> bool:
+        return user_id in self._users
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._users)
+
+    def __len__(self) -> int:
+        return len(self._users)
+
+    def start(self) -> None:
+        """Hears what other processes do."""
+        self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
+        self._bus.on_resubscribed(self._behind.set)
+
+    async def run(self) -> None:
+        """After each new connection, and where Redis forgot them, reads what was missed. Until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._check_every):
+                    await self._behind.wait()
+            await self._link.present.wait()
+            try:
+                if self._behind.is_set() or await self._forgotten():
+                    self._behind.clear()
+                    await self.read()
+            except RedisAway as away:
+                log.debug("who is ignored is read when Redis is back: %s", away)
+                self._behind.set()
+                await asyncio.sleep(RETRY_EVERY)
+
+    async def read(self) -> None:
+        """Learns whom Redis knows, or tells a Redis that was emptied. Raises RedisAway."""
+        self._changed.clear()
+        if await self._forgotten():
+            known = [EVER, *map(str, self._users)]
+            await self._link.call(lambda redis: redis.sadd(keys.COORDINATOR_IGNORED, *known))
+        members = await self._link.call(lambda redis: redis.smembers(keys.COORDINATOR_IGNORED))
+        self._users = {int(member) for member in members if str(member).isdecimal()}
+        for user_id, ignored in self._changed.items():
+            self._note(user_id, ignored)
+
+    async def add(self, user_id: int) -> Literal["added", "known", "full"]:
+        """Nobody of the bots hears this person any more. Raises RedisAway."""
+        notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
+        arguments: list[str | int | float] = [str(user_id), MOST, keys.COORDINATOR_IGNORES, notice]
+        outcome: Literal["added", "known", "full"] = await self._link.script(ADD, [keys.COORDINATOR_IGNORED], arguments)
+        if outcome != "full":
+            self._note(user_id, True)
+        return outcome
+
+    async def remove(self, user_id: int) -> bool:
+        """Whether the person was ignored. Raises RedisAway."""
+        notice = IgnoreNotice(user_id=user_id, ignored=False).to_wire()
+        arguments: list[str | int | float] = [str(user_id), keys.COORDINATOR_IGNORES, notice]
+        removed = await self._link.script(REMOVE, [keys.COORDINATOR_IGNORED], arguments)
+        self._note(user_id, False)
+        return bool(removed)
+
+    async def _forgotten(self) -> bool:
+        if not self._users:
+            return False
+        return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
+
+    def _on_notice(self, raw: str) -> None:
+        notice = read_ignore(raw)
+        if notice is not None:
+            self._note(notice.user_id, notice.ignored)
+
+    def _note(self, user_id: int, ignored: bool) -> None:
+        self._changed[user_id] = ignored
+        if ignored:
+            self._users.add(user_id)
+        else:
+            self._users.discard(user_id)

@@ -1,0 +1,1 @@
+"""What an agent must remember over a restart: posts, sessions, windows, last runs."""

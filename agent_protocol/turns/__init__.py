@@ -1,0 +1,1 @@
+"""What Redis keeps of a turn, its limits and its costs."""

@@ -1,0 +1,202 @@
+"""What may be spent in a day, and what is put aside for the turns that run: so that parallel calls cannot overspend.
+
+A turn puts its estimated cost aside before the model is called (in the script that takes its limits) and is settled by
+its real cost when it ends. What is put aside counts as spent until then. Where nobody has settled it when its time is
+over (its process was killed, and no other went on with the turn), it is spent: its call may have been made, so it is
+booked as such, in the budgets and on the agent's day; an end that comes after all takes this back. money.py has the
+rules; RESERVE says them in Redis' words.
+
+While Redis is away a process may spend a share of what was left when it was seen last; this is written when it is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.turns.budget_rules import (
+    CLOSING_SHARE,
+    MICRO,
+    Bill,
+    Caps,
+    Hold,
+    MemoryBudgets,
+    Wish,
+    hold_name,
+    kind_of,
+    millionths,
+    scopes_of,
+)
+from agent_protocol.turns.costs import KEEP_SECONDS as COSTS_KEPT
+from agent_protocol.wire import keys
+
+KEEP_SECONDS = 48 * 3600
+NOTICE_SHARE = 0.8
+Argument = str | int | float
+AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
+
+# reserve(spent key, holds key, at): puts a sum aside, or says which kind of scope stands against it.
+# ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
+# ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" where nobody
+# has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back.
+BOOK = f"""
+local function book(spent, holds, sum, scopes, sign)
+  for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
+  redis.call('EXPIRE', spent, {KEEP_SECONDS})
+  local agent, date = string.match(scopes, 'agent:(%S+)'), string.match(holds, '([^:]+):holds$')
+  local costs = 'agent:' .. agent .. ':cost:' .. date
+  for _, field in ipairs({{'total_cost', 'ai_cost'}}) do
+    redis.call('HINCRBYFLOAT', costs, field, string.format('%.6f', sign * sum / {MICRO}))
+  end
+  redis.call('HINCRBY', costs, 'ai_calls', sign)
+  redis.call('EXPIRE', costs, {COSTS_KEPT})
+end
+"""
+RESERVE = f"""{BOOK}
+local function reserve(spent, holds, at)
+  local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+  local amount, held, live = tonumber(sum), {{}}, redis.call('HGETALL', holds)
+  for i = 1, #live, 2 do
+    local ends, its_sum, scopes = string.match(live[i + 1], '^(%S+) (%S+) (.+)$')
+    if live[i] == name then
+      if ends == 'booked' then book(spent, holds, its_sum, scopes, -1) end
+    elseif ends ~= 'booked' and tonumber(ends) <= now then
+      book(spent, holds, its_sum, scopes, 1)
+      redis.call('HSET', holds, live[i], 'booked ' .. its_sum .. ' ' .. scopes)
+    elseif ends ~= 'booked' then
+      for scope in string.gmatch(scopes, '%S+') do held[scope] = (held[scope] or 0) + tonumber(its_sum) end
+    end
+  end
+  local verdict, totals, scopes = 'ok', {{}}, {{}}
+  for i = at + 5, #ARGV, 2 do
+    local scope, cap, what = ARGV[i], tonumber(ARGV[i + 1]), string.match(ARGV[i], '^%a+')
+    local total = tonumber(redis.call('HGET', spent, scope) or '0') + (held[scope] or 0) + amount
+    if cap and amount > 0 then
+      if total > cap then return what, {{}} end
+      local short = cap - total < math.max(amount, cap * {CLOSING_SHARE})
+      if short and kind ~= 'mention' and (what == 'all' or what == 'channel') then
+        if kind ~= 'round' then return what, {{}} end
+        verdict = 'closing'
+      end
+    end
+    totals[#totals + 1], scopes[#scopes + 1] = total, scope
+  end
+  if amount > 0 then
+    redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
+    redis.call('EXPIRE', holds, {KEEP_SECONDS})
+  end
+  return verdict, totals
+end
+"""
+
+MORE = f"{RESERVE} local verdict = reserve(KEYS[1], KEYS[2], 1) return verdict"
+
+# The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the bill, in lines: the sum, the
+# scopes where no hold tells them, caps as "kind=cap", the hold's name. Returns the scopes that now near their cap.
+SPEND = f"""{BOOK}
+local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
+local near, hold = {{}}, redis.call('HGET', KEYS[4], name)
+if hold then
+  local ends, its_sum
+  ends, its_sum, scopes = string.match(hold, '^(%S+) (%S+) (.+)$')
+  if ends == 'booked' then book(KEYS[3], KEYS[4], its_sum, scopes, -1) end
+  redis.call('HDEL', KEYS[4], name)
+end
+if sum ~= '0' then
+  for scope in string.gmatch(scopes, '%S+') do
+    local total, what = redis.call('HINCRBY', KEYS[3], scope, sum), string.match(scope, '^%a+')
+    local cap = string.match(caps, what .. '=(%d+)')
+    if cap and what ~= 'person' and total >= tonumber(cap) * {NOTICE_SHARE}
+      and redis.call('HSETNX', KEYS[3], 'told:' .. scope, '1') == 1 then near[#near + 1] = scope end
+  end
+  redis.call('EXPIRE', KEYS[3], {KEEP_SECONDS})
+end
+return near
+"""
+
+
+class Budgets:
+    """The money of all processes. No method raises RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float], caps: Caps) -> None:
+        self._link, self._clock, self._caps = link, clock, caps
+        self.memory = MemoryBudgets(caps, clock, share=AWAY_SHARE)
+        self._near: list[str] = []
+
+    def question(self, agent: str, channel_id: int, wish: Wish, date: str) -> tuple[list[str], list[Argument]]:
+        """Keys and arguments with which the limits' script asks for the money."""
+        scopes = scopes_of(agent, channel_id, wish.person_id)
+        asked = [keys.budget(date), keys.budget_holds(date), keys.mentions(wish.person_id or 0)]
+        mention = "" if wish.person_id is None or wish.message_id is None else str(wish.message_id)
+        now, name, amount = self._clock(), hold_name(agent, wish.turn_id), millionths(wish.estimate)
+        hold: list[Argument] = [now, wish.until, name, amount, wish.kind]
+        return asked, [mention, self._caps.mentions, *hold, *self._pairs(date, scopes)]
+
+    def granted(self, agent: str, channel_id: int, wish: Wish, date: str, totals: Sequence[int]) -> None:
+        scopes = scopes_of(agent, channel_id, wish.person_id)
+        hold = Hold(date, wish.until, millionths(wish.estimate), scopes, in_redis=True)
+        self.memory.note_taken(hold_name(agent, wish.turn_id), hold, wish, totals)
+
+    async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
+        """Put this sum aside for the whole turn, before another of its calls; False where there is no money for it."""
+        name = hold_name(agent, turn_id)
+        hold, amount = self.memory.holds.get(name), millionths(dollars)
+        if hold is None or amount <= hold.amount:
+            return True
+        arguments = [self._clock(), hold.until, name, amount, "mention", *self._pairs(hold.date, hold.scopes)]
+        try:
+            verdict = await self._link.script(MORE, [keys.budget(hold.date), keys.budget_holds(hold.date)], arguments)
+        except RedisAway:
+            return self.memory.more(name, amount)
+        if verdict == "ok":
+            self.memory.holds[name] = replace(hold, amount=amount, in_redis=True)
+        return bool(verdict == "ok")
+
+    async def used_up(self, agent: str, channel_id: int, date: str) -> list[str]:
+        """Which of the day's budgets that the agent needs there are used up, or nearly so: "all", "agent", "channel".
+
+        Raises RedisAway.
+        """
+        scopes = [scope for scope in scopes_of(agent, channel_id, None) if self._caps.of(scope) is not None]
+        if not scopes:
+            return []
+        spent = await self._link.call(lambda redis: redis.hmget(keys.budget(date), scopes))
+        sums = {scope: int(found or 0) for scope, found in zip(scopes, spent, strict=True)}
+        return [kind_of(scope) for scope in scopes if sums[scope] >= (self._caps.of(scope) or 0) * (1 - CLOSING_SHARE)]
+
+    def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
+        """For the end of a turn: counted on the day on which it began, as far as this process knows it."""
+        name = hold_name(agent, turn_id)
+        hold = self.memory.holds.get(name)
+        scopes = hold.scopes if hold else ("all", f"agent:{agent}")
+        return Bill(name, hold.date if hold else date, millionths(dollars), scopes)
+
+    def bill_text(self, bill: Bill) -> str:
+        """As SPEND reads it."""
+        caps = {kind_of(scope): self._caps.of(scope) for scope in ("all", "agent", "channel")}
+        shown = " ".join(f"{kind}={cap}" for kind, cap in caps.items() if cap is not None)
+        return f"{bill.amount}\n{' '.join(bill.scopes)}\n{shown}\n{bill.name}"
+
+    def settled(self, bill: Bill, near: Sequence[str]) -> None:
+        self.memory.holds.pop(bill.name, None)
+        self._near += near
+
+    def notices(self) -> list[str]:
+        """Once for each scope and day, over all processes: a line for the owner, when four fifths are spent."""
+        near, self._near = self._near, []
+        return [self._notice(scope) for scope in near]
+
+    def _notice(self, scope: str) -> str:
+        whose = {"all": "the day's budget", "agent": f"the day's budget of {scope.partition(':')[2]}"}
+        cap = self._caps.of(scope) or 0
+        name = whose.get(kind_of(scope), f"the day's budget of the channel {scope.partition(':')[2]}")
+        return f"{NOTICE_SHARE:.0%} of {name} ({cap / MICRO:.2f} USD) is spent"
+
+    def _pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
+        """Scopes and caps, less what is spent and not written yet; "-" for no cap."""
+        found: list[Argument] = []
+        for scope in scopes:
+            cap = self._caps.of(scope)
+            found += [scope, "-" if cap is None else cap - self.memory.owed.get((date, scope), 0)]
+        return found

@@ -1,0 +1,286 @@
+"""Cooldowns, daily maxima and money, checked and taken in one step, so that turns side by side cannot pass a limit.
+
+While Redis is away the same rules are kept in this process's memory: it mirrors what was last seen, and what was taken
+meanwhile is added to the day's count when Redis is back.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.moderation.agent_pauses import LIFTED, Mutes
+from agent_protocol.turns import budgets
+from agent_protocol.turns.budget_rules import MINUTE, REFUSED, Caps, MemoryBudgets, Wish
+from agent_protocol.turns.budget_rules import Verdict as MoneyVerdict
+from agent_protocol.turns.budgets import Budgets
+from agent_protocol.wire import keys
+
+Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
+COUNT_SECONDS = 48 * 3600
+UNLIMITED = 10**9
+
+# count_turn(count, turns, id, seconds): counts a turn of the day, one with an id once, however often it is told.
+COUNTING = """
+local function count_turn(count, turns, id, seconds)
+  if id ~= '' then
+    local new = redis.call('SADD', turns, id)
+    redis.call('EXPIRE', turns, seconds)
+    if new == 0 then return end
+  end
+  redis.call('INCR', count)
+  redis.call('EXPIRE', count, seconds)
+end
+"""
+
+# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is asked for: spent,
+# holds, the person's mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum,
+# lifetime of the count in s, turns taken while Redis was away (a JSON list), the turn's id; then the mention ("" for
+# none), how many a person has in a minute (0: any number), and what budgets.RESERVE wants. Returns the verdict, the
+# count and the budgets' totals.
+TAKING = f"""{budgets.RESERVE}{COUNTING}
+local function called_too_often(mentions, mention, most, now)
+  if mention == '' or most == '0' then return false end
+  redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
+  return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
+end
+local function take(k, a)
+  local cooldown, most, seconds, id = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), ARGV[a + 3], ARGV[a + 5]
+  for _, owed in ipairs(cjson.decode(ARGV[a + 4])) do count_turn(KEYS[k + 2], KEYS[k + 3], owed, seconds) end
+  local count = tonumber(redis.call('GET', KEYS[k + 2]) or '0')
+  local muted = redis.call('GET', KEYS[k + 4])
+  if muted and muted ~= '{LIFTED}' then return {{'muted', count, muted}} end
+  if count >= most then return {{'daily_limit', count}} end
+  if cooldown > 0 and redis.call('EXISTS', KEYS[k + 1]) == 1 then return {{'cooldown', count}} end
+  local verdict, totals = 'ok', {{}}
+  if #KEYS > k + 4 then
+    local mentions, mention, a_minute, now = KEYS[k + 7], ARGV[a + 6], ARGV[a + 7], ARGV[a + 8]
+    if called_too_often(mentions, mention, a_minute, tonumber(now)) then return {{'too_often', count}} end
+    verdict, totals = reserve(KEYS[k + 5], KEYS[k + 6], a + 8)
+    if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
+    if mention ~= '' and a_minute ~= '0' then
+      redis.call('ZADD', mentions, 'NX', now, mention)
+      redis.call('EXPIRE', mentions, {MINUTE:.0f})
+    end
+  end
+  if cooldown > 0 then redis.call('SET', KEYS[k + 1], '1', 'PX', cooldown) end
+  count_turn(KEYS[k + 2], KEYS[k + 3], id, seconds)
+  local told = {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0')}}
+  for i = 1, #totals do told[i + 2] = totals[i] end
+  return told
+end
+"""
+TAKE = f"{TAKING} return take(0, 0)"
+
+# KEYS: count, turns counted. ARGV: their lifetime in s, the turns (a JSON list).
+COUNT = f"""{COUNTING}
+for _, id in ipairs(cjson.decode(ARGV[2])) do count_turn(KEYS[1], KEYS[2], id, ARGV[1]) end"""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a turn asks for before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0
+    for none), and the money that it wishes to put aside. `date` is the local date, YYYY-MM-DD. `free`: its model costs
+    nothing, so `daily_max` does not hold for it; it is counted apart."""
+
+    agent: str
+    channel_id: int
+    cooldown: float
+    daily_max: int
+    date: str
+    wish: Wish | None = None
+    free: bool = False
+
+    @property
+    def most(self) -> int:
+        return UNLIMITED if self.free else self.daily_max
+
+    @property
+    def counted_on(self) -> str:
+        """The day that it counts on."""
+        return free_day(self.date) if self.free else self.date
+
+    @property
+    def turn_id(self) -> str:
+        """The turn that counts, "" where it has no name."""
+        return self.wish.turn_id if self.wish is not None else ""
+
+
+def free_day(date: str) -> str:
+    """What turns that cost nothing are counted under."""
+    return f"{date}:free"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An Ask as TAKING reads it. `owed`: turns taken while Redis was away, which are written along."""
+
+    ask: Ask
+    keys: list[str]
+    args: list[str | int | float]
+    owed: list[str]
+
+
+class MemoryLimits:
+    """The same rules in one process. `clock` gives unix seconds."""
+
+    def __init__(self, clock: Callable[[], float], money: MemoryBudgets | None = None) -> None:
+        self._clock = clock
+        self.money = money or MemoryBudgets(Caps(), clock)
+        self._cooldowns: dict[tuple[str, int], float] = {}
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def take(self, ask: Ask) -> Verdict:
+        if self.count(ask.agent, ask.counted_on) >= ask.most:
+            return "daily_limit"
+        if ask.cooldown > 0 and self._cooldowns.get((ask.agent, ask.channel_id), 0.0) > self._clock():
+            return "cooldown"
+        verdict = "ok" if ask.wish is None else self.money.take(ask.agent, ask.channel_id, ask.wish, ask.date)
+        if verdict in ("ok", "closing"):
+            self.note_taken(ask, self.count(ask.agent, ask.counted_on) + 1)
+        return verdict
+
+    def note_taken(self, ask: Ask, count: int) -> None:
+        """Mirror a turn taken elsewhere; `count` is the day's count after it."""
+        now = self._clock()
+        if ask.cooldown > 0:
+            self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
+            self._cooldowns[ask.agent, ask.channel_id] = now + ask.cooldown
+        if (ask.agent, ask.counted_on) not in self._counts:
+            today = (ask.date, free_day(ask.date))
+            self._counts = {key: n for key, n in self._counts.items() if key[0] != ask.agent or key[1] in today}
+        self._counts[ask.agent, ask.counted_on] = count
+
+    def release_cooldown(self, agent: str, channel_id: int) -> None:
+        self._cooldowns.pop((agent, channel_id), None)
+
+    def count(self, agent: str, date: str) -> int:
+        return self._counts.get((agent, date), 0)
+
+
+class Limits:
+    """An agent's limits, shared by all processes. No method raises RedisAway."""
+
+    def __init__(
+        self,
+        link: RedisLink,
+        clock: Callable[[], float],
+        money: Budgets | None = None,
+        mutes: Mutes | None = None,
+    ) -> None:
+        self._link = link
+        self._mutes = mutes or Mutes(link, clock)
+        self._money = money or Budgets(link, clock, Caps())
+        self._memory = MemoryLimits(clock, self._money.memory)
+        self._owed: dict[tuple[str, str], list[str]] = {}
+        self._away_said = False
+
+    async def take(self, ask: Ask) -> Verdict:
+        """Take what a turn asks for, all of it or nothing.
+
+        Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
+        """
+        question = self.question(ask)
+        try:
+            told = await self._link.script(TAKE, question.keys, question.args)
+        except RedisAway as away:
+            return self.taken_away(question, away)
+        return self.told(question, told)
+
+    def question(self, ask: Ask) -> Question:
+        """For a script of TAKING, which is to be followed by one of the three below."""
+        agent, day = ask.agent, ask.counted_on
+        owed = self._owed.pop((agent, day), [])
+        counts = [keys.daily_count(agent, day), keys.counted_turns(agent, day)]
+        asked = [keys.cooldown(agent, ask.channel_id), *counts, keys.muted(agent)]
+        rules: list[str | int | float] = [round(ask.cooldown * 1000), ask.most, COUNT_SECONDS]
+        args = [*rules, json.dumps(owed), ask.turn_id]
+        if ask.wish is not None:
+            more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, ask.date)
+            asked, args = [*asked, *more_keys], [*args, *more_args]
+        return Question(ask, asked, args, owed)
+
+    def told(self, question: Question, outcome: Sequence[Any]) -> Verdict:
+        """What the script said."""
+        ask, (word, count, *totals) = question.ask, outcome
+        self._away_said = False
+        verdict: Verdict = REFUSED.get(word, word)
+        if verdict == "muted":
+            self._mutes.saw(ask.agent, float(totals[0]))
+        if verdict in ("ok", "closing"):
+            self._memory.note_taken(ask, int(count))
+            if ask.wish is not None:
+                self._money.granted(ask.agent, ask.channel_id, ask.wish, ask.date, totals)
+        return verdict
+
+    def taken_away(self, question: Question, away: RedisAway) -> Verdict:
+        """Redis is away: the same rules in memory."""
+        self.not_asked(question)
+        return self._take_in_memory(question.ask, away)
+
+    def not_asked(self, question: Question) -> None:
+        """It came to nothing, or nobody knows: a turn that is counted again counts once."""
+        if question.owed:
+            self._owed.setdefault((question.ask.agent, question.ask.counted_on), []).extend(question.owed)
+
+    async def pay(self) -> None:
+        """Count the turns that were taken while Redis was away. Never raises RedisAway."""
+        for (agent, date), owed in list(self._owed.items()):
+            places = [keys.daily_count(agent, date), keys.counted_turns(agent, date)]
+            del self._owed[agent, date]
+            try:
+                await self._link.script(COUNT, places, [COUNT_SECONDS, json.dumps(owed)])
+            except RedisAway:
+                self._owed.setdefault((agent, date), []).extend(owed)
+                return
+
+    def resume(self, ask: Ask, dollars: float) -> None:
+        """Go on with a turn that another process was let in with, and that has cost so much by now."""
+        if ask.wish is not None:
+            self._money.memory.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
+
+    async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
+        """Whether the turn may come to this sum as a whole; more is put aside where it is more than it has."""
+        return await self._money.more(agent, turn_id, dollars)
+
+    async def release_cooldown(self, agent: str, channel_id: int) -> None:
+        """End the channel's cooldown: the turn came to nothing."""
+        self._memory.release_cooldown(agent, channel_id)
+        try:
+            await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
+        except RedisAway as away:
+            log.debug("cooldown left to run out: %s", away)
+
+    async def cooldown_left(self, agent: str, channel_id: int) -> float:
+        """Seconds until the agent's cooldown in the channel is over, 0 where there is none. Raises RedisAway."""
+        left = await self._link.call(lambda redis: redis.pttl(keys.cooldown(agent, channel_id)))
+        return max(0.0, int(left) / 1000)
+
+    async def all(self, agent: str, date: str) -> int:
+        """Turns taken on that day, those of models that cost nothing included."""
+        return await self.count(agent, date) + await self.count(agent, free_day(date))
+
+    async def count(self, agent: str, date: str) -> int:
+        """Turns taken on that day that count against the daily maximum."""
+        try:
+            kept = await self._link.call(lambda redis: redis.get(keys.daily_count(agent, date)))
+        except RedisAway:
+            return self._memory.count(agent, date)
+        return int(kept or 0) + len(self._owed.get((agent, date), ()))
+
+    def _take_in_memory(self, ask: Ask, away: RedisAway) -> Verdict:
+        if not self._away_said:
+            log.warning("limits are kept in memory while Redis is away: %s", away)
+            self._away_said = True
+        if self._mutes.holds(ask.agent):
+            return "muted"
+        verdict = self._memory.take(ask)
+        if verdict in ("ok", "closing"):
+            self._owed.setdefault((ask.agent, ask.counted_on), []).append(ask.turn_id)
+        return verdict

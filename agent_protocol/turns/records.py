@@ -1,0 +1,169 @@
+"""One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
+
+A record says what called the agent, what it read, what it did and what that cost; never what anybody said. It is added
+by the script that ends the turn (`Ledger.settle`), once, by whoever ends it. People ask for it with /why, and a durable
+recorder can read the same streams: XREAD from the id that it read last. An entry has one field, `record`, with a JSON
+object as TurnRecord writes it; what is null is left out. Its `v` is 1 for as long as a reader of this shape can read
+it: fields may be added, none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
+
+A stream is cut at 20,000 entries, about, and at 7 days by each new one; 7 days after its last one it is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from redis.asyncio import Redis
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.wire import keys
+
+KEEP_SECONDS = 7 * 86400
+MOST = 20_000  # of an agent
+MAX_ID_CHARACTERS = 200  # an instruction's id comes over the wire
+PAGE = 500
+DISCORD_EPOCH_MS = 1_420_070_400_000
+BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
+AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
+
+# record(stream, text): adds an entry. Another maker's value of another type under this name is made anew.
+RECORD = f"""
+local function record(stream, text)
+  if not ({{stream = 1, none = 1}})[redis.call('TYPE', stream).ok] then redis.call('DEL', stream) end
+  local id = redis.call('XADD', stream, 'MAXLEN', '~', '{MOST}', '*', 'record', text)
+  local oldest = tonumber(string.match(id, '^%d+')) - {KEEP_SECONDS * 1000}
+  redis.call('XTRIM', stream, 'MINID', string.format('%.0f', oldest))
+  redis.call('EXPIRE', stream, {KEEP_SECONDS})
+end
+"""
+
+log = logging.getLogger(__name__)
+
+
+class Reacted(BaseModel):
+    """A reaction that was given, and to which message."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    emoji: str
+    message_id: int
+
+
+class TurnRecord(BaseModel):
+    """One turn that ended. Ids are Discord's snowflakes where nothing else is said, money is in US dollars."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    v: Literal[1] = 1
+    id: str  # the turn's: an instruction's id, or `m` and the message's
+    agent: str
+    at: float = 0.0  # unix seconds: when it ended; `Ledger.settle` says it
+    kind: str  # instruction, mention; an open set
+    trigger: str  # round, starter, reactive, mention, call, continue; an open set
+    conversation_id: str | None = None  # opaque
+    round_number: int | None = None
+    channel_id: int
+    guild_id: int | None = None
+    asked_by: int | None = None  # the person who brought it about
+    asked_message_id: int | None = None
+    model: str = ""  # provider/model
+    entries: int = 0  # how many messages were read
+    seconds: float = 0.0  # how long it took
+    input_tokens: int = 0  # cached ones included
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+    reason: str | None = None  # why nothing was posted, or less than was wanted: one of docs/protocol.md's
+    posted: tuple[int, ...] = ()  # the messages, in order; also the line that says why there is no answer
+    reacted: Reacted | None = None
+    image: bool = False  # a picture was posted
+
+    def to_json(self) -> str:
+        return self.model_dump_json(exclude_none=True)
+
+
+def sent_at(message_id: int) -> float:
+    """When a message was made, in unix seconds: its id, a snowflake, says it."""
+    return ((min(max(message_id, 0), 2**63 - 1) >> 22) + DISCORD_EPOCH_MS) / 1000
+
+
+class Records:
+    """The turns of all agents. `clock` gives unix seconds. What reads raises RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
+        self._link, self._clock = link, clock
+
+    async def of_message(self, message_id: int, agents: Iterable[str]) -> TurnRecord | None:
+        """The turn in which one of `agents` posted this message; None when there is none, or it is too old."""
+        made = round(sent_at(message_id) * 1000)
+        names = list(agents)
+
+        async def read(redis: Redis) -> list[list[Any]]:
+            pipe = redis.pipeline(transaction=False)
+            for name in names:
+                pipe.xrange(keys.turns(name), min=made - BEFORE_MS, max=made + AFTER_MS)
+            return await pipe.execute()
+
+        for found in await self._link.call(read):
+            for record in _records(found):
+                if message_id in record.posted and self._young(record):
+                    return record
+        return None
+
+    async def last(self, agent: str, channel_id: int | None = None, count: int = 1) -> list[TurnRecord]:
+        """The agent's last turns, the newest first: `count` at most, of one channel where it is given."""
+        found: list[TurnRecord] = []
+        end = "+"
+        while len(found) < count:
+            page = await self._link.call(partial(_newest, keys.turns(agent), end))
+            here = [record for record in _records(page) if channel_id in (None, record.channel_id)]
+            found += filter(self._young, here)
+            if len(page) < PAGE:
+                break
+            end = f"({page[-1][0]}"
+        return found[:count]
+
+    async def forget_person(self, user_id: int, agents: Iterable[str]) -> int:
+        """Removes the records of the turns that a person asked for; how many there were."""
+        return sum([await self._forget(keys.turns(agent), user_id) for agent in agents])
+
+    async def _forget(self, stream: str, user_id: int) -> int:
+        forgotten, start = 0, "-"
+        while True:
+            page = await self._link.call(partial(_oldest, stream, start))
+            theirs = [entry for entry, fields in page if (read := _read(fields)) and read.asked_by == user_id]
+            if theirs:
+                forgotten += await self._link.call(lambda redis, ids=theirs: redis.xdel(stream, *ids))  # type: ignore[misc]
+            if len(page) < PAGE:
+                return forgotten
+            start = f"({page[-1][0]}"
+
+    def _young(self, record: TurnRecord) -> bool:
+        """An agent that has no turns for a while does not cut its stream either."""
+        return record.at > self._clock() - KEEP_SECONDS
+
+
+async def _newest(stream: str, end: str, redis: Redis) -> list[Any]:
+    return await redis.xrevrange(stream, max=end, count=PAGE) or []
+
+
+async def _oldest(stream: str, start: str, redis: Redis) -> list[Any]:
+    return await redis.xrange(stream, min=start, count=PAGE) or []
+
+
+def _records(page: Iterable[Any]) -> list[TurnRecord]:
+    return [record for _, fields in page if (record := _read(fields)) is not None]
+
+
+def _read(fields: dict[str, str]) -> TurnRecord | None:
+    """None for what another version, or another maker, wrote."""
+    try:
+        return TurnRecord.model_validate_json(fields.get("record", ""))
+    except ValidationError as error:
+        log.debug("a turn's record cannot be read: %d errors", error.error_count())
+        return None

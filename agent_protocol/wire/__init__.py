@@ -1,0 +1,1 @@
+"""Messages and how they travel: keys, bus, requests, commands. Keeps nothing."""

@@ -1,0 +1,131 @@
+"""The bus between coordinator and agents: publish, subscribe, and ask with a deadline."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from redis.asyncio import Redis
+
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import (
+    DEFAULT_DEADLINE_SECONDS,
+    Instruction,
+    MentionNotice,
+    Result,
+    WireMessage,
+    read_result,
+)
+from agent_protocol.wire.requests import (
+    ABSENT_GRACE,
+    REPUBLISH_EVERY,
+    RETRY_EVERY,
+    AgentAbsent,
+    AgentTimedOut,
+    NoAnswer,
+    Question,
+    Questions,
+)
+from agent_protocol.wire.subscriptions import HEARTBEAT, Listener
+
+__all__ = ["AgentAbsent", "AgentTimedOut", "Bus", "NoAnswer", "RedisAway"]
+
+OnNotice = Callable[[MentionNotice], Awaitable[None] | None]
+
+
+class Bus(Listener):
+    """Everything that goes over Redis pub/sub. Needs `run()` in a task of its owner. Times in seconds."""
+
+    def __init__(
+        self,
+        link: RedisLink,
+        *,
+        clock: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+        republish_every: float = REPUBLISH_EVERY,
+        absent_grace: float = ABSENT_GRACE,
+        retry_every: float = RETRY_EVERY,
+        heartbeat: float = HEARTBEAT,
+    ) -> None:
+        super().__init__(link, clock=clock, rng=rng, heartbeat=heartbeat)
+        self._republish_every = republish_every
+        self._absent_grace = absent_grace
+        self._retry_every = retry_every
+        self._questions = Questions(self._send, clock, retry_every)
+        self._on_notice: list[OnNotice] = []
+        self._heard_agents: set[str] = set()
+        self._grace_from = 0.0  # unix seconds
+
+    async def publish(self, channel: str, message: WireMessage) -> int:
+        """Send once, to whoever listens now. Returns how many do. Raises RedisAway."""
+        wire = message.to_wire()
+        return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
+
+    def listen_to(self, agent: str) -> None:
+        """Hear this agent's results and notices. `ask` does so by itself."""
+        if agent not in self._heard_agents:
+            self._heard_agents.add(agent)
+            self.subscribe(keys.results(agent), partial(self._take_result, agent))
+
+    def on_notice(self, callback: OnNotice) -> None:
+        """Call this for each MentionNotice of the agents that are listened to."""
+        self._on_notice.append(callback)
+
+    async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result:
+        """Ask for a turn and wait for its result, through losses of Redis.
+
+        Waits until `instruction.deadline` (unix seconds; 90 s from now where there is none). Raises AgentTimedOut then,
+        and AgentAbsent when nobody subscribes to the agent's instructions, judged no sooner than `absent_grace` seconds
+        after the bus was connected or `grant_grace` called (10; 0 judges at once).
+        """
+        self.listen_to(agent)
+        deadline = instruction.deadline
+        if deadline is None:
+            deadline = self._clock() + DEFAULT_DEADLINE_SECONDS
+            instruction = instruction.model_copy(update={"deadline": deadline})
+        grace = self._absent_grace if absent_grace is None else absent_grace
+        return await self._questions.ask(Question(agent, instruction, grace), deadline)
+
+    async def _send(self, question: Question) -> float:
+        if not self.ready.is_set() or self.connected_since is None:
+            return self._republish_every  # a result could not be heard; becoming ready ends this pause
+        send = partial(_publish_and_count, keys.instructions(question.agent), question.instruction.to_wire())
+        received, listeners = await self._link.call(send)
+        if received and listeners:
+            question.delivered = True
+            return self._republish_every
+        if not listeners and self._connected_for() >= question.grace:
+            raise AgentAbsent(f"nobody listens for {question.agent}")
+        return self._retry_every
+
+    def grant_grace(self) -> None:
+        """The agents may be changing to other processes: from now on each has the grace again to begin to listen."""
+        self._grace_from = self._clock()
+
+    def _connected_for(self) -> float:
+        if self.connected_since is None:
+            return 0.0
+        return self._clock() - max(self.connected_since, self._grace_from)
+
+    def _take_result(self, agent: str, raw: str) -> None:
+        match read_result(raw):
+            case Result() as result:
+                self._questions.answer(agent, result)
+            case MentionNotice() as notice:
+                for callback in self._on_notice:
+                    self._callbacks.put(partial(callback, notice))
+
+    def became_ready(self, *, resubscribed: bool) -> None:
+        self._questions.nudge(resubscribed=resubscribed)
+
+
+async def _publish_and_count(channel: str, wire: str, redis: Redis) -> tuple[int, int]:
+    """How many received it, and how many subscribe by name (a monitor's pattern is not an agent)."""
+    pipe = redis.pipeline(transaction=False)
+    pipe.publish(channel, wire)
+    pipe.pubsub_numsub(channel)
+    received, numsub = await pipe.execute()
+    return int(received), sum(int(count) for _, count in numsub)

@@ -1,0 +1,51 @@
+"""An owner's wish to the coordinator, and what came of it: a Command with an id is answered by a CommandOutcome.
+
+Pub/sub forgets: where no coordinator acts nobody answers, and that is an answer too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.messages import Command, read_outcome
+
+ANSWER_SECONDS = 5.0
+NOBODY = "nobody"  # the outcome where no coordinator answers
+
+
+class Orders:
+    """One process's. `start()` before the bus runs."""
+
+    def __init__(self, bus: Bus, patience: float = ANSWER_SECONDS) -> None:
+        self._bus, self._patience = bus, patience
+        self._waiting: dict[str, asyncio.Future[str]] = {}
+
+    def start(self) -> None:
+        self._bus.subscribe(keys.COORDINATOR_OUTCOMES, self._on_outcome)
+
+    async def give(self, command: Command) -> str:
+        """What came of it, one of the outcomes of docs/protocol.md, or NOBODY. Raises RedisAway."""
+        command_id = secrets.token_hex(8)
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting[command_id] = answer
+        try:
+            heard = await self._bus.publish(
+                keys.COORDINATOR_COMMANDS, command.model_copy(update={"command_id": command_id})
+            )
+            if not heard:
+                return NOBODY
+            async with asyncio.timeout(self._patience):
+                return await answer
+        except TimeoutError:
+            return NOBODY
+        finally:
+            del self._waiting[command_id]
+
+    def _on_outcome(self, raw: str) -> None:
+        outcome = read_outcome(raw)
+        waiting = self._waiting.get(outcome.command_id) if outcome is not None else None
+        if outcome is not None and waiting is not None and not waiting.done():
+            waiting.set_result(outcome.outcome)

@@ -1,0 +1,114 @@
+"""Asking an agent: an instruction out, its result back, over a pub/sub that forgets.
+
+A message that nobody hears is lost, and so is one sent while Redis is away. So the same id is sent again after every
+resubscription and every `REPUBLISH_EVERY` seconds; an agent at work on it ignores that, one that is done answers with
+the result it kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.wire.messages import Instruction, Result
+
+REPUBLISH_EVERY = 10.0
+ABSENT_GRACE = 10.0  # after Redis came back everybody else needs a moment to subscribe again
+RETRY_EVERY = 0.5  # while nobody listens yet
+
+log = logging.getLogger(__name__)
+
+
+class NoAnswer(Exception):
+    """An agent was asked and there is no result.
+
+    NoAnswer
+    ├── AgentAbsent     nobody subscribes to its instructions
+    └── AgentTimedOut   the deadline passed
+    """
+
+
+class AgentAbsent(NoAnswer):
+    """Nobody subscribes to this agent's instructions."""
+
+
+class AgentTimedOut(NoAnswer):
+    """The deadline of the instruction passed without a result."""
+
+
+class Question:
+    """One instruction that waits for its result. `wake` is set when something ends its pause."""
+
+    def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
+        self.agent = agent
+        self.instruction = instruction
+        self.grace = grace
+        self.delivered = False
+        self.result: Result | None = None
+        self.wake = asyncio.Event()
+
+    async def pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wake.wait()
+        except TimeoutError:
+            pass
+        self.wake.clear()
+
+
+# Publishes the instruction once. Returns the seconds until it should be tried again; raises AgentAbsent, RedisAway.
+Send = Callable[[Question], Awaitable[float]]
+
+
+class Questions:
+    """All questions that are open, by agent and instruction id."""
+
+    def __init__(self, send: Send, clock: Callable[[], float], retry_every: float = RETRY_EVERY) -> None:
+        self._send = send
+        self._clock = clock
+        self._retry_every = retry_every
+        self._open: dict[tuple[str, str], Question] = {}
+
+    async def ask(self, question: Question, deadline: float) -> Result:
+        """Send until there is a result. `deadline` in unix seconds. Raises AgentAbsent, AgentTimedOut, ValueError when
+        the same instruction is being asked already."""
+        key = (question.agent, question.instruction.instruction_id)
+        if key in self._open:
+            raise ValueError(f"instruction {key[1]} is being asked already")
+        self._open[key] = question
+        try:
+            return await self._wait(question, deadline)
+        finally:
+            del self._open[key]
+
+    async def _wait(self, question: Question, deadline: float) -> Result:
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not make a turn endless
+        while question.result is None:
+            left = min(deadline - self._clock(), latest - loop.time())
+            if left <= 0:
+                raise AgentTimedOut(f"{question.agent} did not answer in time")
+            try:
+                pause = await self._send(question)
+            except RedisAway as error:
+                log.debug("instruction for %s waits: %s", question.agent, error)
+                pause = self._retry_every
+            await question.pause(min(pause, left))
+        return question.result
+
+    def answer(self, agent: str, result: Result) -> None:
+        question = self._open.get((agent, result.instruction_id))
+        if question is None:
+            log.debug("late or unasked result of %s dropped", agent)
+            return
+        if question.result is None:
+            question.result = result
+            question.wake.set()
+
+    def nudge(self, *, resubscribed: bool) -> None:
+        """The bus is ready: send now what was not sent yet, and everything again when the connection is a new one."""
+        for question in self._open.values():
+            if resubscribed or not question.delivered:
+                question.wake.set()

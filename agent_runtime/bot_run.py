@@ -1,0 +1,227 @@
+"""One run of a bot: a client of py-cord's with its cog and what goes on beside them, from the login to the end.
+
+py-cord's clients cannot be used again, so a bot that starts again is another run (agent_runtime/bot.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import discord
+
+from agent_cogs.base import BaseAgentCog
+from agent_cogs.limits.provider_backoff import share_rest
+from agent_cogs.persona.file_rights import FileRights
+from agent_cogs.services import House
+from agent_cogs.slash.handlers import Desk
+from agent_cogs.slash.ownership import CommandsKeeper, place_of
+from agent_config import AgentSettings
+from agent_discord.objects.audience import Audience
+from agent_discord.objects.messages import parent_of
+from agent_discord.reading.echo_filter import skip_echoes
+from agent_discord.reading.gateway_connection import GatewayConnection, NewSessions
+from agent_discord.reading.unreadable_events import tolerate_odd_events
+from agent_discord.rest.application_owners import ApplicationOwners
+from agent_discord.rest.login import log_in
+from agent_discord.rest.rate_limit import count_refusals
+from agent_discord.rest.retries import retry_requests
+from agent_discord.slash.cog import Slash
+from agent_discord.slash.definitions import command_list
+from agent_discord.slash.sync import CommandSync
+from agent_discord.status import show_rests
+from agent_llm.model import Model
+from agent_personas.files import PERSONA_FILES
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.coordination.leases import Lease
+from agent_runtime.presence import keep_present
+from agent_themes import THEMES
+
+GUILD_READY_SECONDS = (
+    0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
+)
+CLOSE_SECONDS = 5.0  # for a bot's goodbye
+CANCEL_AGAIN_SECONDS = 1.0
+LOOK_SECONDS = 0.25
+LEASE = "lease"
+
+log = logging.getLogger(__name__)
+
+
+class SideTaskFailed(Exception):
+    """Something without which a bot is not whole has ended; `name` says what, the cause why."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def intents(*, direct: bool = False) -> discord.Intents:
+    """What the bots need to hear. `message_content` must be switched on in the developer portal. `direct`: direct
+    messages too."""
+    return discord.Intents(
+        guilds=True,
+        guild_messages=True,
+        guild_reactions=True,
+        message_content=True,
+        dm_messages=direct,
+        dm_reactions=direct,
+    )
+
+
+def cog_class(path: str) -> type[BaseAgentCog]:
+    """The class that a row of the table of agents names as "module:Class"."""
+    module, _, name = path.partition(":")
+    found = getattr(import_module(module), name)
+    if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
+        raise TypeError(f"{path} is no BaseAgentCog")
+    return found
+
+
+class BotRun:
+    """`elsewhere`: the models of single servers. It logs in once this process holds the lease."""
+
+    def __init__(
+        self,
+        agent: AgentSettings,
+        house: House,
+        lease: Lease,
+        model: Model,
+        elsewhere: Mapping[int, Model],
+        sessions: NewSessions,
+    ) -> None:
+        self.agent, self._house, self._lease = agent, house, lease
+        self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
+            intents=intents(direct=house.settings.allow_dms),
+            max_messages=None,  # the transcript is the memory
+            guild_ready_timeout=GUILD_READY_SECONDS,
+            auto_sync_commands=False,
+            cache_default_sounds=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        tolerate_odd_events(self.client, agent.spec.name)
+        skip_echoes(self.client, house.transcripts)
+        self._connection = GatewayConnection(self.client, agent.spec.name, house.rng, sessions)
+        self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
+        self.client.add_cog(self.cog)
+        readers = Audience(self.client.get_channel)
+        owners = ApplicationOwners(self.client, self.cog.gate)
+        rights = FileRights(house.settings, readers.guild_of, owners.ids)
+        desk = Desk(house, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
+        self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
+        retry_requests(self.client, house.settings.discord_retries, house.rng)
+        self._unauthorized = asyncio.Event()
+        count_refusals(self.client, house.way_out.refused, self._unauthorized.set)
+        self.delayed = asyncio.Event()  # Discord was not there for its login: nobody waits for it
+        self.closed = False
+
+    @property
+    def online(self) -> bool:
+        """Connected at this moment: py-cord's is_ready() stays true while it is not."""
+        return self.client.is_ready() and self._connection.open and self._lease.held
+
+    async def run(self) -> None:
+        """Until cancelled. Raises what ended it: SideTaskFailed, discord.LoginFailure (also when a later request is
+        answered that the token is none any more), and what else py-cord and aiohttp raise."""
+        tasks = [asyncio.create_task(work, name=name) for name, work in self._work().items()]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    if task.get_name() in ("token", "connection"):
+                        raise error
+                    raise SideTaskFailed(task.get_name()) from error
+        finally:
+            await cancel(tasks)
+
+    def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """What goes on at once, by the names that people read."""
+        return {
+            "token": self._until_refused(),
+            "connection": self._stay_online(),
+            LEASE: self._hold_lease(),
+            "presence": self._stay_present(),
+            "catch-up": self.cog.attend(),
+            "automation": self.cog.run_errands(),
+            "provider back-off": share_rest(self.agent.spec.name, self.cog.agent.voice.bench, self._house.ledger.rests),
+            "status": self._show_rests(),
+            "commands": self._keep_commands(),
+        }
+
+    async def _until_refused(self) -> None:
+        await self._unauthorized.wait()
+        raise discord.LoginFailure("a request was answered 401")
+
+    async def _hold_lease(self) -> None:
+        if not self._lease.taken.is_set():  # it was given up after it failed
+            with suppress(RedisAway):
+                await self._lease.acquire()
+        await self._lease.run()
+
+    async def _stay_online(self) -> None:
+        assert self.agent.token is not None
+        await self._lease.taken.wait()  # a stand-by logs in when it takes over
+        while not self._lease.held:  # noqa: ASYNC110 - taken by a run before, and not renewed since
+            await asyncio.sleep(LOOK_SECONDS)
+        await self._boot_persona()
+        token = self.agent.token.get_secret_value()
+        await log_in(self.client, token, self.agent.spec.name, self._house.rng, self.delayed)
+        await self._connection.run()
+
+    async def _boot_persona(self) -> None:
+        """Makes what is missing of the agent's own files: a matter of whoever acts for it."""
+        if self._house.personas is not None:
+            persona = self._house.personas.of(self.agent.name)
+            await asyncio.to_thread(persona.boot, self.agent.spec)
+
+    async def _keep_commands(self) -> None:
+        await self.cog.ready.wait()
+        house, name = self._house, self.agent.spec.name
+        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES), PERSONA_FILES))
+        if house.settings.allow_dms:
+            await sync.register_direct()
+        keeper = CommandsKeeper(
+            name,
+            place_of(name, house.settings),
+            house.ledger.commands_bot,
+            sync,
+            guilds=lambda: {channel.guild.id for channel in self.cog.channels()},
+            may_act=lambda: self._lease.held,
+        )
+        await keeper.run()
+
+    async def _stay_present(self) -> None:
+        await self.cog.ready.wait()
+        house = self._house
+        await keep_present(
+            self.agent.spec.name, house.ledger.presence, house.directory, house.names, lambda: self.online
+        )
+
+    async def _show_rests(self) -> None:
+        await self.cog.ready.wait()  # a rest may have begun in an earlier run of the program
+        await show_rests(self.client, self.cog.agent.voice.bench)
+
+    async def aclose(self) -> None:
+        """Ends the turns, then the connection."""
+        self.closed = True
+        await self.cog.aclose()
+        try:
+            await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning("%s did not leave Discord within %.0f s", self.agent.spec.name, CLOSE_SECONDS)
+
+
+async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Ends tasks and waits for their ends."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        # Python 3.11's wait_for, in py-cord too, may swallow a cancellation that comes with the awaited outcome.
+        _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)  # what they raised was reported when they ended

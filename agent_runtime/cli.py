@@ -1,0 +1,223 @@
+"""What can be typed (run_all.py, run_bot.py, agent_coordinator and their options), and how a bad start ends.
+
+Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the set-up is wrong (a restart
+would not help).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from agent_check.setting_warnings import oddities_here
+from agent_cogs.persona.persona import read_fronts
+from agent_config import (
+    AGENTS,
+    Settings,
+    SettingsError,
+    load_settings,
+    missing_key_message,
+    missing_tokens_message,
+    process_environment,
+)
+from agent_process.logs import set_up_logging
+from agent_process.redaction import Redactor
+from agent_process.signals import Stopping
+
+log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """run_all.py: the exit code of what the arguments ask for."""
+    options = _options(arguments)
+    settings = _settings(local=options.local)
+    if settings is None:
+        return 2
+    if options.local:
+        from agent_local.mode import run_local
+
+        def run() -> int:
+            _make_data_dir(settings)
+            return run_local(settings, once=options.once, scripted=options.scripted)
+
+        return _ended(settings, run)
+    _set_up_logging(settings)
+    if not any(agent.token for agent in settings.agents.values()):
+        print(missing_tokens_message(settings), file=sys.stderr)
+        return 2
+    if options.check:
+        from agent_check.run import run_check
+
+        return _ended(settings, lambda: asyncio.run(run_check(settings)))
+    _tell_oddities(settings)
+    return _serve(settings, only=options.only, without=options.without)
+
+
+def main_one_bot() -> int:
+    """run_bot.py: the bot that AGENT_NAME names, without the coordinator."""
+    settings = _settings()
+    if settings is None:
+        return 2
+    _set_up_logging(settings)
+    if settings.agent_name is None:
+        names = ", ".join(settings.agents)
+        print(f"AGENT_NAME is not set. Use: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr)
+        return 2
+    agent = settings.agents[settings.agent_name]
+    if agent.token is None:
+        print(f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set", file=sys.stderr)
+        return 2
+    if not agent.usable:
+        print(missing_key_message(agent), file=sys.stderr)
+        return 2
+    _tell_oddities(settings)
+    return _serve(settings, only=(agent.name,), coordinator=False)
+
+
+def main_coordinator() -> int:
+    """python -m agent_coordinator: the coordinator without bots."""
+    settings = _settings()
+    if settings is None:
+        return 2
+    _set_up_logging(settings)
+    if not settings.channels:
+        print("AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel to converse in", file=sys.stderr)
+        return 2
+
+    def run() -> int:
+        if settings.redis_url is None:
+            _make_data_dir(settings)
+        return asyncio.run(_coordinate(settings))
+
+    return _ended(settings, run)
+
+
+async def _coordinate(settings: Settings) -> int:
+    from agent_runtime.coordinator_process import serve
+    from agent_runtime.health import Health, serving_health
+
+    stopping = Stopping()
+    stopping.on_signals()
+
+    def watched(hears: Callable[[], bool]) -> AbstractAsyncContextManager[int]:
+        def look() -> Health:
+            return Health(bots=(), bus=hears(), stopping=stopping.stop.is_set(), needs_bots=False)
+
+        return serving_health(settings.health_port, look)
+
+    return await serve(settings, stopping.stop, watched)
+
+
+def _serve(
+    settings: Settings, *, only: Sequence[str] = (), without: Sequence[str] = (), coordinator: bool = True
+) -> int:
+    from agent_runtime.bot import runnable
+    from agent_runtime.runtime import serve
+    from agent_runtime.services import Setup
+
+    agents = runnable(settings, only, without)
+    if not agents:
+        log.error("no bot could log in: none of those chosen has both a token and a key")
+        return 1
+    setup = Setup(settings=settings, agents=agents, coordinator=coordinator)
+
+    def run() -> int:
+        if settings.redis_url is None:
+            _make_data_dir(settings)
+        return asyncio.run(serve(setup))
+
+    return _ended(settings, run)
+
+
+def _ended(settings: Settings, run: Callable[[], int]) -> int:
+    """The exit code of a run; a Redis or a data folder that it could not begin with is told in one line."""
+    from agent_protocol.connection.link import RedisAddressError, RedisAway, RedisStartError
+    from agent_protocol.connection.locate import without_password
+
+    try:
+        return run()
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except RedisAddressError as error:
+        print(SettingsError([f"REDIS_URL: {error}"]), file=sys.stderr)
+        return 2
+    except RedisStartError as error:
+        print(f"It cannot start: {error}", file=sys.stderr)
+    except RedisAway as error:
+        place = without_password(settings.redis_url) if settings.redis_url else "its address"
+        told = f"Redis does not answer at {place} ({error}). Start that server, or mend REDIS_URL"
+        print(f"It cannot start: {told}", file=sys.stderr)
+    except Exception:
+        # The outermost edge: Python's own last words would not be redacted.
+        log.exception("a fault of the program ended it")
+    return 1
+
+
+def _make_data_dir(settings: Settings) -> None:
+    """Raises SettingsError. A log or a private Redis is to go there, and would fail later and less clearly."""
+    folder = settings.data_dir
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        problem = f"DATA_DIR: expected a folder that can be written to ({error.strerror or type(error).__name__})"
+        raise SettingsError([problem]) from error
+
+
+def _settings(*, local: bool = False) -> Settings | None:
+    try:
+        settings = load_settings(process_environment(), local=local, fronts=read_fronts)
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return None
+    for warning in settings.warnings:
+        print(f"Warning: {warning}", file=sys.stderr)
+    return settings
+
+
+def _tell_oddities(settings: Settings) -> None:
+    for oddity in oddities_here(settings):
+        log.warning("%s", oddity)
+
+
+def _set_up_logging(settings: Settings) -> None:
+    redact = Redactor(settings.secrets()).secrets
+    set_up_logging(settings.log_level, style=settings.log_format, redact=redact)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in AGENTS]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: agents are {', '.join(AGENTS)}")
+    return names
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.once or options.scripted) and not options.local:
+        parser.error("--once and --scripted go with --local")
+    if options.local and (options.only or options.without):
+        parser.error("--only and --without go without --local, where all four take part")
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="run_all.py", description="Four LLM bots and their coordinator in Discord.")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--only", type=_names, default=(), metavar="a,b", help="run these bots only")
+    which.add_argument("--without", type=_names, default=(), metavar="a", help="run all bots but these")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--local", action="store_true", help="try it on this machine, with no token and no key")
+    what.add_argument("--check", action="store_true", help="verify a real set-up without posting")
+    parser.add_argument("--once", action="store_true", help="with --local: one conversation, a summary, and the end")
+    parser.add_argument("--scripted", action="store_true", help="with --local: use no key, even where one is set")
+    return parser

@@ -1,0 +1,78 @@
+"""The coordinator in a process of its own.
+
+settings → Redis → bus, ledger, stops → coordinator
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from typing import Any
+
+from agent_config import Settings
+from agent_coordinator.config import from_settings
+from agent_coordinator.coordinator import Coordinator
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.connection.locate import locate_redis
+from agent_protocol.coordination.leases import Lease
+from agent_protocol.ledger import Ledger
+from agent_protocol.moderation.stops import Stops
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+
+Watch = Callable[[Callable[[], bool]], AbstractAsyncContextManager[object]]
+
+log = logging.getLogger(__name__)
+
+
+async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
+    """Coordinates until `stop` is set (0), or the bus, the stops or the coordinator fail (1). `watched` is entered
+    around it with whether the bus hears.
+
+    Raises RedisAddressError, RedisStartError.
+    """
+    async with AsyncExitStack() as stack:
+        redis = locate_redis(settings.redis_url, settings.data_dir, runtime_dir=settings.runtime_dir)
+        place = await stack.enter_async_context(redis)
+        log.info("Redis: %s", place.description)
+        link = await stack.enter_async_context(RedisLink(place.address))
+        bus = Bus(link)
+        stops = Stops(link, bus)
+        stops.start()
+        with suppress(RedisAway):  # they are read when Redis is there
+            await stops.read()
+        coordinator = Coordinator(
+            from_settings(settings, tuple(settings.agents)),
+            bus,
+            Ledger(link),
+            lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
+            stops=stops,
+        )
+        await stack.enter_async_context(watched(bus.ready.is_set))
+        works = {"bus": bus.run(), "stops": stops.run(), "coordinator": coordinator.run()}
+        return await _run_until_told(works, stop)
+
+
+async def _run_until_told(works: Mapping[str, Coroutine[Any, Any, None]], stop: asyncio.Event) -> int:
+    """Each work by its name; they are ended in the opposite order, since the later ones need the earlier ones."""
+    told = asyncio.create_task(stop.wait(), name="stop")
+    tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
+    await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    failed = [task for task in tasks if task.done()]
+    for task in (told, *reversed(tasks)):
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    for task in failed:
+        error = None if task.cancelled() else task.exception()
+        log.error("the %s ended by itself", task.get_name(), exc_info=error)
+    return 1 if failed else 0
+
+
+def _holder() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -1,0 +1,75 @@
+"""The models that the settings name, made from their providers; their SDKs are imported at the first call."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from agent_cogs.limits.model_access import access, is_free
+from agent_config import AgentSettings, CodingSettings, ModelSettings
+from agent_llm.lazy import LazyModel
+from agent_llm.model import Model
+from agent_llm.providers.agent_query import QueryConfig
+from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.registry import build_model, in_order
+from agent_llm.retry import RetryPolicy
+
+log = logging.getLogger(__name__)
+
+
+def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
+    """The agent's real models, as one that falls back on the next; SDKs are imported when they are needed.
+
+    On an own machine calls cost nothing. Raises ValueError for an agent without any model that can be asked.
+    """
+    usable = {model.name: model for model in agent.usable}
+    if agent.coding is not None and agent.models[0].name in usable:
+        free = free_at_home and is_free(agent.models[0])
+        return AgentSdkModel(coding_config(agent, agent.coding), free=free)
+    draws = next((name for name, model in usable.items() if model.provider == agent.image_provider), None)
+
+    def make(provider: str, model: str) -> Model:
+        name = f"{provider}/{model}"
+        image_model = agent.image_model if agent.image_model and name == draws else ""
+        return _lazy(usable[name], image_model, agent.retries, free_at_home=free_at_home)
+
+    return in_order(usable, make, own={model.provider for model in agent.models})
+
+
+def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home: bool) -> Model:
+    free = free_at_home and is_free(model)
+    retry = RetryPolicy(attempts=retries + 1)
+
+    def build() -> Model:
+        return build_model(**access(model), image_model=image_model, free=free, retry=retry)
+
+    return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
+
+
+def models_elsewhere(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
+    """Server → the model that is set for it alone. Servers with the same list share one."""
+    made: dict[tuple[str, ...], Model] = {}
+    found: dict[int, Model] = {}
+    for server, there in agent.elsewhere.items():
+        names = tuple(model.name for model in there.usable)
+        if names not in made:
+            made[names] = make(there)
+        found[server] = made[names]
+        log.info("%s speaks in server %d with %s", agent.name, server, ", ".join(names))
+    return found
+
+
+def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
+    """For an agent whose turns the Claude Agent SDK runs."""
+    return QueryConfig(
+        model=agent.model,
+        workspace=coding.workspace,
+        home=coding.home,
+        api_key=agent.api_key.get_secret_value() if agent.api_key else "",
+        base_url=agent.base_url,
+        allowed_tools=coding.allowed_tools,
+        permission_mode=coding.permission_mode,
+        max_turns=coding.max_steps,
+        max_usd=coding.max_usd,
+        hidden=coding.hidden,
+    )

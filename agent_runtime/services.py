@@ -1,0 +1,166 @@
+"""What one process is to run, and what all agents of it share, made of that. Opens nothing: agent_runtime does."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from agent_chat.attachments import PictureReader
+from agent_chat.directory import Directory
+from agent_chat.transcript import MAX_ENTRIES, Transcripts
+from agent_cogs.persona.options import no_layer, opened_book
+from agent_cogs.persona.persona import Personas
+from agent_cogs.services import House, Scope
+from agent_cogs.slash.forget import DoneOrders, Forgetting
+from agent_config import AgentSettings, Settings, process_environment
+from agent_coordinator.config import CoordinatorConfig
+from agent_discord.posting.webhooks import Webhooks
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
+from agent_discord.rest.gate import WayOut
+from agent_llm.model import Model
+from agent_net.fetch import PictureFetcher
+from agent_net.public import PublicFetcher
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.leases import this_process
+from agent_protocol.ledger import Ledger
+from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.moderation.ignores import Ignores
+from agent_protocol.moderation.stops import Stops
+from agent_protocol.state.once import Notices
+from agent_protocol.state.posts import WebhookPosts
+from agent_protocol.state.sessions import Resets
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.wire.bus import Bus
+from agent_protocol.wire.coordinator_commands import Orders
+from agent_runtime.models import provider_model
+from agent_themes import DEFAULT_THEME
+from agent_tools.builtin.builtin import ToolSettings, built_in_tools
+from agent_tools.call_log.records import ToolRecords
+from agent_tools.mcp.client import McpServers
+from agent_tools.mcp.config import read_servers
+from agent_tools.toolset import ToolHouse
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What one process is to run. Local mode, tests and benchmarks differ from production in these values alone."""
+
+    settings: Settings
+    agents: tuple[str, ...]  # the bots of this process
+    coordinator: bool = True
+    make_model: Callable[[AgentSettings], Model] = provider_model
+    coordinator_config: CoordinatorConfig | None = None
+    use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
+    picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
+    tools: bool = True
+    personas: bool = True  # read from settings.personas_dir
+    pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
+    resumes: bool = True  # turns and conversations that an earlier run did not end
+    rng: random.Random = field(default_factory=random.Random)
+    clock: Callable[[], float] = time.time
+
+
+def house_for(
+    setup: Setup,
+    link: RedisLink,
+    session: aiohttp.ClientSession,
+    way_out: WayOut,
+    tools: ToolHouse | None,
+    done: DoneOrders,
+) -> House:
+    """Everything that the agents share, over what was opened for it."""
+    settings = setup.settings
+    names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
+    directory = Directory(names)
+    personas = Personas(settings) if setup.personas else None
+    book = opened_book(settings, names, personas.layer if personas else no_layer)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
+    bus = Bus(link, clock=setup.clock, rng=setup.rng)
+    posts = WebhookPosts(link, setup.clock)
+    ledger = Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings))
+    folder = settings.personas_dir if personas else None
+    records = tools.records if tools else None
+    return House(
+        settings=settings,
+        scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
+        names=names,
+        bus=bus,
+        stops=Stops(link, bus, setup.clock),
+        ignores=Ignores(link, bus),
+        forgetting=Forgetting(Forgets(link, bus), ledger, names, done, tools=records, personas=folder),
+        orders=Orders(bus),
+        resets=Resets(link, bus),
+        ledger=ledger,
+        directory=directory,
+        transcripts=transcripts,
+        fetcher=Fetcher(transcripts, posts),
+        pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
+        clock=setup.clock,
+        rng=setup.rng,
+        way_out=way_out,
+        webhooks=Webhooks(session, directory, posts, way_out.refused),
+        notices=Notices(link),
+        tools=tools,
+        book=book,
+        pasts=Pasts(transcripts),
+        personas=personas,
+    )
+
+
+def _caps(settings: Settings) -> Caps:
+    return Caps(
+        all=settings.budget_daily_usd,
+        agent=settings.budget_agent_usd,
+        channel=settings.budget_channel_usd,
+        person=settings.user_budget,
+        mentions=settings.mentions_per_minute,
+    )
+
+
+def tools_for(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> AbstractAsyncContextManager[ToolHouse]:
+    """The tools of the installation, to be opened."""
+    return open_tools(
+        setup.settings,
+        session,
+        environment=process_environment(),
+        redact=way_out.redact.secrets,
+        clock=setup.clock,
+        pages=setup.pages,
+    )
+
+
+@asynccontextmanager
+async def open_tools(
+    settings: Settings,
+    session: aiohttp.ClientSession,
+    *,
+    environment: Mapping[str, str],
+    redact: Callable[[str], str],
+    clock: Callable[[], float],
+    pages: Callable[[], PublicFetcher] = PublicFetcher,
+) -> AsyncIterator[ToolHouse]:
+    """The tools for as long as the context lasts; servers start meanwhile, nobody waits for them.
+
+    `session` asks search engines, `pages` makes what reads addresses from anywhere, `environment` is what servers may
+    see a part of, `redact` takes secrets out of what is recorded. Raises OSError where the records cannot be read.
+    """
+    servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
+    for problem in problems:
+        log.warning("an MCP server is left out: %s", problem)
+    wanted = ToolSettings(search_keys=settings.search_keys, keyless=settings.web_search)
+    async with AsyncExitStack() as stack:
+        records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))
+        fetcher = await stack.enter_async_context(pages())
+        built_in = await stack.enter_async_context(built_in_tools(wanted, session, fetcher, clock=clock))
+        running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
+        allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
+        yield ToolHouse(built_in, running, records, settings.allowed_tools, allowed_of)

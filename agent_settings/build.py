@@ -1,0 +1,166 @@
+"""From settings that were read to the agents: whose token, which models, where each is and with which key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import SecretStr, create_model
+
+from agent_settings.agents import BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings, Front
+from agent_settings.fields import HTTP, TOOL_PATTERNS, Keys, Secret, ToolPatterns, address_with, setting
+from agent_settings.models import (
+    KEY_SETTINGS,
+    AwsSettings,
+    Choice,
+    EndpointSettings,
+    ModelSettings,
+    Sources,
+    chosen_models,
+    listed,
+    read_endpoints,
+)
+from agent_settings.settings import Settings
+from agent_settings.sources import is_text
+
+READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
+
+
+def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
+    """What config/mcp.yaml may take from the settings: the names that stand in it, and nothing else."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return {}  # whoever reads the servers says so
+    names = re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", text)
+    return {name: SecretStr(both[name]) for name in names if name in both and is_text(both[name])}
+
+
+def agent_keys(agents: Mapping[str, AgentSpec], endpoint_keys: Iterable[str]) -> type[Keys]:
+    """The settings that the table's rows bring, as a model whose fields are called like their keys in small letters."""
+    fields: dict[str, Any] = {}
+    url = Annotated[str | None, address_with(("http", "https"))]
+
+    def add(key: str, kind: Any, expected: str) -> None:
+        fields[key.lower()] = (kind, setting(key, expected, None))
+
+    for key in (*KEY_SETTINGS.values(), *endpoint_keys, *(spec.key_setting for spec in agents.values())):
+        add(key, Secret | None, "an API key")
+    for key in (*BASE_URL_SETTINGS.values(), *(spec.base_url_setting for spec in agents.values())):
+        add(key, url, HTTP)
+    for spec in agents.values():
+        add(spec.token_setting, Secret | None, "a Discord bot token")
+        add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
+        add(spec.image_model_setting, str | None, "the name of a picture model, or none")
+        add(spec.personality_setting, str | None, "a text")
+        add(spec.tools_setting, ToolPatterns | None, TOOL_PATTERNS)
+    return create_model("AgentKeys", __base__=Keys, **fields)
+
+
+def with_agents(
+    settings: Settings,
+    keys: Keys,
+    agents: Mapping[str, AgentSpec],
+    folder: Path | None,
+    problems: list[str],
+    fronts: Mapping[str, Front],
+) -> Settings:
+    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none. What an
+    agent's own files say (`fronts`) counts more than .env, and less than the owner's option files."""
+    endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
+    chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
+    problems += [*wrong, *wrong_models]
+    sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys)
+
+    def made(spec: AgentSpec, front: Front, names: tuple[str, ...]) -> AgentSettings:
+        agent = _agent(spec, settings.model_retries, keys, sources, names, front)
+        return replace(agent, coding=_coding(agent, settings, hidden))
+
+    found: dict[str, AgentSettings] = {}
+    for name, spec in agents.items():
+        front, choice = fronts.get(name, Front()), chosen.get(name, Choice())
+        agent = made(spec, front, choice.everywhere or front.models)
+        servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
+        others = {server: there for server, there in servers.items() if there.models != agent.models}
+        found[name] = replace(agent, servers=others)
+    return settings.with_(agents=found, endpoints=endpoints)
+
+
+def _hidden(settings: Settings, keys: Keys) -> frozenset[str]:
+    """Every name of an environment's variable that may hold a setting of ours."""
+    fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
+    names = {str(info.validation_alias) for info in fields if info.validation_alias}
+    return frozenset({*names, *settings.named, *STAND_INS.values()})
+
+
+def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:
+    """For the agents of Anthropic, where AGENT_RUNTIME says so. Of ALLOWED_TOOLS the names that Claude Code has for its
+    tools count here, which begin with a capital."""
+    if settings.agent_runtime is None or agent.provider != "anthropic":
+        return None
+    allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
+    tools = tuple(name for name in allowed if name[:1].isupper())
+    own = {agent.models[0].key_setting, agent.models[0].base_url_setting}
+    return CodingSettings(
+        workspace=(settings.personas_dir / agent.name / "workspace").absolute(),
+        home=(settings.data_dir / "agent-sdk" / agent.name).absolute(),
+        allowed_tools=tools or READING_TOOLS,
+        permission_mode=settings.permission_mode,
+        max_steps=settings.agent_sdk_max_steps,
+        max_usd=settings.agent_sdk_max_usd,
+        hidden=tuple(sorted(hidden - own)),
+    )
+
+
+def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
+    """Where every model's key and address come from."""
+    given = dict(keys)
+    aws = AwsSettings(
+        region=settings.aws_region or "",
+        access_key=settings.aws_access_key_id,
+        secret_key=settings.aws_secret_access_key,
+        session_token=settings.aws_session_token,
+        profile=settings.aws_profile,
+    )
+    return Sources(
+        keys=settings.keys,
+        addresses={name: given[key.lower()] for name, key in BASE_URL_SETTINGS.items() if given[key.lower()]},
+        endpoints=endpoints,
+        aws=aws if settings.aws_region else None,
+    )
+
+
+def _agent(
+    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: tuple[str, ...], front: Front
+) -> AgentSettings:
+    def read(key: str) -> Any:
+        return getattr(keys, key.lower())
+
+    def model(name: str) -> ModelSettings:
+        provider, bare = sources.parted(name, spec.provider)
+        if provider != spec.provider:
+            return sources.model(provider, bare)
+        own = sources.model(
+            provider, bare, key_setting=spec.key_setting, base_url_setting=spec.base_url_setting, needs_key=True
+        )
+        return replace(own, base_url=read(spec.base_url_setting) or own.base_url)
+
+    models = tuple(map(model, chosen or listed(read(spec.model_setting) or "") or (spec.model,)))
+    image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"
+    image_provider, image_model = sources.parted(image, spec.provider)
+    draws = image.lower() != "none" and any(one.provider == image_provider for one in models)
+    colour = spec.colour if front.colour is None else front.colour
+    return AgentSettings(
+        spec=replace(spec, display_name=front.display_name or spec.display_name, colour=colour),
+        token=read(spec.token_setting),
+        models=models,
+        image_model=image_model if draws else None,
+        image_provider=image_provider,
+        retries=retries,
+        personality=read(spec.personality_setting),
+        allowed_tools=read(spec.tools_setting),
+        front=front,
+    )

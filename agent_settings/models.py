@@ -1,0 +1,287 @@
+"""Which models an agent is asked to use, and where they are: a provider, a model, a key, an address.
+
+`provider/model` names one, a list of them is the order in which they are tried. A provider is one of the tables below
+or an endpoint of the owner's: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml.
+That file may also change what is known of an endpoint (Ollama on another machine). Keys never stand in it: an
+endpoint's key is the setting ENDPOINT_<NAME>_KEY. agent_config makes settings of all this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints, ValidationError
+
+from agent_settings.fields import HTTP, address_with
+
+KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": "OPENAI_API_KEY",
+        "anthropic": "ANTHROPIC_API_KEY",
+        "google": "GEMINI_API_KEY",
+        "xai": "XAI_API_KEY",
+        "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    }
+)
+"""Provider → the setting of its key. Bedrock can do without: AWS has other ways to say who calls."""
+HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that want a key
+AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on the own machine
+PROVIDERS = (*KEY_SETTINGS, *HOSTED, *AT_HOME)  # as agent_llm.registry knows them
+ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
+_SERVER_ID = re.compile(r"[1-9][0-9]{0,19}")
+COGS: Mapping[str, str] = MappingProxyType(
+    {
+        "openai": "agent_cogs.openai_agent:OpenAIAgentCog",
+        "anthropic": "agent_cogs.anthropic_agent:AnthropicAgentCog",
+        "google": "agent_cogs.gemini_agent:GeminiAgentCog",
+        "xai": "agent_cogs.grok_agent:GrokAgentCog",
+        "bedrock": "agent_cogs.bedrock_agent:BedrockAgentCog",
+    }
+)
+"""Provider → the class of its agents; every other one's is COMPATIBLE_COG."""
+COMPATIBLE_COG = "agent_cogs.compatible_agent:CompatibleAgentCog"
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
+_Address = Annotated[str, address_with(("http", "https"))]
+_Price = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, regex_engine="python-re")
+
+
+class ProfileSettings(_Written):
+    """What the owner says of the models behind an endpoint; agent_llm.profiles.Profile tells what each means."""
+
+    prefill: bool | None = None
+    tools: bool | None = None
+    schema_with_tools: bool | None = None
+    alternate: bool | None = None
+    system_as_message: bool | None = None
+    temperature: bool | None = None
+    max_stops: int | None = Field(default=None, ge=0, le=10_000)
+    cache_marks: int | None = Field(default=None, ge=0, le=4)
+    max_pictures: int | None = Field(default=None, ge=0, le=1_000)
+    picture_pixels: int | None = Field(default=None, ge=64, le=8_192)
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True)
+
+
+class EndpointSettings(_Written):
+    """One entry of config/endpoints.yaml; what is None stays as it is known. Prices are USD per million tokens.
+
+    agent_llm.endpoints tells what `prefill`, `fields` and `stream_usage` mean.
+    """
+
+    name: _Name
+    base_url: _Address | None = Field(default=None, repr=False)
+    prefill: Literal["last", "prefix", "partial", "continue", "completions", ""] | None = None
+    fields: Mapping[str, Any] = Field(default={}, repr=False)
+    profile: ProfileSettings = ProfileSettings()
+    stream_usage: bool | None = None
+    price_in: _Price | None = None
+    price_out: _Price | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsSettings:
+    """The region, and who calls; without keys and profile, whom AWS's own library finds on the machine."""
+
+    region: str
+    access_key: SecretStr | None = None
+    secret_key: SecretStr | None = None
+    session_token: SecretStr | None = None
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """One model as configured. `base_url` None is the provider's own address."""
+
+    provider: str
+    model: str
+    api_key: SecretStr | None = None
+    key_setting: str = ""
+    needs_key: bool = True
+    base_url: str | None = field(default=None, repr=False)  # an address may carry a password
+    base_url_setting: str = ""
+    endpoint: EndpointSettings | None = None
+    aws: AwsSettings | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def lacks(self) -> str | None:
+        """The setting without which it cannot be asked."""
+        if self.provider == "bedrock":
+            return None if self.aws else "AWS_REGION"
+        return self.key_setting if self.needs_key and self.api_key is None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """Where what belongs to a model comes from: keys by setting, addresses by provider, the owner's endpoints."""
+
+    keys: Mapping[str, SecretStr]
+    addresses: Mapping[str, str]
+    endpoints: Mapping[str, EndpointSettings]
+    aws: AwsSettings | None = None
+
+    def knows(self, provider: str) -> bool:
+        return provider in PROVIDERS or provider in self.endpoints
+
+    def parted(self, name: str, own: str) -> tuple[str, str]:
+        """Provider and model of a name; one without a known provider is a model of the agent's `own`."""
+        provider, _, model = name.partition("/")
+        return (provider, model) if model and self.knows(provider) else (own, name)
+
+    def model(
+        self,
+        provider: str,
+        model: str,
+        *,
+        key_setting: str = "",
+        base_url_setting: str = "",
+        needs_key: bool | None = None,
+    ) -> ModelSettings:
+        """The last three are given for a provider that is the agent's own, by the table of agents."""
+        endpoint = self.endpoints.get(provider)
+        if needs_key is None:
+            needs_key = provider not in AT_HOME and not (endpoint and endpoint.base_url)
+        key_setting = key_setting or KEY_SETTINGS.get(provider) or endpoint_key(provider)
+        return ModelSettings(
+            provider=provider,
+            model=model,
+            api_key=self.keys.get(key_setting),
+            key_setting=key_setting,
+            needs_key=needs_key,
+            base_url=(endpoint.base_url if endpoint else None) or self.addresses.get(provider),
+            base_url_setting=base_url_setting or "config/endpoints.yaml",
+            endpoint=endpoint,
+            aws=self.aws if provider == "bedrock" else None,
+        )
+
+
+def endpoint_key(name: str) -> str:
+    """The setting that holds an endpoint's key."""
+    return f"ENDPOINT_{name.upper().replace('-', '_')}_KEY"
+
+
+def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
+    """The endpoints of the file, and one line for each thing that is wrong in it. No file, no endpoints."""
+    if not path.is_file():
+        return {}, []
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        return {}, [f"{path}: cannot be read ({type(error).__name__})"]
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        return {}, [f"{path}{f':{mark.line + 1}' if mark else ''}: not YAML"]
+    entries = content.get("endpoints") if isinstance(content, dict) else None
+    if content is None or content == {"endpoints": None}:
+        return {}, []
+    if not isinstance(entries, dict) or len(content) > 1:
+        return {}, [f"{path}: expected the one key `endpoints`, with the endpoints by name"]
+    found: dict[str, EndpointSettings] = {}
+    problems: list[str] = []
+    for name, entry in entries.items():
+        problems += (f"{path}: endpoints.{line}" for line in _read(str(name), entry, found))
+    return found, problems
+
+
+def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Iterable[str]:
+    """Adds an entry; the problems where it is none."""
+    if not isinstance(entry, dict) or "name" in entry:
+        return [f"{name}: expected a mapping, without a name of its own"]
+    if name in KEY_SETTINGS:
+        return [f"{name}: expected another name, this provider is no endpoint"]
+    try:
+        endpoint = EndpointSettings.model_validate({**entry, "name": name})
+    except ValidationError as error:
+        return [
+            ".".join(map(str, (name, *problem["loc"]))) + f": {_in_words(problem)}"
+            for problem in error.errors(include_input=False, include_url=False)
+        ]
+    if endpoint.base_url is None and name not in PROVIDERS:
+        return [f"{name}.base_url: expected {HTTP}"]
+    found[name] = endpoint
+    return ()
+
+
+def _in_words(problem: Mapping[str, Any]) -> str:
+    """What is wrong, for the owner; pydantic speaks of inputs."""
+    if problem["type"] == "extra_forbidden":
+        return "not known; docs/providers.md lists what is"
+    told = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+    return told or f"expected {HTTP}"
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The names of a list with commas."""
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The option `model` of an agent in the owner's files: in every server, and by id where one has another list. Empty
+    for nothing."""
+
+    everywhere: tuple[str, ...] = ()
+    servers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tuple[dict[str, Choice], list[str]]:
+    """What the files say for each agent, and one line for each file whose option cannot be used.
+
+    `own` are the names of the owner's endpoints. The option is read once, at the start: a model's client lives as long
+    as its agent. Of the levels the later counts: shared, server, bot, bot in a server.
+    """
+    known = {*PROVIDERS, *own}
+    problems: list[str] = []
+    shared = _model_option(folder / "shared.yaml", known, problems)
+    servers = _by_server(folder, "guilds/", known, problems)
+    found: dict[str, Choice] = {}
+    for agent in agents:
+        bot = _model_option(folder / "bots" / f"{agent}.yaml", known, problems)
+        of_bot = _by_server(folder, f"bots/{agent}.", known, problems)
+        found[agent] = Choice(bot or shared, ({} if bot else servers) | of_bot)
+    return found, problems
+
+
+def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) -> dict[int, tuple[str, ...]]:
+    """Server → the models of its file, of the files `<prefix><server id>.yaml` that name some."""
+    ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
+    files = {int(server): path for path, server in ids.items() if _SERVER_ID.fullmatch(server)}
+    found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
+    return {server: names for server, names in found.items() if names}
+
+
+def _model_in(path: Path) -> object:
+    """What the file says of the option, None for nothing; a file that cannot be read is told of elsewhere."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return None
+    return content.get("model") if isinstance(content, dict) else None
+
+
+def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str, ...]:
+    value = _model_in(path)
+    names = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
+    for name in names:
+        provider, _, model = str(name).partition("/")
+        if provider not in known or not model:
+            problems.append(f"{path}: model: expected provider/model, providers are {', '.join(sorted(known))}")
+            return ()
+    return tuple(map(str, names))

@@ -1,0 +1,237 @@
+"""Settings: every value that the program can be told, and what follows from them.
+
+One line a setting: its key, the words for what is expected (agent_fields), its default. They are read, checked and
+joined by agent_config, and all others import them from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfo
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from agent_settings.agents import AgentSettings
+from agent_settings.fields import (
+    BOOL,
+    CATCH_UP,
+    COUNT,
+    DEBOUNCE,
+    DEFAULT_TOOLS,
+    DOLLARS,
+    ID,
+    IDS,
+    LIMIT,
+    MODES,
+    PER_DAY,
+    REDIS,
+    RETRIES,
+    SECONDS,
+    SOME,
+    STEPS,
+    TOOL_PATTERNS,
+    AgentRuntime,
+    AwsRegion,
+    BargeIn,
+    CatchUp,
+    Count,
+    Debounce,
+    Dollars,
+    Folder,
+    Id,
+    Ids,
+    Keys,
+    Limit,
+    LogLevel,
+    PerDay,
+    PermissionMode,
+    Port,
+    Retries,
+    Seconds,
+    Secret,
+    Some,
+    Steps,
+    ThemeMap,
+    ToolPatterns,
+    address_with,
+    setting,
+    zero_is_none,
+)
+from agent_settings.models import EndpointSettings
+from agent_themes import DEFAULT_THEME
+
+SHORTEST_SECRET = 6  # characters of a text that config/mcp.yaml names; a shorter one would be found in any word
+DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
+USER_SHARE = 0.2
+PEOPLES_SHARE = 0.25  # of a bot's turns of the day, at least, until AGENT_MAX_DAILY_UNASKED says otherwise
+
+
+class Settings(Keys):
+    """Everything the program can be told. Ids are Discord's, times are seconds, hours are local to `timezone`."""
+
+    guild_ids: Ids = setting("GUILD_IDS", IDS, ())
+    channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())
+    channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", "channel_id:theme pairs, separated by commas", {})
+    bot_ids: Ids = setting("BOT_IDS", IDS, ())
+    discord_retries: Retries = setting("DISCORD_RETRIES", RETRIES, 4)
+    bots_role_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("BOTS_ROLE_ID", ID, None)
+    commands_bot: str | None = setting("COMMANDS_BOT", "the name of an agent", None)
+    agent_name: str | None = setting("AGENT_NAME", "the name of an agent", None)
+    agent_personality: str | None = setting("AGENT_PERSONALITY", "a text", None)
+    stop_role_ids: Ids = setting("STOP_ROLE_IDS", IDS, ())
+    stop_user_ids: Ids = setting("STOP_USER_IDS", IDS, ())
+    owner_user_ids: Ids = setting("OWNER_USER_IDS", IDS, ())
+    barge_in: Annotated[BargeIn, BeforeValidator(lambda text: str(text).lower())] = setting(
+        "BARGE_IN", "yield, finish or ignore", "yield"
+    )
+    agent_max_daily: Count = setting("AGENT_MAX_DAILY", COUNT, 100)
+    agent_max_unasked: Count | None = setting("AGENT_MAX_DAILY_UNASKED", COUNT, None)
+    agent_cooldown_seconds: Seconds = setting("AGENT_COOLDOWN_SECONDS", SECONDS, 15.0)
+    mention_catchup_seconds: CatchUp = setting("MENTION_CATCHUP_SECONDS", CATCH_UP, 600.0)
+    mention_debounce_seconds: Debounce = setting("MENTION_DEBOUNCE_SECONDS", DEBOUNCE, 0.0)
+    context_window_size: Some = setting("CONTEXT_WINDOW_SIZE", SOME, 40)
+    max_concurrent_turns: Some = setting("MAX_CONCURRENT_TURNS", SOME, 5)
+    max_queue_depth: Count = setting("MAX_QUEUE_DEPTH", COUNT, 100)
+    turn_timeout_seconds: Limit = setting("TURN_TIMEOUT_SECONDS", LIMIT, 120.0)
+    allow_dms: bool = setting("ALLOW_DMS", BOOL, False)
+    agent_runtime: AgentRuntime | None = setting("AGENT_RUNTIME", "claude-agent-sdk, or nothing", None)
+    permission_mode: PermissionMode = setting("PERMISSION_MODE", MODES, "dontAsk")
+    agent_sdk_max_steps: Steps = setting("AGENT_SDK_MAX_STEPS", STEPS, 20)
+    agent_sdk_max_usd: float = setting(
+        "AGENT_SDK_MAX_USD", "US dollars, more than 0 (at most 1000)", 0.5, gt=0, le=1000, allow_inf_nan=False
+    )
+    budget_daily_usd: Dollars = setting("BUDGET_DAILY_USD", DOLLARS, DEFAULT_BUDGET)
+    budget_agent_usd: Dollars = setting("BUDGET_AGENT_DAILY_USD", DOLLARS, None)
+    budget_channel_usd: Dollars = setting("BUDGET_CHANNEL_DAILY_USD", DOLLARS, None)
+    budget_user_usd: Dollars = setting("BUDGET_USER_DAILY_USD", DOLLARS, None)
+    mentions_per_minute: Count = setting("MENTIONS_PER_MINUTE", COUNT, 6)
+    ignore_user_ids: Ids = setting("IGNORE_USER_IDS", IDS, ())
+    ignore_role_ids: Ids = setting("IGNORE_ROLE_IDS", IDS, ())
+    owner_channel_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("OWNER_CHANNEL_ID", ID, None)
+    output_channel_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("OUTPUT_CHANNEL_ID", ID, None)
+    events_port: Port = setting("EVENTS_PORT", "a port from 1 to 65535, or 0 for none", 0)
+    events_host: str = setting("EVENTS_HOST", "an address of this machine", "127.0.0.1")
+    events_secret: Annotated[Secret, Field(min_length=16)] | None = setting(
+        "EVENTS_SECRET", "one word of 16 characters or more, without spaces or quotes", None
+    )
+    show_cost_embeds: bool = setting("SHOW_COST_EMBEDS", BOOL, False)
+    fire_on_startup: bool = setting("COORDINATOR_FIRE_ON_STARTUP", BOOL, False)
+    schedule_min: PerDay = setting("COORDINATOR_SCHEDULE_MIN", PER_DAY, 3)
+    schedule_max: PerDay = setting("COORDINATOR_SCHEDULE_MAX", PER_DAY, 6)
+    active_start: int = setting("COORDINATOR_ACTIVE_START", "an hour from 0 to 23", 7, ge=0, le=23)
+    active_end: int = setting("COORDINATOR_ACTIVE_END", "an hour from 0 to 24", 23, ge=0, le=24)
+    max_rounds: Some = setting("COORDINATOR_MAX_ROUNDS", SOME, 30)
+    reactive_probability: float = setting(
+        "COORDINATOR_REACTIVE_PROBABILITY", "a number from 0 to 1", 0.15, ge=0, le=1, allow_inf_nan=False
+    )
+    turn_delay_min: Seconds = setting("COORDINATOR_TURN_DELAY_MIN", SECONDS, 15.0)
+    turn_delay_max: Seconds = setting("COORDINATOR_TURN_DELAY_MAX", SECONDS, 45.0)
+    priority_channels: Ids = setting("COORDINATOR_PRIORITY_CHANNELS", IDS, ())
+    timeout_threshold: Some = setting("COORDINATOR_TIMEOUT_THRESHOLD", SOME, 8)
+    model_retries: Retries = setting("MODEL_RETRIES", RETRIES, 2)
+    aws_region: AwsRegion | None = setting("AWS_REGION", "a region such as us-east-1", None)
+    aws_access_key_id: Secret | None = setting("AWS_ACCESS_KEY_ID", "an access key", None)
+    aws_secret_access_key: Secret | None = setting("AWS_SECRET_ACCESS_KEY", "a secret key", None)
+    aws_session_token: Secret | None = setting("AWS_SESSION_TOKEN", "a session token", None)
+    aws_profile: str | None = setting("AWS_PROFILE", "the name of a profile", None)
+    allowed_tools: ToolPatterns = setting("ALLOWED_TOOLS", TOOL_PATTERNS, DEFAULT_TOOLS)
+    web_search: bool = setting("WEB_SEARCH", BOOL, True)
+    tavily_api_key: Secret | None = setting("TAVILY_API_KEY", "an API key", None)
+    brave_api_key: Secret | None = setting("BRAVE_API_KEY", "an API key", None)
+    perplexity_api_key: Secret | None = setting("PERPLEXITY_API_KEY", "an API key", None)
+    exa_api_key: Secret | None = setting("EXA_API_KEY", "an API key", None)
+    redis_url: Annotated[str | None, address_with(("redis", "rediss", "unix"))] = setting(
+        "REDIS_URL", REDIS, None, repr=False
+    )
+    standby: bool = setting("STANDBY", BOOL, False)
+    timezone: ZoneInfo = setting("TIMEZONE", "an IANA name such as Europe/Berlin", ZoneInfo("UTC"))
+    data_dir: Path = setting("DATA_DIR", "a folder", Path("data"))
+    config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
+    personas_dir: Folder = setting("PERSONAS_DIR", "a folder", Path("personas"))
+    memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", COUNT, 10)
+    log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
+        "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
+    )
+    log_format: Annotated[Literal["plain", "json"], BeforeValidator(lambda text: str(text).lower())] = setting(
+        "LOG_FORMAT", "plain or json", "plain"
+    )
+    health_port: Port = setting("HEALTH_PORT", "a port from 1 to 65535, or 0 for none", 0)
+    shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", SECONDS, 20.0)
+    agents: dict[str, AgentSettings] = Field(default_factory=dict)
+    endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
+    keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
+    named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml takes from the settings
+    warnings: tuple[str, ...] = ()
+    runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
+
+    @property
+    def channels(self) -> dict[int, str]:
+        """Channel id → theme, of every channel the agents may speak in."""
+        ids = self.channel_ids or tuple(self.channel_theme_map)
+        return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
+
+    @property
+    def daily_unasked(self) -> int:
+        """Turns a day after which a bot takes none that no person brought about: the others are people's."""
+        share = self.agent_max_daily - int(self.agent_max_daily * PEOPLES_SHARE)
+        return share if self.agent_max_unasked is None else min(self.agent_max_unasked, self.agent_max_daily)
+
+    @property
+    def user_budget(self) -> float | None:
+        """US dollars a day that one person may bring about, None for any sum: until it is set, a share of the day's, so
+        that nobody empties the day."""
+        if "budget_user_usd" in self.model_fields_set or self.budget_daily_usd is None:
+            return self.budget_user_usd
+        return self.budget_daily_usd * USER_SHARE
+
+    @property
+    def tools_dir(self) -> Path:
+        """Where the tools' records are kept."""
+        return self.data_dir / "tools"
+
+    @property
+    def named_texts(self) -> dict[str, str]:
+        """What config/mcp.yaml may take from the settings, by name."""
+        return {name: value.get_secret_value() for name, value in self.named.items()}
+
+    @property
+    def search_keys(self) -> dict[str, str]:
+        """Search engine → key, in the order in which they are asked."""
+        engines = ("tavily", "brave", "perplexity", "exa")
+        keys = {engine: getattr(self, f"{engine}_api_key") for engine in engines}
+        return {engine: key.get_secret_value() for engine, key in keys.items() if key is not None}
+
+    def personality_of(self, agent: str) -> str:
+        """What the settings say, else the table's own; a persona's files stand between the two."""
+        return self.soul_of(agent) or self.agents[agent].spec.personality
+
+    def soul_of(self, agent: str) -> str | None:
+        """The personality that the settings put in the place of the agent's soul.md: its own, else that of all."""
+        return self.agents[agent].personality or self.agent_personality
+
+    def tools_of(self, agent: str) -> tuple[str, ...]:
+        """The patterns of the tools that the agent may use at all."""
+        own = self.agents[agent].allowed_tools
+        return self.allowed_tools if own is None else own
+
+    def secrets(self) -> frozenset[str]:
+        """Every secret text of the settings: tokens, keys, and the passwords that addresses carry, as they are sent."""
+        agents = self.agents.values()
+        models = [model for agent in agents for each in (agent, *agent.servers.values()) for model in each.models]
+        values = [*(getattr(self, name) for name in type(self).model_fields), *self.keys.values()]
+        values += [*(agent.token for agent in agents), *(model.api_key for model in models)]
+        values += [value for value in self.named.values() if len(value.get_secret_value()) >= SHORTEST_SECRET]
+        found = {value.get_secret_value() for value in values if isinstance(value, SecretStr)}
+        addresses = {self.redis_url, *(model.base_url for model in models)}
+        for address in filter(None, (*addresses, *(endpoint.base_url for endpoint in self.endpoints.values()))):
+            if password := urlsplit(address).password:
+                found |= {password, unquote(password)}
+        return frozenset(found)
+
+    def with_(self, **changes: Any) -> Self:
+        """A copy with these attributes replaced; values are taken as they are. TypeError for an unknown attribute."""
+        if unknown := changes.keys() - type(self).model_fields.keys():
+            raise TypeError(f"no such setting: {', '.join(sorted(unknown))}")
+        return self.model_copy(update=changes)

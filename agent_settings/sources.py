@@ -1,0 +1,87 @@
+"""From `.env` and the environment to texts, and from texts to checked values: what agent_config reads with.
+
+Nothing here repeats a value in a message: any of them may be a secret pasted into the wrong line.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dotenv.parser import parse_stream
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource
+
+from agent_settings.fields import Keys
+
+
+def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
+    """The file's filled lines. `${NAME}` is not replaced: that would read the process environment."""
+    try:
+        text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
+    except OSError as error:
+        problems.append(f"{path}: cannot be read by the user who starts the program ({error.strerror})")
+        return {}
+    except UnicodeDecodeError:
+        problems.append(f"{path}: expected text in UTF-8")
+        return {}
+    bindings = list(parse_stream(io.StringIO(text)))
+    problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
+    lines = {line.key: line.value for line in bindings if line.key and not line.error}
+    filled = {key: value.strip() for key, value in lines.items() if value and value.strip()}
+    if filled.pop("AGENT_NAME", None):
+        problems.append("AGENT_NAME: belongs to one process (AGENT_NAME=gemini python run_bot.py), not into .env")
+    return filled
+
+
+def is_text(value: str) -> bool:
+    """No byte that is not UTF-8 (in os.environ a surrogate) and no NUL: no file and no server would take them."""
+    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+class _Texts(EnvSettingsSource):
+    """pydantic-settings' reading of environment variables, from a mapping instead of the process."""
+
+    def __init__(self, model: type[BaseSettings], texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        super().__init__(model)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return dict(self._texts)
+
+
+_Model = TypeVar("_Model", bound=Keys)
+
+
+def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]) -> tuple[_Model, set[str]]:
+    """The model with its wrong keys left at their defaults, and those keys; each adds one line to `problems`."""
+    values = _Texts(model, texts)()
+    try:
+        return model(**values), set()
+    except ValidationError as error:
+        # include_input=False: an input may be a secret
+        found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False, include_input=False))}
+    expected = {info.validation_alias: info.description for info in model.model_fields.values()}
+    for key in (key for key in values if key in found):
+        own_words = str(found[key].get("ctx", {}).get("error", "")) if found[key]["type"] == "value_error" else ""
+        problems.append(f"{key}: {own_words or f'expected {expected[key]}'}")
+    return model(**{key: value for key, value in values.items() if key not in found}), set(found)
+
+
+def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> ZoneInfo:
+    """TZ where it names a zone, else the zone that /etc/localtime is, else UTC."""
+    names = [environ.get("TZ", "").removeprefix(":"), os.path.realpath(localtime)]
+    for name in names:
+        try:
+            return ZoneInfo(name.rpartition("zoneinfo/")[2].removeprefix("posix/"))
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            continue
+    try:
+        with localtime.open("rb") as file:
+            return ZoneInfo.from_file(file, key="localtime")
+    except (OSError, ValueError):
+        return ZoneInfo("UTC")

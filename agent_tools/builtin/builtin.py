@@ -1,0 +1,64 @@
+"""The tools that every agent may be given: web_search and web_fetch, made from settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from agent_tools.builtin.engines import ENGINES, KeyedEngine, KeylessEngine, SearchEngine, TextSearch, ddgs_text
+from agent_tools.builtin.fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
+from agent_tools.builtin.search import WebSearch
+from agent_tools.protocol import RunnableTool
+
+NAMES = ("web_search", "web_fetch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSettings:
+    """`search_keys`: engine (tavily, brave, perplexity, exa) → key, asked in this order; then ddgs, if `keyless`.
+
+    `search_bases`: engine → another address for it. `fetch`: whether pages may be read.
+    """
+
+    search_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    search_bases: Mapping[str, str] = field(default_factory=dict)
+    keyless: bool = True
+    fetch: bool = True
+    page_characters: int = PAGE_CHARACTERS
+
+
+@asynccontextmanager
+async def built_in_tools(
+    settings: ToolSettings,
+    session: aiohttp.ClientSession,
+    pages: PageFetcher,
+    *,
+    clock: Callable[[], float] = time.time,
+    text: TextSearch = ddgs_text,
+) -> AsyncIterator[tuple[RunnableTool, ...]]:
+    """The tools as long as the context lasts. `session` asks the engines that have keys; `pages` reads addresses.
+
+    Raises ValueError for a key of an engine that is not known.
+    """
+    unknown = settings.search_keys.keys() - ENGINES.keys()
+    if unknown:
+        raise ValueError(f"not a search engine: {', '.join(sorted(unknown))}")
+    engines: list[SearchEngine] = [
+        KeyedEngine(name, key, session, settings.search_bases.get(name, ""))
+        for name, key in settings.search_keys.items()
+        if key
+    ]
+    keyless = KeylessEngine(text=text)
+    if settings.keyless:
+        engines.append(keyless)
+    tools: list[RunnableTool] = [WebSearch(engines, clock)] if engines else []
+    if settings.fetch:
+        tools.append(WebFetch(pages, clock, settings.page_characters))
+    try:
+        yield tuple(tools)
+    finally:
+        keyless.close()

@@ -1,0 +1,105 @@
+"""web_search: one tool over several engines, for models that have no search of their own.
+
+The engines are asked in their order until one brings something; one that wants to be left alone rests for a while. What
+was found is kept for some minutes: several bots look for the same thing in the same conversation, and one search is
+made at a time for one question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from agent_llm.types import Tool
+from agent_tools.builtin.engines import Found, SearchEngine, SearchFailed
+from agent_tools.protocol import ToolContext, ToolOutput
+
+COUNT = 6
+MAX_COUNT = 10
+MAX_QUERY = 400
+KEPT_SEARCHES = 256
+KEPT_SECONDS = 900.0
+REST_SECONDS = 120.0
+
+SPEC = Tool(
+    "web_search",
+    "Searches the web. Brings titles, addresses and a few words of each page.",
+    {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": MAX_QUERY, "description": "what to look for"},
+            "count": {"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "description": f"{COUNT} by default"},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
+
+log = logging.getLogger(__name__)
+
+_Question = tuple[str, int]
+
+
+@dataclass(slots=True)
+class WebSearch:
+    """`engines` in the order in which they are asked; `clock` in seconds."""
+
+    engines: Sequence[SearchEngine]
+    clock: Callable[[], float]
+    spec: Tool = SPEC
+    _kept: OrderedDict[_Question, tuple[float, list[Found]]] = field(default_factory=OrderedDict)
+    _rests_until: dict[str, float] = field(default_factory=dict)
+    _locks: WeakValueDictionary[_Question, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+
+    async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        query = " ".join(str(arguments["query"]).split())
+        if not query:
+            return ToolOutput.failed("there is nothing to look for")
+        question = (query.casefold(), int(arguments.get("count") or COUNT))
+        try:
+            async with self._locks.setdefault(question, asyncio.Lock()):
+                found = self._known(question)
+                if found is None:
+                    found = await self._search(query, question)
+        except SearchFailed as failed:
+            return ToolOutput.failed(f"the search failed: {failed.reason}")
+        return ToolOutput("\n\n".join(map(_shown, found)) or "Nothing was found.")
+
+    def _known(self, question: _Question) -> list[Found] | None:
+        at, found = self._kept.get(question, (0.0, None))
+        return found if 0 <= self.clock() - at < KEPT_SECONDS else None
+
+    async def _search(self, query: str, question: _Question) -> list[Found]:
+        """Asks the engines that do not rest, or all where all do. Raises SearchFailed with every engine's reason."""
+        awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
+        reasons = []
+        found: list[Found] | None = None
+        for engine in awake or self.engines:
+            try:
+                found = await engine.search(query, question[1])
+            except SearchFailed as failed:
+                log.info("web_search: %s", failed.reason)
+                reasons.append(failed.reason)
+                if failed.rests:
+                    self._rests_until[engine.name] = self.clock() + REST_SECONDS
+            if found:
+                break
+        if found is None:
+            raise SearchFailed("; ".join(reasons) or "no engine is set up")
+        self._keep(question, found)
+        return found
+
+    def _keep(self, question: _Question, found: list[Found]) -> None:
+        self._kept[question] = (self.clock(), found)
+        self._kept.move_to_end(question)
+        while len(self._kept) > KEPT_SEARCHES:
+            self._kept.popitem(last=False)
+
+
+def _shown(found: Found) -> str:
+    return f"title: {found.title}\nurl: {found.url}\nsnippet: {found.snippet}"

@@ -1,0 +1,1 @@
+"""What tools were asked and brought, kept as files and rendered for people."""

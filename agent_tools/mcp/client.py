@@ -1,0 +1,108 @@
+"""The MCP servers of an installation, started together and stopped together: a source of tools.
+
+    servers, problems = read_servers(Path("config/mcp.yaml"), settings)
+    async with McpServers(servers, environment=settings) as mcp:
+        mcp.tools_for("claude")
+
+Entering starts the servers side by side and waits for none: a slow one holds up nobody, its tools come when it is
+there. The SDK is imported in a thread, and only where a server is configured, since that takes most of a second.
+Leaving ends the connections in their own tasks, waits a bounded time, and leaves no process behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import cast
+
+from agent_tools.mcp.config import ServerConfig
+from agent_tools.mcp.server import PAUSES, Connect, McpServer
+from agent_tools.mcp.tools import McpTool, tools_of
+
+STOP_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+
+class McpServers:
+    """A ToolSource. `environment`: of its names, programs see those of mcp_process.INHERITED and no other.
+
+    `clock` in unix seconds; `connect` opens a connection (by default with the SDK); `pauses` in seconds.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[ServerConfig],
+        *,
+        environment: Mapping[str, str],
+        clock: Callable[[], float] = time.time,
+        connect: Connect | None = None,
+        pauses: Sequence[float] = PAUSES,
+    ) -> None:
+        self._servers = [McpServer(server, clock=clock, pauses=pauses) for server in servers]
+        self._environment, self._connect = environment, connect
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> McpServers:
+        if self._servers:
+            self._running = asyncio.create_task(self._run(), name="mcp servers")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running is None:
+            return
+        for server in self._servers:
+            server.stop()
+        try:
+            await asyncio.wait({self._running}, timeout=STOP_SECONDS)
+        finally:
+            self._running.cancel()  # no more than that where it is over; else its processes are killed
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def tools_for(self, agent: str) -> tuple[McpTool, ...]:
+        """The tools that this agent may use now, those of a server that is just started again included."""
+        allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
+        return tuple(tool for server in allowed if not server.is_over for tool in tools_of(server))
+
+    async def tried(self) -> None:
+        """Until every server has come up or failed once. It takes as long as the slowest."""
+        await asyncio.gather(*(server.tried() for server in self._servers))
+
+    def status(self) -> dict[str, str]:
+        """Each server's name → running, starting or stopped."""
+        return {server.config.name: _state(server) for server in self._servers}
+
+    def reasons(self) -> dict[str, str]:
+        """Each server's name → why its last start or connection ended, empty where none did."""
+        return {server.config.name: server.reason for server in self._servers}
+
+    async def _run(self) -> None:
+        try:
+            opened = self._connect
+            if opened is None:
+                opened = await asyncio.to_thread(_sdk_connector, self._environment)
+        except ImportError as error:
+            log.error("no MCP server can be used, the package mcp cannot be imported: %s", error)
+            for server in self._servers:
+                server.give_up()
+            return
+        async with asyncio.TaskGroup() as group:
+            for server in self._servers:
+                group.create_task(server.run(opened), name=f"mcp {server.config.name}")
+
+
+def _sdk_connector(environment: Mapping[str, str]) -> Connect:
+    module = importlib.import_module("agent_tools.mcp.connection")
+    return cast(Connect, module.connector(environment))
+
+
+def _state(server: McpServer) -> str:
+    if server.is_over:
+        return "stopped"
+    return "running" if server.is_up else "starting"

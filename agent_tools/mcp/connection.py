@@ -1,0 +1,239 @@
+"""A connection to one MCP server, by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
+
+What the SDK raises is turned into McpFailure here, and what a server sends is bounded here: the pages and the number of
+its tools, the size of a schema, of a description, of an answer. The client says that it takes no requests of the
+server's own: no sampling with our money, no questions to people, no folders.
+
+Servers of 2026-07-28 tell of changed tools on a stream that is asked for (`listen`), older ones by a notification.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client import Transport
+from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    Implementation,
+    Resource,
+    ResourceListChangedNotification,
+    ResourceTemplate,
+    ToolListChangedNotification,
+)
+from mcp_types import Tool as ServerTool
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from agent_llm.types import Tool
+from agent_tools.mcp.config import ServerConfig
+from agent_tools.mcp.process import ServerProcess
+from agent_tools.mcp.results import output_of, output_of_listing, output_of_resource
+from agent_tools.mcp.server import Connect, McpFailure, Offer, Watch
+from agent_tools.protocol import ToolOutput
+
+MAX_TOOLS = 128  # of one server: the most that every provider takes
+MAX_PAGES = 50
+MAX_SCHEMA = 20_000  # characters
+MAX_DESCRIPTION = 2_000
+MAX_ANSWER = 8 * 1024 * 1024  # bytes
+MAX_RESOURCES = 1_000
+RELISTEN = 5.0  # seconds
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 300.0  # a stream may be silent for as long
+_LOST = ("Connection closed", "Session terminated")  # the SDK's own words: jsonrpc_dispatcher.py, streamable_http.py
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class _Page(Protocol):
+    next_cursor: str | None
+
+
+P = TypeVar("P", bound=_Page)
+
+
+def connector(environment: Mapping[str, str]) -> Connect:
+    """Opens connections; programs find in `environment` what INHERITED of mcp_process.py names."""
+
+    @asynccontextmanager
+    async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
+        async with _transport(config, environment, watch) as transport:
+            client = Client(
+                transport,
+                message_handler=_hearing(watch),
+                client_info=Implementation(name="agentic-discord", version="1"),
+                cache=None,
+            )
+            async with client:
+                listening = asyncio.create_task(_listen(client, watch), name=f"mcp {config.name} listen")
+                try:
+                    yield SdkConnection(client, config, watch)
+                finally:
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
+
+    return connect
+
+
+@asynccontextmanager
+async def _transport(config: ServerConfig, environment: Mapping[str, str], watch: Watch) -> AsyncIterator[Transport]:
+    if config.url is None:
+        yield ServerProcess(config, environment, watch.end)
+        return
+    http = httpx2.AsyncClient(
+        headers={"Accept-Encoding": "identity", **config.headers},
+        timeout=httpx2.Timeout(CONNECT_SECONDS, read=max(config.call_seconds, SILENCE_SECONDS)),
+        event_hooks={"response": [_bounded]},
+    )
+    async with http:
+        yield streamable_http_client(config.url, http_client=http, max_sse_event_size=MAX_ANSWER)
+
+
+async def _bounded(response: httpx2.Response) -> None:
+    """Bounds what is read of an answer. A stream of events goes on for ever; its events have a limit of their own."""
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise httpx2.DecodingError("an answer that is compressed though that was not asked for")
+    if not response.headers.get("content-type", "").startswith("text/event-stream"):
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _BoundedStream(response.stream)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > MAX_ANSWER:
+                raise httpx2.StreamError(f"more than {MAX_ANSWER} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _hearing(watch: Watch) -> MessageHandlerFnT:
+    async def hear(message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
+            watch.change()
+
+    return hear
+
+
+async def _listen(client: Client, watch: Watch) -> None:
+    """Hears of changes from a server that tells them on a stream; again when the stream was cut."""
+    if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return
+    while True:
+        try:
+            async with client.listen(tools_list_changed=True, resources_list_changed=True) as changes:
+                async for _ in changes:
+                    watch.change()
+        except SubscriptionLost:
+            log.debug("an MCP server's stream of changes was cut")
+        except (ListenNotSupportedError, MCPError, TimeoutError) as error:
+            log.debug("an MCP server does not tell of changes: %s", error)
+            return
+        await asyncio.sleep(RELISTEN)
+        watch.change()  # what came in between was not heard
+
+
+class SdkConnection:
+    """The Connection of mcp_server.py."""
+
+    def __init__(self, client: Client, config: ServerConfig, watch: Watch) -> None:
+        self._client, self._config, self._watch = client, config, watch
+        self._capabilities = client.server_capabilities
+
+    async def offer(self) -> Offer:
+        tools: list[ServerTool] = []
+        if self._capabilities.tools is not None:
+            pages = await self._asked(self._pages(self._client.list_tools))
+            tools = [tool for page in pages for tool in page.tools]
+        found = tuple(usable for tool in tools if (usable := self._usable(tool)) is not None)
+        if len(found) > MAX_TOOLS:
+            log.warning("MCP server %s has %d tools, the first %d are used", self._config.name, len(found), MAX_TOOLS)
+        return Offer(found[:MAX_TOOLS], await self._has_resources())
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        try:
+            json.dumps(arguments, ensure_ascii=False).encode()
+        except (ValueError, TypeError, RecursionError):
+            raise McpFailure("the arguments cannot be written as JSON") from None
+        return output_of(await self._asked(self._client.call_tool(name, dict(arguments))))
+
+    async def list_resources(self) -> ToolOutput:
+        return output_of_listing(*await self._resources())
+
+    async def read_resource(self, uri: str) -> ToolOutput:
+        return output_of_resource(await self._asked(self._client.read_resource(uri)))
+
+    async def _has_resources(self) -> bool:
+        """Whether there is one now. A server that cannot say so has none."""
+        if self._capabilities.resources is None:
+            return False
+        try:
+            return any(await self._resources())
+        except McpFailure as failure:
+            log.debug("MCP server %s does not list its resources: %s", self._config.name, failure)
+            return False
+
+    async def _resources(self) -> tuple[list[Resource], list[ResourceTemplate]]:
+        pages = await self._asked(self._pages(self._client.list_resources))
+        resources = [one for page in pages for one in page.resources]
+        try:
+            more = await self._asked(self._pages(self._client.list_resource_templates))
+        except McpFailure:
+            return resources[:MAX_RESOURCES], []  # not every server knows templates
+        templates = [one for page in more for one in page.resource_templates]
+        return resources[:MAX_RESOURCES], templates[:MAX_RESOURCES]
+
+    async def _pages(self, fetch: Callable[..., Awaitable[P]]) -> list[P]:
+        pages: list[P] = []
+        cursor = None
+        while not pages or (cursor is not None and len(pages) < MAX_PAGES):
+            pages.append(await fetch(cursor=cursor))
+            cursor = pages[-1].next_cursor
+        return pages
+
+    async def _asked(self, answer: Awaitable[T]) -> T:
+        """The answer. Raises McpFailure for whatever the SDK raises."""
+        try:
+            return await answer
+        except MCPError as error:
+            if self._config.url is not None and error.message in _LOST:
+                self._watch.end(error.message)
+            if self._watch.ended is not None or (error.code == CONNECTION_CLOSED and error.message in _LOST):
+                raise McpFailure("the connection to the server was lost; it is being started again") from error
+            raise McpFailure(f"the server says: {error.message}") from error
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, OSError) as error:
+            self._watch.end(f"{type(error).__name__}: {error}")
+            raise McpFailure("the connection to the server was lost; it is being started again") from error
+        except (ValidationError, RuntimeError, ValueError) as error:
+            log.debug("MCP server %s answers what cannot be read: %s", self._config.name, error)
+            raise McpFailure("the server's answer could not be read") from error
+
+    def _usable(self, tool: ServerTool) -> Tool | None:
+        """The tool for a model; None where its schema is no object's or too large."""
+        schema = {"type": "object", "properties": {}, **tool.input_schema}
+        size = len(json.dumps(schema, ensure_ascii=False, default=str))
+        if schema["type"] != "object" or size > MAX_SCHEMA:
+            log.warning("MCP server %s: the schema of %.100r is of no use", self._config.name, tool.name)
+            return None
+        description = " ".join((tool.description or tool.title or "").split(" "))
+        return Tool(tool.name, description[:MAX_DESCRIPTION], schema)

@@ -1,0 +1,262 @@
+"""The life of one MCP server: connected, listed, listed again when it says so, connected anew when it is gone.
+
+`McpServer.run` is a loop around one connection at a time, and everything of a connection happens in its task. Calls
+come from other tasks, by `use`: they wait for a connection within their own time, and a connection that ends under them
+is an error for them and a restart for the next. What the server has offered last stays on offer while it is away, since
+tools stand in the part of a prompt that is cached.
+
+The first restart comes at once, the next ones after growing pauses, until the server has run well for a minute. A
+program that does not start `MAX_STARTS` times in a row is given up, with one line; an address is asked for ever. This
+module knows nothing of the SDK: `Connect` opens a connection (mcp_connection.py), and `Watch` is how it reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from agent_llm.types import Tool
+from agent_tools.mcp.config import ServerConfig
+from agent_tools.protocol import ToolContext, ToolOutput
+
+PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)  # seconds before the restarts in a row
+LAST_PAUSE = 300.0
+SETTLED = 60.0  # seconds after which an end is no longer one in a row
+MAX_STARTS = 8
+RELIST_PAUSE = 1.0  # seconds from one listing to the next, however often the server asks
+_REASON_CHARACTERS = 400
+
+log = logging.getLogger(__name__)
+
+
+class McpFailure(Exception):
+    """A server could not do what it was asked. The text is one line, for the model."""
+
+
+class Watch:
+    """What one connection tells of itself: that it is over and why, that its offers have changed."""
+
+    def __init__(self) -> None:
+        self.ended: str | None = None
+        self.changed = False
+        self._news = asyncio.Event()
+
+    def end(self, reason: str) -> None:
+        """The first reason stays."""
+        if self.ended is None:
+            self.ended = reason
+        self._news.set()
+
+    def change(self) -> None:
+        self.changed = True
+        self._news.set()
+
+    async def wait(self) -> None:
+        """Until there is something that was not waited for before."""
+        await self._news.wait()
+        self._news.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a server has: its tools, by the names that it gives them, and whether there are resources to read."""
+
+    tools: tuple[Tool, ...] = ()
+    resources: bool = False
+
+
+class Connection(Protocol):
+    """An open connection. Each method raises McpFailure and nothing else."""
+
+    async def offer(self) -> Offer: ...
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput: ...
+    async def list_resources(self) -> ToolOutput: ...
+    async def read_resource(self, uri: str) -> ToolOutput: ...
+
+
+Connect = Callable[[ServerConfig, Watch], AbstractAsyncContextManager[Connection]]
+"""Opens a connection; may raise anything. It keeps the watch informed until it is closed."""
+
+
+class McpServer:
+    """`run` it once in a task of its own; `stop` ends that. `clock` in unix seconds."""
+
+    def __init__(self, config: ServerConfig, *, clock: Callable[[], float], pauses: Sequence[float] = PAUSES) -> None:
+        self.config = config
+        self.offer = Offer()
+        self.reason = ""  # of its last end, in one line
+        self._clock, self._pauses = clock, pauses
+        self._connection: Connection | None = None
+        self._watch = Watch()
+        self._stopping = asyncio.Event()
+        self._turned = asyncio.Event()  # there is a connection, or there will be none any more
+        self._first = asyncio.Event()
+        self._over: str | None = None
+        self._in_row = 0  # ends that came too early
+        self._starts_in_row = 0  # starts that failed
+
+    @property
+    def is_over(self) -> bool:
+        """Given up or stopped: it will not come back."""
+        return self._over is not None
+
+    @property
+    def is_up(self) -> bool:
+        return self._connection is not None and self._watch.ended is None
+
+    async def tried(self) -> None:
+        """Until the first start has succeeded or failed."""
+        await self._first.wait()
+
+    async def use(self, operation: Callable[[Connection], Awaitable[ToolOutput]], context: ToolContext) -> ToolOutput:
+        """The operation on the server as it is now, or as soon as it is there. Whatever goes wrong is the output."""
+        seconds = min(self.config.call_seconds, context.deadline - self._clock())
+        if seconds <= 0:
+            return ToolOutput.failed("there is no time left in this turn")
+        try:
+            async with asyncio.timeout(seconds):
+                return await operation(await self._connected())
+        except TimeoutError:
+            state = "took too long" if self.is_up else "is not running; it is being started again"
+            return ToolOutput.failed(f"the server {self.config.name} {state}")
+        except McpFailure as failure:
+            return ToolOutput.failed(self._line(str(failure)))
+
+    async def _connected(self) -> Connection:
+        while True:
+            if self._over is not None:
+                raise McpFailure(f"the server {self.config.name} is not running")
+            if self._connection is not None and self._watch.ended is None:
+                return self._connection
+            self._turned.clear()  # what it said is over, though `run` may not have seen that yet
+            await self._turned.wait()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._watch.end("it was stopped")
+
+    def give_up(self) -> None:
+        """It has no tools and will have none; whoever waits for it learns that."""
+        self._over = self._over or "given up"
+        self.offer = Offer()
+        self._first.set()
+        self._turned.set()
+
+    async def run(self, connect: Connect) -> None:
+        """Keeps the server running until it is stopped or given up. Raises nothing but CancelledError."""
+        try:
+            while not self._stopping.is_set() and not self.is_over:
+                began = self._clock()
+                was_up, reason = await self._once(connect)
+                if not self._stopping.is_set():
+                    self._count(was_up, self._clock() - began >= SETTLED, reason)
+                    self._first.set()
+                    await self._pause()
+        finally:
+            self._over = self._over or "stopped"
+            self._first.set()
+            self._turned.set()
+
+    async def _once(self, connect: Connect) -> tuple[bool, str]:
+        """One connection from beginning to end: whether it was any use, and why it ended."""
+        watch = self._watch = Watch()
+        if self._stopping.is_set():
+            watch.end("it was stopped")
+        was_up = False
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(self.config.start_seconds):
+                    connection = await stack.enter_async_context(connect(self.config, watch))
+                    self.offer = await connection.offer()
+                was_up = True
+                self._up(connection)
+                await self._stay(connection, watch)
+        except Exception as error:
+            # The outermost edge of another maker's program, and of the SDK's task groups.
+            watch.end(_reason(error, self.config))
+        finally:
+            self._connection = None
+            self._turned.clear()
+        return was_up, watch.ended or "it is gone"
+
+    def _up(self, connection: Connection) -> None:
+        self._connection = connection
+        self._starts_in_row = 0
+        names = ", ".join(tool.name for tool in self.offer.tools) or "no tools"
+        log.info("MCP server %s runs: %s", self.config.name, self._line(names))
+        self._first.set()
+        self._turned.set()
+
+    async def _stay(self, connection: Connection, watch: Watch) -> None:
+        """Until the connection is over; lists anew whenever the server's offers have changed."""
+        while watch.ended is None:
+            await watch.wait()
+            if watch.changed and watch.ended is None:
+                watch.changed = False
+                await self._relist(connection)
+                await self._rest(watch)
+
+    async def _relist(self, connection: Connection) -> None:
+        try:
+            async with asyncio.timeout(self.config.call_seconds):
+                self.offer = await connection.offer()
+        except (McpFailure, TimeoutError) as error:
+            reason = self._line(str(error) or "no answer in time")
+            log.warning("MCP server %s does not list its tools anew: %s", self.config.name, reason)
+
+    async def _rest(self, watch: Watch) -> None:
+        """A moment, or until the connection is over."""
+        changed = watch.changed
+        try:
+            async with asyncio.timeout(RELIST_PAUSE):
+                while watch.ended is None:
+                    await watch.wait()
+                    changed = changed or watch.changed
+        except TimeoutError:
+            if changed:
+                watch.change()
+
+    def _count(self, was_up: bool, settled: bool, reason: str) -> None:
+        """Counts an end, and says so once where it goes on and on."""
+        name, self.reason = self.config.name, self._line(reason)
+        self._in_row = 0 if was_up and settled else self._in_row + 1
+        if was_up:
+            log.warning("MCP server %s is gone and is started again: %s", name, self.reason)
+            return
+        self._starts_in_row += 1
+        if self.config.command is not None and self._starts_in_row >= MAX_STARTS:
+            self.give_up()
+            log.error("MCP server %s is given up after %d starts: %s", name, self._starts_in_row, self.reason)
+            return
+        level = logging.WARNING if self._starts_in_row == 1 else logging.DEBUG
+        log.log(level, "MCP server %s does not start, which is tried again: %s", name, self.reason)
+
+    async def _pause(self) -> None:
+        if self.is_over or not self._in_row:
+            return
+        place = self._in_row - 1
+        seconds = self._pauses[place] if place < len(self._pauses) else LAST_PAUSE
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _line(self, text: str) -> str:
+        """On one line, bounded, without what no log and no channel may show."""
+        return " ".join(self.config.redacted(text).split())[:_REASON_CHARACTERS]
+
+
+def _reason(error: BaseException, config: ServerConfig) -> str:
+    """The innermost of an error's groups, in words."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"it was not ready within {config.start_seconds:g} s"
+    if isinstance(error, FileNotFoundError) and config.command is not None:
+        return f"there is no program {config.command}" + (f", or no folder {config.cwd}" if config.cwd else "")
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
