@@ -6,11 +6,7 @@ are rows of AGENTS: a row brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <
 and with what was expected; values are not repeated there, since any of them may be a secret pasted into the wrong
 line. What is odd but usable becomes a line of `Settings.warnings`.
 
-Seven modules stand behind this one, and all others import from here: agent_settings has every setting, agent_roster the
-table of agents, agent_models which models they use, agent_assembly joins these; agent_reading and agent_fields make
-values of texts, agent_conflicts sees what does not fit together.
-
-No other module reads `os.environ`; even here it is an argument, and `process_environment()` is what callers pass.
+The package agent_settings stands behind this module; all others import from here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Settings: every value that the program can be told, and what follows from them.
 
-One line a setting: its key, the words for what is expected (agent_fields), its default. They are read, checked and
+One line a setting: its key, the words for what is expected (fields.py), its default. They are read, checked and
 joined by agent_config, and all others import them from there.
 """
 

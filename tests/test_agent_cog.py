@@ -27,8 +27,20 @@ from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Source, Us
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Result
-from tests.agent_scene import BOTS_ROLE, CALL, DEBATE, ELSEWHERE, LOUNGE, MEMES, THREAD, Scene
-from tests.doubles import ALICE, BOB, NAMES, PNG, LoopTime, attachment, http_error, message, settle, until, user_payload
+from tests.support.agent_scene import BOTS_ROLE, CALL, DEBATE, ELSEWHERE, LOUNGE, MEMES, THREAD, Scene
+from tests.support.doubles import (
+    ALICE,
+    BOB,
+    NAMES,
+    PNG,
+    LoopTime,
+    attachment,
+    http_error,
+    message,
+    settle,
+    until,
+    user_payload,
+)
 
 
 class CogCase(unittest.IsolatedAsyncioTestCase):

@@ -29,7 +29,7 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.schedule import Slot
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
 from agent_protocol.wire.requests import AgentTimedOut
-from tests.coordinator_doubles import (
+from tests.support.coordinator_doubles import (
     AGENTS,
     BERLIN,
     CHANNEL,

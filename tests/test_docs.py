@@ -13,7 +13,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from redis_server import redis_binary
 
 from agent_check.permissions import NEEDED, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
@@ -31,6 +30,7 @@ from agent_runtime.runtime import running
 from agent_runtime.services import Setup
 from agent_settings.fields import DEFAULT_TOOLS
 from agent_themes import THEMES
+from tests.support.redis_server import redis_binary
 
 ROOT = Path(__file__).parent.parent
 README, PROTOCOL, ARCHITECTURE = (

@@ -87,7 +87,7 @@ class OptionFiles:
             self._tell_of_models(before)
 
     def _tell_of_models(self, before: Mapping[str, _Read]) -> None:
-        """Of the options `model` alone is read at the start (agent_models.chosen_models)."""
+        """Only the option `model` is read at the start (agent_settings/models.py)."""
         for name in sorted(before.keys() | self._files.keys()):
             was, now = (files[name].layer.get("model") if name in files else None for files in (before, self._files))
             if was != now and not self._odd(name):

@@ -1,8 +1,5 @@
 from dataclasses import replace
 
-from said import ALICE, BOB, CLAUDE, GROK, PICTURE, said
-from said import context as turn
-
 from agent_context.build import build_system
 from agent_context.entries import Reaction
 from agent_context.layout.chat import build_history
@@ -12,6 +9,8 @@ from agent_context.selecting.depth import Depth
 from agent_context.selecting.window import Window, WindowMemory
 from agent_llm.types import Picture
 from agent_themes import theme_named
+from tests.support.said import ALICE, BOB, CLAUDE, GROK, PICTURE, said
+from tests.support.said import context as turn
 
 WIDE = Depth(100, 100)
 

@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from said import ALICE, BOB, CLAUDE, GROK, ME, PICTURE, context, said
 
 from agent_context.build import build_system, seen
 from agent_context.entries import Reaction
@@ -17,6 +16,7 @@ from agent_context.selecting.history import Source
 from agent_context.selecting.window import WindowMemory
 from agent_context.steering.options import Options
 from agent_llm.types import Picture
+from tests.support.said import ALICE, BOB, CLAUDE, GROK, ME, PICTURE, context, said
 
 TURNS = 40
 

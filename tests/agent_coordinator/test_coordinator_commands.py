@@ -10,8 +10,8 @@ from agent_coordinator.coordinator import Coordinator
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, CommandOutcome
-from tests.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
-from tests.doubles import MemoryStops
+from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryBus, MemoryLedger, Time, config, room, skipper, until
+from tests.support.doubles import MemoryStops
 
 
 class Led:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import discord
 import pytest
-from flow import flow
 
 from agent_discord.rest.gate import pings
+from tests.support.flow import flow
 
 ROOT = Path(__file__).parents[2]
 SPEAKING = {

@@ -15,7 +15,7 @@ from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
 from agent_discord.rest.gate import Gate, nonce
 from agent_llm.types import Picture
-from tests.doubles import (
+from tests.support.doubles import (
     ALICE,
     BOB,
     NAMES,

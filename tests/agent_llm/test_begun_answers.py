@@ -7,11 +7,11 @@ import logging
 from typing import Any
 
 import pytest
-from model_doubles import SCHEMA, talking
 
 from agent_llm.errors import BadAnswer, PrefillRefused
 from agent_llm.prefill import PrefillMemory, takes_prefill
 from agent_llm.types import Message, Picture, Prompt
+from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
 
 OLD = "claude-sonnet-4-5-20250929"

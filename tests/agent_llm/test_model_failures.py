@@ -9,7 +9,6 @@ import math
 import socket
 
 import pytest
-from model_doubles import KEY, SECRET, Waits, talking
 
 from agent_llm.errors import (
     BadKey,
@@ -24,6 +23,7 @@ from agent_llm.errors import (
 )
 from agent_llm.registry import build_model
 from agent_llm.types import Prompt
+from tests.support.models.model_doubles import KEY, SECRET, Waits, talking
 from tests.support.models.wire.values import Answer
 
 PROMPT = Prompt(text=SECRET, system=SECRET)

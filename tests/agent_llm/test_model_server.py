@@ -7,10 +7,10 @@ import time
 
 import aiohttp
 import pytest
-from model_doubles import talking
 
 from agent_llm.errors import BadRequest
 from agent_llm.types import Prompt
+from tests.support.models.model_doubles import talking
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire.values import Answer, ModelRequest
 

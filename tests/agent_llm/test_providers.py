@@ -6,11 +6,11 @@ import base64
 import json
 
 import pytest
-from model_doubles import KEY, SCHEMA, talking
 
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, RateLimited, Refused, ServerFailed
 from agent_llm.profiles import DEFAULTS
 from agent_llm.types import Message, Picture, Prompt, Source
+from tests.support.models.model_doubles import KEY, SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
 
 PIXEL = Picture(SMALL_PNG, "image/png")

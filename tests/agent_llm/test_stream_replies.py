@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_doubles import Script, talking
 
 from agent_llm.errors import (
     BadAnswer,
@@ -29,6 +28,7 @@ from agent_llm.registry import build_model
 from agent_llm.transport import sse
 from agent_llm.transport.stream_listener import Hearing
 from agent_llm.types import Message, Picture, Prompt, Reply
+from tests.support.models.model_doubles import Script, talking
 from tests.support.models.model_server import ModelServer
 from tests.support.models.wire import anthropic, google, openai, streams
 from tests.support.models.wire.values import SMALL_PNG, Answer, ModelRequest

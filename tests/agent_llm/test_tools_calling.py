@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from model_doubles import SCHEMA, talking
 
 from agent_llm.errors import BadAnswer
 from agent_llm.profiles import profile_of
 from agent_llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
 from agent_llm.wire.tooling import RAW, arguments_of, is_strict, parameters_of, written
+from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
 
 PIXEL = Picture(SMALL_PNG, "image/png")

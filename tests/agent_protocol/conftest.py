@@ -10,7 +10,7 @@ from fakeredis import FakeServer
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire.bus import Bus
-from tests.redis_server import PATIENT, RedisServer
+from tests.support.redis_server import PATIENT, RedisServer
 
 FAST = {"republish_every": 0.05, "retry_every": 0.01}
 

@@ -13,7 +13,7 @@ from agent_protocol.turns.limits import Ask, MemoryLimits
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire import keys
 from agent_runtime.presence import recall_agents
-from tests.redis_server import PATIENT, RedisServer, until
+from tests.support.redis_server import PATIENT, RedisServer, until
 
 DAY = "2027-01-15"
 RULES = {"cooldown": 0.0, "daily_max": 3, "date": DAY}

@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 
 import pytest
-from tool_doubles import CONTEXT, FakeModel, FakeTool, call
 
 from agent_llm.types import Picture, Prompt, Reply, Source, Usage
 from agent_tools.call_log.call import ToolRecord
@@ -14,7 +13,8 @@ from agent_tools.loop import RESULTS_ARE_DATA, run_tools
 from agent_tools.protocol import ToolOutput
 from agent_tools.running import AGAIN, LoopLimits
 from agent_tools.toolbox import Toolbox, gathered
-from tests.doubles import LoopTime
+from tests.support.doubles import LoopTime
+from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, call
 
 
 async def run(model, *tools, prompt=None, **more):

@@ -5,7 +5,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tool_doubles import CONTEXT, FakeModel, FakeTool
 
 from agent_llm.types import Picture, Prompt, Tool, ToolResult
 from agent_tools.loop import run_tools
@@ -13,6 +12,7 @@ from agent_tools.prefill_tools import CALL_STOP, call_in, call_text, describe, r
 from agent_tools.protocol import ToolOutput
 from agent_tools.running import LoopLimits
 from agent_tools.toolbox import Toolbox
+from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
     ["</call>", "\n</call>", '"}\n</call>', '<call name="x">', "Bob: hi", "\n\nBob: hi", "<b>&</b>", "a\u2028b"]

@@ -30,9 +30,9 @@ from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.messages import Instruction
 from tests.chaos.tally import Tally
-from tests.flow import Flow, decision, flow
-from tests.redis_server import PATIENT, RedisServer
+from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import ModelRequest
+from tests.support.redis_server import PATIENT, RedisServer
 
 PROJECT = Path(__file__).parents[2]
 # run_bot.py as it is; only Discord's address is another one

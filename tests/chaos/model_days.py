@@ -16,7 +16,7 @@ from unittest.mock import patch
 from agent_config import AGENTS
 from tests.chaos.scene import NAMES, Scene
 from tests.chaos.stage import Inside
-from tests.flow import decision
+from tests.support.flow import decision
 from tests.support.models.wire.values import Answer, ModelRequest
 
 Bad = Callable[[Scene, ModelRequest], Answer]

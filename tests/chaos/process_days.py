@@ -20,9 +20,9 @@ from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
-from tests.flow import QUICK, Flow, flow
-from tests.program import LAUNCH, PROJECT, environment
-from tests.redis_server import PATIENT, RedisServer
+from tests.support.flow import QUICK, Flow, flow
+from tests.support.program import LAUNCH, PROJECT, environment
+from tests.support.redis_server import PATIENT, RedisServer
 
 TAKEN_OVER_WITHIN = 15.0  # seconds
 ASK_AGAIN = 0.2  # seconds

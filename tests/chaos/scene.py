@@ -20,7 +20,7 @@ from agent_local.discord.faults import RequestInfo
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from tests.chaos.tally import Tally
-from tests.flow import Flow, decision
+from tests.support.flow import Flow, decision
 from tests.support.models.wire.values import Answer, ModelRequest
 
 TALK, ASK = "debate", "casual"

@@ -16,8 +16,8 @@ from agent_protocol.wire.bus import Bus
 from agent_runtime.runtime import Runtime
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
-from tests.flow import flow
-from tests.redis_server import PATIENT, RedisServer
+from tests.support.flow import flow
+from tests.support.redis_server import PATIENT, RedisServer
 
 
 class Inside(Scene):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.chaos.kills import AGENT, POINTS, Trial, run_trial
-from tests.flow import decision
+from tests.support.flow import decision
 from tests.support.models.wire.values import Answer
 
 

@@ -2,10 +2,9 @@
 
 import asyncio
 
-from flow import decision, flow
-from redis_server import until
-
 from agent_local.discord.faults import Fault
+from tests.support.flow import decision, flow
+from tests.support.redis_server import until
 
 PAIR = {"agents": ("claude", "grok"), "coordinator": False}
 

@@ -2,13 +2,12 @@
 
 import re
 
-from asking import link
-from flow import decision, flow
-from test_commands_flow import ready, told
-
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
 from agent_cogs.slash.handlers import RESETS
 from agent_local.discord.interactions import EPHEMERAL
+from tests.flows.test_commands_flow import ready, told
+from tests.support.asking import link
+from tests.support.flow import decision, flow
 
 
 async def ask(f, agent, prompt, who="Alice", channel="casual"):

@@ -3,13 +3,13 @@
 import asyncio
 
 import aiohttp
-from flow import flow
-from redis_server import RedisServer, until
 
 from agent_local.discord.faults import Fault
 from agent_protocol.wire import keys
 from agent_runtime.health import serving_health
 from agent_runtime.runtime import health_of
+from tests.support.flow import flow
+from tests.support.redis_server import RedisServer, until
 
 TWO = {"agents": ("claude", "grok"), "coordinator": False}
 

@@ -4,13 +4,13 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from flow import decision, flow
-from redis_server import until
 
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction, read_result
+from tests.support.flow import decision, flow
+from tests.support.redis_server import until
 
 
 @asynccontextmanager

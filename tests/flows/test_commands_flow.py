@@ -5,8 +5,6 @@ import logging
 import re
 
 import pytest
-from flow import decision, flow
-from redis_server import RedisServer, until
 
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
 from agent_cogs.slash.handlers import AWAY, NOT_HERE
@@ -16,6 +14,8 @@ from agent_discord.slash.definitions import WHY
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import CommandOutcome, read_command
+from tests.support.flow import decision, flow
+from tests.support.redis_server import RedisServer, until
 
 ORDERS = keys.COORDINATOR_FORGOTTEN
 NAMES = sorted(["agent-file", "ask", "bots", "forget", "reset", "resume", "stop", "why", "why-not", WHY])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from asking import ask
-from flow import decision, flow
-from redis_server import until
 
 from agent_coordinator.config import from_settings
 from agent_local.discord.world.permissions import READ_MESSAGE_HISTORY, VIEW_CHANNEL
 from agent_local.discord.world.world import PRIVATE_THREAD, PUBLIC_THREAD, Overwrite
+from tests.support.asking import ask
+from tests.support.flow import decision, flow
+from tests.support.redis_server import until
 
 
 def link(f, channel, message):

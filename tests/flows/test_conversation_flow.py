@@ -5,10 +5,10 @@ import json
 from itertools import pairwise
 
 import pytest
-from flow import decision, flow
-from redis_server import RedisServer, until
 
 from agent_coordinator.events import TurnTaken
+from tests.support.flow import decision, flow
+from tests.support.redis_server import RedisServer, until
 
 
 def shown_texts(request):

@@ -7,8 +7,6 @@ import time
 
 import aiohttp
 import pytest
-from flow import decision, flow
-from redis_server import RedisServer, until
 
 from agent_cogs.automation.clock import Tick
 from agent_cogs.automation.webhook_server import News, sign
@@ -16,6 +14,8 @@ from agent_personas.schedules.cron import Job
 from agent_personas.schedules.heartbeat import Check
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.state.last_runs import Ticks
+from tests.support.flow import decision, flow
+from tests.support.redis_server import RedisServer, until
 
 SECRET = "signed-with-this-secret"
 HEARTBEAT = "## Build\n- interval: 60\n- channel: casual\n\nLook at the BUILD.\n"

@@ -6,9 +6,9 @@ import asyncio
 import json
 import re
 
-from asking import ask, context_file, link, parts_of, shown
-from flow import decision, flow
-from redis_server import until
+from tests.support.asking import ask, context_file, link, parts_of, shown
+from tests.support.flow import decision, flow
+from tests.support.redis_server import until
 
 
 async def test_m_context_is_what_the_model_is_sent_next_to_the_byte_up_to_the_tail(tmp_path):

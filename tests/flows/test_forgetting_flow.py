@@ -3,12 +3,11 @@
 import json
 import re
 
-from flow import decision, flow
-from program import environment, program, secrets_of
-from redis_server import RedisServer, until
-from test_commands_flow import ready, use
-
+from tests.flows.test_commands_flow import ready, use
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.program import environment, program, secrets_of
+from tests.support.redis_server import RedisServer, until
 
 HOOK = "## Hooks\n### agent_stop\n- when: message\n\nNOTE what was said.\n"
 

@@ -6,10 +6,9 @@ import shutil
 import time
 from pathlib import Path
 
-from flow import decision, flow
-from redis_server import RedisServer
-
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import RedisServer
 
 MINUTE = 61.0  # seconds
 HEARTBEAT = "## Build\n- interval: 60\n- channel: casual\n\nLook at the BUILD.\n"

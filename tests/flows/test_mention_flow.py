@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from flow import decision, flow
-from redis_server import until
 
 from agent_cogs.turn.failure_replies import MEANINGS
 from agent_local.discord.faults import Fault
 from agent_local.discord.limits import RateLimits
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG, Answer
+from tests.support.redis_server import until
 
 
 async def test_a_mention_is_answered_by_the_bot_named_in_its_channel(tmp_path):

@@ -5,16 +5,15 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from itertools import product
 
-from coordinator_doubles import Luck
-from flow import decision, flow
-from redis_server import RedisServer
-
 from agent_cogs.turn.failure_replies import LINES, error_line
 from agent_coordinator.config import from_settings
 from agent_discord.status import TEXT
 from agent_llm.errors import BadKey
 from agent_runtime.models import provider_model
+from tests.support.coordinator_doubles import Luck
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import RedisServer
 
 
 def signs(f, channel):

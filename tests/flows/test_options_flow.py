@@ -8,18 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from asking import ask, config, picture, pictures_in, shown
-from flow import decision, flow
 from PIL import Image
-from redis_server import until
 
 from agent_context.steering.options import Options
 from agent_local.discord.world.world import Role
 from agent_runtime.models import provider_model
+from tests.support.asking import ask, config, picture, pictures_in, shown
+from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatServer
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import until
 
-MCP_SERVER = Path(__file__).parents[1] / "mcp_server.py"
+MCP_SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
 ADD = Options(tools=("lab__add",))
 
 TEXT_FILE = "text/plain"

@@ -5,11 +5,10 @@ import os
 import re
 import time
 
-from flow import decision, flow
-
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
-from tests.agent_llm.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
+from tests.support.flow import decision, flow
+from tests.support.models.agent_sdk_doubles import FakeSdk, ResultMessage, init, model_with
 from tests.support.models.wire.values import Answer
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 
-from asking import picture, pictures_in
-from flow import flow
-from thinking_scene import let
-
 from agent_context.steering.options import Options
 from agent_llm.types import Picture
 from agent_net.pictures import size_of
 from agent_tools.protocol import ToolOutput
-from tests.agent_tools.tool_doubles import FakeTool
+from tests.support.asking import picture, pictures_in
+from tests.support.flow import flow
 from tests.support.models.wire.values import Answer
+from tests.support.thinking_scene import let
+from tests.support.tools.tool_doubles import FakeTool
 
 PREFILL = Options(mode="prefill")
 OLD, NEW = "claude-sonnet-4-5", "claude-haiku-5-5"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
-from flow import flow
 
 from agent_runtime.models import provider_model
+from tests.support.flow import flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 
 

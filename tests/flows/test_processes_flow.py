@@ -7,8 +7,8 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from flow import flow
-from redis_server import RedisServer
+from tests.support.flow import flow
+from tests.support.redis_server import RedisServer
 
 PROJECT = Path(__file__).parents[2]
 # run_bot.py as it is; only Discord's address is another one

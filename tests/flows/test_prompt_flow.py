@@ -1,8 +1,7 @@
 """A bot that is asked for its system prompt, and tells all of it: no secret is in it."""
 
-from flow import decision, flow
-
 from agent_config import AGENTS
+from tests.support.flow import decision, flow
 
 CANARY = "c4nary-"
 

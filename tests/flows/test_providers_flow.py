@@ -14,12 +14,12 @@ from pathlib import Path
 from aiohttp import web
 from aiohttp.abc import AbstractResolver
 from aiohttp.test_utils import TestServer
-from flow import decision, flow
 from PIL import Image
 
 from agent_net.addresses import is_public
 from agent_net.public import PublicFetcher
 from agent_runtime.models import provider_model
+from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.wire.values import Answer
 
@@ -153,7 +153,7 @@ MCP = f"""
 servers:
   lab:
     command: {sys.executable}
-    args: ["{PROJECT / "tests" / "mcp_server.py"}"]
+    args: ["{PROJECT / "tests" / "support/tools/mcp_server.py"}"]
     tools: [add]
 """
 

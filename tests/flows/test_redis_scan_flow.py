@@ -4,14 +4,14 @@ import re
 from contextlib import asynccontextmanager
 
 import redis.asyncio
-from flow import decision, flow
-from redis_server import RedisServer, until
 
 from agent_config import AGENTS
 from agent_local.discord.faults import Fault
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import RedisServer, until
 
 OURS = re.compile(rf"agent:({'|'.join(AGENTS)}):|coordinator:")
 DAY = 86_400

@@ -1,11 +1,10 @@
 """What Discord refuses is counted over all bots of the process, and where it refuses much the program is still."""
 
-from flow import flow
-from redis_server import until
-
 from agent_discord.rest.rate_limit import CLOSE_AT, NARROW_AT
 from agent_local.discord.faults import Fault
 from agent_protocol.wire import keys
+from tests.support.flow import flow
+from tests.support.redis_server import until
 
 
 async def test_refusals_of_all_bots_are_one_count(tmp_path):

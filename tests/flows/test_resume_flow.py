@@ -11,12 +11,11 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-from flow import decision, flow
-from redis_server import RedisServer
-
 from agent_coordinator.events import ConversationEnded
 from agent_runtime import health
 from agent_runtime.bot_run import cancel
+from tests.support.flow import decision, flow
+from tests.support.redis_server import RedisServer
 
 PROJECT = Path(__file__).parents[2]
 
@@ -141,7 +140,7 @@ def test_no_secret_is_in_the_log_of_a_coordinator_alone(tmp_path):
     secret = "a-key-of-some-length"
     code = """
 import logging, sys
-from agent_commands import main_coordinator
+from agent_runtime.cli import main_coordinator
 from agent_coordinator import alone
 
 async def serve(settings, stop, watched):

@@ -3,10 +3,9 @@
 import asyncio
 import time
 
-from flow import decision, flow
-from redis_server import RedisServer, until
-
 from agent_local.discord.faults import Fault
+from tests.support.flow import decision, flow
+from tests.support.redis_server import RedisServer, until
 
 TAKEN_OVER_WITHIN = 15.0
 

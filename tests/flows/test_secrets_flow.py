@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 import redis.asyncio
-from flow import SHOWN, decision, flow
-from program import environment, program
-from redis_server import RedisServer, until
 
 from agent_config import AGENTS
 from agent_local.discord.faults import Fault
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
+from tests.support.flow import SHOWN, decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.program import environment, program
+from tests.support.redis_server import RedisServer, until
 
 PROJECT = Path(__file__).parents[2]
 CANARY = "c4nary-"  # no secret below is without it, nothing else has it

@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import time
 
-from asking import ask, config
-from flow import QUICK, decision, flow
-
 from agent_cogs.slash.why import why
 from agent_config import AGENTS, load_settings
 from agent_llm.lazy import LazyModel
@@ -15,6 +12,8 @@ from agent_llm.pricing import price
 from agent_llm.types import Usage
 from agent_local.discord.world import worlds
 from agent_runtime.models import provider_model
+from tests.support.asking import ask, config
+from tests.support.flow import QUICK, decision, flow
 from tests.support.models.wire.values import Answer
 
 HOME, ABROAD = f"anthropic/{AGENTS['claude'].model}", "xai/grok-4.7"

@@ -6,11 +6,11 @@ import signal
 import socket
 
 import aiohttp
-from flow import decision, flow
-from program import environment, program, tell
-from redis_server import RedisServer, until
 
 from agent_runtime.runtime import serve
+from tests.support.flow import decision, flow
+from tests.support.program import environment, program, tell
+from tests.support.redis_server import RedisServer, until
 
 
 def free_port():

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from flow import flow
 from pydantic import SecretStr
-from redis_server import until
 
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
 from agent_runtime.bot import runnable
 from agent_runtime.runtime import serve
+from tests.support.flow import flow
+from tests.support.redis_server import until
 
 PROJECT = Path(__file__).parents[2]
 

@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
-from flow import flow
-from redis_server import until
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
+from tests.support.flow import flow
+from tests.support.redis_server import until
 
 STEPS = 3  # it begins, its model has answered, it ends
 

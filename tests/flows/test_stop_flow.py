@@ -2,8 +2,8 @@
 
 import asyncio
 
-from flow import decision, flow
-from redis_server import RedisServer, until
+from tests.support.flow import decision, flow
+from tests.support.redis_server import RedisServer, until
 
 
 def marks(f, channel, emoji):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from flow import decision, flow
-from redis_server import until
-from thinking_scene import let
 
 from agent_context.steering.options import Options
-from tests.agent_tools.tool_doubles import FakeTool
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import until
+from tests.support.thinking_scene import let
+from tests.support.tools.tool_doubles import FakeTool
 
 STREAM = Options(stream=True)
 LONG = " ".join(f"The {number}th word of an answer that takes its time." for number in range(30))

@@ -6,14 +6,14 @@ import json
 from contextlib import asynccontextmanager
 
 import pytest
-from asking import ask, link, shown
-from flow import decision, flow
-from thinking_scene import let
 
 from agent_context.steering.options import Options
 from agent_runtime.runtime import running
-from tests.agent_tools.tool_doubles import FakeTool
+from tests.support.asking import ask, link, shown
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.thinking_scene import let
+from tests.support.tools.tool_doubles import FakeTool
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 SHOWN = ".claude>[weather]: city: Oslo\nclaude<[weather]: rain until noon"

@@ -2,15 +2,14 @@
 
 import time
 
-from flow import decision, flow
-from redis_server import RedisServer, until
-
 from agent_cogs.slash.why import NO_RECORD, why, why_not
 from agent_cogs.turn.failure_replies import LINES
 from agent_coordinator.config import from_settings
 from agent_discord.status import TEXT
 from agent_protocol.wire import keys
+from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
+from tests.support.redis_server import RedisServer, until
 
 
 async def explained(house, message):

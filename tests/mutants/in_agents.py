@@ -5,18 +5,18 @@ from __future__ import annotations
 from tests.mutants.mutant import of
 
 COG = "test_agent_cog.py"
-MONEY = "agent_cogs/test_turn_money.py"
-STOPPING = "agent_cogs/test_stopping.py"
-INBOX = "agent_cogs/test_inbox.py"
-TIME = "agent_cogs/test_clocks.py"
-CLOCKS = "agent_cogs/test_clocks.py agent_cogs/test_heartbeats_and_jobs.py"
-HOOKS = "agent_cogs/test_hooks.py"
-CALLING = "agent_cogs/test_calling.py agent_cogs/test_chains.py"
-PROGRESS = "agent_cogs/test_progress.py"
-ARREARS = "agent_cogs/test_arrears.py"
-PREFILL = "agent_cogs/test_prefill_turns.py"
-SIGHT = "agent_cogs/test_sight.py"
-DECISION = "agent_cogs/test_decision.py agent_cogs/test_cleaning_properties.py"
+MONEY = "agent_cogs/turn/test_turn_costs.py"
+STOPPING = "agent_cogs/inbox/test_stop_orders.py"
+INBOX = "agent_cogs/inbox/test_inbox.py"
+TIME = "agent_cogs/automation/test_clock.py"
+CLOCKS = "agent_cogs/automation/test_clock.py agent_cogs/automation/test_heartbeats_and_jobs.py"
+HOOKS = "agent_cogs/automation/test_hooks.py"
+CALLING = "agent_cogs/inbox/test_bot_mentions.py agent_cogs/inbox/test_inbox_bot_mentions.py"
+PROGRESS = "agent_cogs/turn/test_progress.py"
+ARREARS = "agent_cogs/inbox/test_catch_up.py"
+PREFILL = "agent_cogs/prompt/test_prefill_turns.py"
+SIGHT = "agent_cogs/prompt/test_view.py"
+DECISION = "agent_cogs/answer/test_decision.py agent_cogs/answer/test_cleaning_properties.py"
 
 IN_AGENTS = (
     *of(
@@ -73,7 +73,7 @@ IN_AGENTS = (
     ),
     *of(
         "agent_cogs/turn/admission.py",
-        f"{COG} {MONEY} agent_cogs/test_bench.py",
+        f"{COG} {MONEY} agent_cogs/limits/test_provider_backoff.py",
         (
             "if event.deadline <= agent.clock() or",
             "if event.deadline > agent.clock() or",
@@ -292,7 +292,7 @@ IN_AGENTS = (
     ),
     *of(
         "agent_cogs/answer/cleaning.py",
-        f"{DECISION} agent_cogs/test_machinery.py",
+        f"{DECISION} agent_cogs/answer/test_model_artifacts.py",
         (
             '    if opened >= 0:\n        return kept + text[opened:] if kept.strip() else ""\n',
             "",

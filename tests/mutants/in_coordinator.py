@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.mutants.mutant import of
 
 COORDINATOR = "test_coordinator.py"
-STATE = "agent_coordinator/test_state.py"
-POLICY = "agent_coordinator/test_policy.py"
-RESUMING = "agent_coordinator/test_resuming.py"
+STATE = "agent_coordinator/conversations/test_state.py"
+POLICY = "agent_coordinator/policies/test_rounds.py"
+RESUMING = "agent_coordinator/conversations/test_resuming.py"
 
 IN_COORDINATOR = (
     *of(
@@ -139,7 +139,7 @@ IN_COORDINATOR = (
             "max((shares[agent]",
             "min((shares[agent]",
             "the most talkative is always asked",
-            "agent_coordinator/test_talkativeness.py",
+            "agent_coordinator/schedule/test_talkativeness.py",
         ),
         (
             "return (starter, *rng.sample(others, len(others)))",
@@ -175,7 +175,7 @@ IN_COORDINATOR = (
     ),
     *of(
         "agent_coordinator/schedule/scheduler.py",
-        f"{COORDINATOR}::SchedulerTests agent_coordinator/test_clock_changes.py",
+        f"{COORDINATOR}::SchedulerTests agent_coordinator/schedule/test_clock_changes.py",
         ("late > MISSED_SLOT_SECONDS", "late < MISSED_SLOT_SECONDS", "a slot that was missed by far is not fired"),
         ("done=at < now", "done=False", "slots before the plan was made are over"),
         (
@@ -200,7 +200,7 @@ IN_COORDINATOR = (
     ),
     *of(
         "agent_coordinator/schedule/days.py",
-        "agent_coordinator/test_days.py",
+        "agent_coordinator/schedule/test_days.py",
         ("day if end_hour > start_hour else", "day if end_hour >= start_hour else", "equal hours mean round the clock"),
         (
             "begin + (index + rng.random()) * length",

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from tests.mutants.mutant import of
 
-GATE = "agent_discord/test_gate.py"
-WEBHOOKS = "agent_discord/test_webhooks.py"
+GATE = "agent_discord/rest/test_gate.py"
+WEBHOOKS = "agent_discord/posting/test_webhooks.py"
 OUTLET = "agent_discord/test_outlet.py"
-TRANSCRIPT = "agent_discord/test_transcript.py"
-FETCHING = "agent_discord/test_fetching.py"
+TRANSCRIPT = "agent_chat/test_transcript.py"
+FETCHING = "agent_discord/reading/test_reading_history.py"
 
 IN_DISCORD = (
     *of(
@@ -40,7 +40,7 @@ IN_DISCORD = (
             "        self._check_open(answers=answers)  # it may",
             "        pass  # it may",
             "what waits in line does not pass a gate that has closed",
-            f"{GATE} agent_discord/test_refusals.py",
+            f"{GATE} agent_discord/rest/test_rate_limit.py",
         ),
         ("[: MAX_TEXT - 2]", "[:MAX_TEXT]", "an answer to a command is no longer than a message"),
         ("embed if clean == shown else discord.Embed.from_dict(clean)", "embed", "no secret leaves in an embed"),
@@ -53,14 +53,14 @@ IN_DISCORD = (
             "                if last:\n                    raise",
             "                raise",
             "an edit whose connection broke is made once more",
-            f"{GATE} agent_discord/test_retries.py agent_discord/test_growing.py",
+            f"{GATE} agent_discord/rest/test_retries.py agent_discord/posting/test_streaming_post.py",
         ),
         ("< TYPING_SECONDS:", "> TYPING_SECONDS:", "typing is shown once in eight seconds"),
         (
             "if len(page) < PIN_PAGE or",
             "if",
             "all pages of pins are read",
-            "agent_discord/test_pins.py agent_discord/test_gate.py agent_discord/test_outlet.py",
+            "agent_chat/test_pins.py agent_discord/rest/test_gate.py agent_discord/test_outlet.py",
         ),
         (
             "hidden = not public",
@@ -142,12 +142,12 @@ IN_DISCORD = (
             "not (rights.view_channel and rights.read_message_history)",
             "not rights.view_channel",
             "a history is not read where the bot may not",
-            f"{OUTLET} agent_discord/test_pasts.py",
+            f"{OUTLET} agent_discord/reading/test_history_cache.py",
         ),
     ),
     *of(
         "agent_discord/posting/splitting.py",
-        "agent_discord/test_splitting.py properties/test_gateway_answers.py",
+        "agent_discord/posting/test_splitting.py properties/test_gateway_answers.py",
         (
             "% 2 == 0\n        return not _goes_on(after)",
             "% 2 == 1\n        return not _goes_on(after)",
@@ -178,7 +178,7 @@ IN_DISCORD = (
     ),
     *of(
         "agent_discord/objects/mentions.py",
-        "agent_discord/test_mentions.py agent_discord/test_mentions_properties.py properties/test_gateway_prompts.py",
+        "agent_discord/objects/test_mentions.py agent_discord/objects/test_mentions_properties.py properties/test_gateway_prompts.py",
         ('r"(?!-?\\w)"', 'r"(?!\\w)"', "#general-x is not #general"),
         ("re.IGNORECASE)", "0)", "a name is known in any case of letters"),
         ("sorted(exact, key=len, reverse=True)", "sorted(exact, key=len)", "the longest name is meant"),
@@ -238,7 +238,7 @@ IN_DISCORD = (
             "if entry is not None and entry.webhook:",
             "if entry is not None:",
             "only a webhook's post turns out to be ours",
-            f"{TRANSCRIPT} {WEBHOOKS} agent_discord/test_listening_cog.py",
+            f"{TRANSCRIPT} {WEBHOOKS} agent_discord/reading/test_gateway.py",
         ),
     ),
     *of(

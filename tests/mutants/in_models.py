@@ -7,7 +7,7 @@ from tests.mutants.mutant import of
 RETRY = "agent_llm/test_retry.py agent_llm/test_model_failures.py"
 FALLBACK = "agent_llm/test_fallback.py"
 PRICING = "agent_llm/test_pricing.py"
-SHAPING = "agent_llm/test_shaping.py agent_llm/test_begun_answers.py agent_llm/test_providers.py"
+SHAPING = "agent_llm/wire/test_shaping.py agent_llm/test_begun_answers.py agent_llm/test_providers.py"
 
 IN_MODELS = (
     *of(

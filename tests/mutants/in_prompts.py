@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.mutant import of
 
-WINDOW = "agent_context/test_window.py"
-HISTORY = "agent_context/test_history.py"
-RENDER = "agent_context/test_render.py agent_context/test_render_properties.py agent_context/test_untrusted.py"
-UNTRUSTED = "agent_context/test_untrusted.py agent_context/test_render_properties.py"
-PREFILL = "agent_context/test_prefill.py"
+WINDOW = "agent_context/selecting/test_window.py"
+HISTORY = "agent_context/selecting/test_history.py"
+RENDER = (
+    "agent_context/layout/test_render.py agent_context/layout/test_render_properties.py agent_context/test_untrusted.py"
+)
+UNTRUSTED = "agent_context/test_untrusted.py agent_context/layout/test_render_properties.py"
+PREFILL = "agent_context/layout/test_prefill.py"
 MEMORY = "agent_personas/test_persona_memory.py"
 STORE = "agent_personas/test_persona_store.py agent_personas/test_workspace.py"
-CRON = "agent_personas/test_persona_schedules.py properties/test_persona_schedule_properties.py"
+CRON = "agent_personas/schedules/test_persona_schedules.py properties/test_persona_schedule_properties.py"
 LOOP = "agent_tools/test_loop.py agent_tools/test_prefill_tools.py"
 
 IN_PROMPTS = (
@@ -94,7 +96,8 @@ IN_PROMPTS = (
     ),
     *of(
         "agent_context/steering/options.py",
-        "agent_context/test_options.py agent_cogs/test_option_book.py agent_cogs/test_option_files.py",
+        "agent_context/steering/test_options.py agent_cogs/persona/test_persona_options.py"
+        " agent_cogs/persona/test_option_files.py",
         ("{**before, **value} if both", "{**value, **before} if both", "a later layer is over an earlier one"),
         ('tools = narrowed(tools, pin["tools"])', 'tools = pin["tools"]', "a pin takes tools away and adds none"),
         (
@@ -106,7 +109,7 @@ IN_PROMPTS = (
             "return min(wanted, LARGEST_STEP) if",
             "return max(wanted, LARGEST_STEP) if",
             "a window grows to twice its size at most",
-            "agent_context/test_options.py agent_context/test_window.py",
+            "agent_context/steering/test_options.py agent_context/selecting/test_window.py",
         ),
         (
             '{"model", "history_roles", "config_roles", "custom_fields"}',
@@ -128,7 +131,7 @@ IN_PROMPTS = (
             '{memory_part(context)}",',
             '",',
             "the notes are in prefill mode too",
-            f"{PREFILL} agent_context/test_persona_part.py agent_context/test_golden.py",
+            f"{PREFILL} agent_context/layout/test_persona_part.py agent_context/test_golden.py",
         ),
         (
             'return "\\n".join((first, *(line[1:] if line.startswith("\\\\") and',
@@ -192,7 +195,7 @@ IN_PROMPTS = (
     ),
     *of(
         "agent_personas/schedules/hooks.py",
-        "agent_cogs/test_hooks.py",
+        "agent_cogs/automation/test_hooks.py",
         ('"webhook", "instruction"})', '"webhook", "instruction", "hook"})', "hooks have no hooks"),
     ),
     *of(
@@ -216,7 +219,7 @@ IN_PROMPTS = (
             "and not record.is_error",
             "",
             "a call that failed is made again after a crash",
-            f"{LOOP} agent_cogs/test_tool_turns.py",
+            f"{LOOP} agent_cogs/turn/test_tool_turns.py",
         ),
         ("if key not in self._done:", "if True:", "a call is made once in a turn"),
         ("self.idle = 0 if new else self.idle + 1", "self.idle = 0", "who asks the same again and again is stopped"),
@@ -240,7 +243,7 @@ IN_PROMPTS = (
             "and await self._may_go_on()",
             "",
             "without money there is no further call",
-            f"{LOOP} agent_cogs/test_tool_turns.py",
+            f"{LOOP} agent_cogs/turn/test_tool_turns.py",
         ),
         (
             "            if self._runner.ended:\n                return replace(reply, tool_calls=())\n",

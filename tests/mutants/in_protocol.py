@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.mutants.mutant import of
 
-LEASES = "agent_protocol/test_leases.py"
-STOPS = "agent_protocol/test_stops.py"
-BUS = "agent_protocol/test_bus.py"
-LEDGER = "agent_protocol/test_ledger.py agent_protocol/test_settling.py"
-BUDGETS = "agent_protocol/test_budgets.py"
-RECORDS = "agent_protocol/test_records.py"
-SETTLING = "agent_protocol/test_settling.py agent_protocol/test_ledger.py agent_protocol/test_budgets.py"
+LEASES = "agent_protocol/coordination/test_leases.py"
+STOPS = "agent_protocol/moderation/test_stops.py"
+BUS = "agent_protocol/wire/test_bus.py"
+LEDGER = "agent_protocol/test_ledger.py agent_protocol/turns/test_settlement.py"
+BUDGETS = "agent_protocol/turns/test_budgets.py"
+RECORDS = "agent_protocol/turns/test_records.py"
+SETTLING = "agent_protocol/turns/test_settlement.py agent_protocol/test_ledger.py agent_protocol/turns/test_budgets.py"
 
 IN_PROTOCOL = (
     *of(
@@ -62,7 +62,7 @@ IN_PROTOCOL = (
     ),
     *of(
         "agent_protocol/turns/turns.py",
-        f"{LEDGER} agent_cogs/test_progress.py",
+        f"{LEDGER} agent_cogs/turn/test_progress.py",
         ("'HSETNX', KEYS[1], 'answer_by'", "'HSET', KEYS[1], 'answer_by'", "who kept an answer first stays known"),
         (
             "if kept[1] == 'done' or kept[2] ~= ARGV[1] then return 'lost' end",
@@ -76,7 +76,7 @@ IN_PROTOCOL = (
             "if redis.call('EXISTS', KEYS[k + 1]) == 1 then return end",
             "",
             "a turn that has begun is not kept as one that waits",
-            "agent_protocol agent_cogs/test_waiting.py",
+            "agent_protocol agent_cogs/inbox/test_saved_events.py",
         ),
     ),
     *of(
@@ -87,7 +87,7 @@ IN_PROTOCOL = (
             "self._mutes.saw(ask.agent, float(totals[0]))",
             "pass",
             "a mute that Redis tells of is known here",
-            "agent_protocol/test_mutes.py",
+            "agent_protocol/moderation/test_agent_pauses.py",
         ),
         (
             '0.0) > self._clock():\n            return "cooldown"',
@@ -129,7 +129,7 @@ IN_PROTOCOL = (
             "failures = 0 if self.connected_since is not None else failures + 1",
             "failures = 0",
             "pauses grow while Redis is away",
-            "agent_protocol/test_bus.py agent_protocol/test_connection.py",
+            "agent_protocol/wire/test_bus.py agent_protocol/connection/test_link.py",
         ),
         ("        self._confirmed.clear()\n", "", "after a loss nothing counts as subscribed"),
         (
@@ -153,7 +153,7 @@ IN_PROTOCOL = (
             "self._loss_said = True",
             "self._loss_said = False",
             "a loss is said once",
-            "agent_protocol/test_bus.py agent_protocol/test_connection.py",
+            "agent_protocol/wire/test_bus.py agent_protocol/connection/test_link.py",
         ),
         (
             "                await self._hear_something(connection)",
@@ -181,7 +181,7 @@ IN_PROTOCOL = (
     ),
     *of(
         "agent_protocol/turns/budget_rules.py",
-        f"{BUDGETS} agent_cogs/test_turn_money.py",
+        f"{BUDGETS} agent_cogs/turn/test_turn_costs.py",
         ("math.ceil(dollars * MICRO - 1e-6)", "int(dollars * MICRO)", "a sum that is not zero never counts as nothing"),
         ('(f"person:{person_id}",)', "()", "a person's share is counted"),
         ("self.owed.get((bill.date, scope), 0) + bill.amount", "bill.amount", "what is owed adds up"),
@@ -190,7 +190,7 @@ IN_PROTOCOL = (
     ),
     *of(
         "agent_protocol/ledger.py",
-        f"{SETTLING} agent_protocol/test_budgets.py",
+        f"{SETTLING} agent_protocol/turns/test_budgets.py",
         ("if not all(math.isfinite(amount) for amount in costs.values())", "if False", "no cost is infinite"),
         (
             "        self.turns.remember(agent, turn_id, result_json, deadline)\n",
@@ -231,7 +231,7 @@ IN_PROTOCOL = (
     ),
     *of(
         "agent_protocol/turns/records.py",
-        f"{RECORDS} agent_cogs/test_why.py",
+        f"{RECORDS} agent_cogs/slash/test_why.py",
         (
             "if message_id in record.posted and self._young(record)",
             "if message_id in record.posted",

@@ -1,7 +1,7 @@
 """Mistakes that somebody could make in the core, by what they are made in.
 
 `python -m tests.mutants` makes one at a time in a copy of the tree and runs the tests that are to see it. That takes
-long, so it is no part of `make test`; tests/test_mutants.py holds that the list fits the code.
+long, so it is no part of `make test`; tests/mutants/test_mutants.py holds that the list fits the code.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ from agent_cogs.turn.failure_replies import error_line
 from agent_discord.posting.splitting import FENCE, LIMIT, length, split_text
 from agent_llm.errors import ModelError, ServerFailed
 from agent_llm.types import Prompt
-from tests.agent_discord.chunks import left_out
-from tests.agent_llm.agent_sdk_doubles import ClaudeSDKError, FakeSdk
-from tests.agent_llm.agent_sdk_doubles import model_with as model_in
+from tests.support.discord.chunks import left_out
+from tests.support.models.agent_sdk_doubles import ClaudeSDKError, FakeSdk
+from tests.support.models.agent_sdk_doubles import model_with as model_in
 
 PIECE = st.one_of(
     st.text(max_size=120),

@@ -11,7 +11,7 @@ from agent_cogs.inbox.triggers import called
 from agent_discord.objects.mentions import strip_mention
 from agent_discord.objects.messages import heard, question_text, read_question
 from agent_discord.slash.cog import read_interaction
-from tests.doubles import Client, TextChannel, message, user
+from tests.support.doubles import Client, TextChannel, message, user
 
 ME = 21
 ID = st.integers(1, 2**63)

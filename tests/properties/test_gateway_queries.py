@@ -10,17 +10,17 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from gateway_agent import gateway
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from persona_strategies import INSTRUCTIONS, PROSE
 
 from agent_context.untrusted import words
 from agent_llm.providers.agent_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
 from agent_llm.providers.agent_sdk import AgentSdkModel, options_of
 from agent_llm.types import Message, Prompt
-from tests.agent_llm.agent_sdk_doubles import FakeSdk, MemoryConversations, ResultMessage, init
-from tests.agent_scene import LOUNGE, MEMES
+from tests.support.agent_scene import LOUNGE, MEMES
+from tests.support.gateway_agent import gateway
+from tests.support.models.agent_sdk_doubles import FakeSdk, MemoryConversations, ResultMessage, init
+from tests.support.persona_strategies import INSTRUCTIONS, PROSE
 
 TEXT = st.text(max_size=300)
 WORDS = st.text(min_size=1, max_size=300).filter(str.strip)

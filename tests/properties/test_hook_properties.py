@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 
-from gateway_agent import KINDS, gateway
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.agent_scene import DEBATE, LOUNGE, MEMES
+from tests.support.agent_scene import DEBATE, LOUNGE, MEMES
+from tests.support.gateway_agent import KINDS, gateway
 
 AROUND = "### agent_begin\nFIRST-OF-ALL\n### agent_stop\nLAST-OF-ALL\n"
 AGENTS = f"## Hooks\n{AROUND}"
@@ -42,7 +42,7 @@ async def asked_for(wanted: list[tuple[str, int]]) -> dict[int, list[str]]:
 def test_both_hooks_stand_around_every_event_but_hooks(wanted: list[tuple[str, int]]) -> None:
     """Events of each kind are raised as the program raises them, and wait in the inbox for each other: nothing comes
     between a channel's event and its hooks. Deviations: an event that a limit stands against is not processed, so no
-    hook is paid for it (tests/agent_cogs/test_hooks.py); hooks have no hooks, so a startup hook stands alone."""
+    hook is paid for it (test_hooks.py); hooks have no hooks, so a startup hook stands alone."""
     expected: dict[int, list[str]] = {channel: [] for _, channel in wanted}
     for number, (kind, channel) in enumerate(wanted):
         expected[channel] += [f"{number}"] if kind == "hook" else ["begin", f"{number}", "stop"]

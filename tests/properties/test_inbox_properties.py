@@ -91,7 +91,7 @@ def test_a_channels_events_are_taken_in_order_and_one_at_a_time(wanted, steps, g
 @given(st.integers(1, 6), st.integers(0, 6), st.integers(0, 6))
 def test_with_all_places_taken_and_the_queue_full_the_next_is_refused(max_running, max_depth, more) -> None:
     """Deviation: a prompt waits where MAX_QUEUE_DEPTH leaves room; it is refused when both limits are reached, which is
-    at once with MAX_QUEUE_DEPTH=0. The person's line is in tests/agent_cogs/test_busy.py."""
+    at once with MAX_QUEUE_DEPTH=0. The person's line is in tests/agent_cogs/inbox/test_busy_replies.py."""
 
     async def main() -> None:
         gate, forwarded = asyncio.Event(), []

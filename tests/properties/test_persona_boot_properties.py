@@ -7,10 +7,10 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from persona_strategies import PERSONA_NAMES, PROSE
 
 from agent_personas.boot import DEFAULTS, bootstrap
 from agent_personas.files import read_persona
+from tests.support.persona_strategies import PERSONA_NAMES, PROSE
 
 
 # Feature: discord-claude-gateway, Property 27: For any set of required files specified in BootConfig where some files are missing from CONFIG_DIR, the bootstrap process should create each missing file with its default content, and after bootstrap all required files should exist.  # noqa: E501

@@ -14,13 +14,13 @@ import re
 import tempfile
 from pathlib import Path
 
-from gateway_agent import gateway
 from hypothesis import given, settings
-from persona_strategies import configs
 
 from agent_llm.types import Prompt
 from agent_personas.assembly import laid_out
 from agent_personas.files import PersonaFiles
+from tests.support.gateway_agent import gateway
+from tests.support.persona_strategies import configs
 
 Files = dict[str, str | None]
 HEADERS = {"identity": "Identity", "soul": "Personality", "agents": "Operating Rules"} | {

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from persona_strategies import CHANNELS, CRON, INSTRUCTIONS, LINE_ENDS, NAMES, NO_CRON, channel_field
 
 from agent_personas.boot import parse_boot
 from agent_personas.identity import parse_identity
@@ -19,6 +18,7 @@ from agent_personas.schedules.cron import PUNCTUAL_SECONDS, Job, due, next_time,
 from agent_personas.schedules.fields import ActiveHours
 from agent_personas.schedules.heartbeat import Check, parse_heartbeat
 from agent_personas.schedules.hooks import parse_hooks
+from tests.support.persona_strategies import CHANNELS, CRON, INSTRUCTIONS, LINE_ENDS, NAMES, NO_CRON, channel_field
 
 HOURS = st.one_of(
     st.none(),

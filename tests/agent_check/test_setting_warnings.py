@@ -1,0 +1,97 @@
+"""What a start says of settings that name something that is not there."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from agent_check.setting_warnings import PROGRAM, TOOLS, oddities_here, taken_ports
+from agent_config import load_settings
+from agent_runtime import cli
+from agent_tools.builtin.builtin import NAMES
+
+
+def told(folder: Path, **environ: str) -> list[str]:
+    return [str(oddity) for oddity in oddities_here(load_settings(environ, None), folder)]
+
+
+def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> None:
+    assert told(PROGRAM) == []
+
+
+@pytest.mark.parametrize("key", ["PERSONAS_DIR", "CONFIG_FILES_DIR"])
+def test_a_folder_that_is_named_and_not_there_is_told(tmp_path: Path, key: str) -> None:
+    (tmp_path / ".env").touch()
+    (line,) = told(tmp_path, **{key: str(tmp_path / "misspelt")})
+    assert line.startswith(f"{key}: {tmp_path / 'misspelt'} is not there")
+    (tmp_path / "misspelt").mkdir()
+    assert told(tmp_path, **{key: str(tmp_path / "misspelt")}) == []
+
+
+def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_path: Path) -> None:
+    (line,) = told(tmp_path)
+    assert line.startswith(f"the folder of this start: {tmp_path} has neither .env")
+    assert str(PROGRAM) in line
+    assert told(tmp_path, PERSONAS_DIR=str(PROGRAM / "personas")) == []
+    (tmp_path / ".env").touch()
+    assert told(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("patterns", "line"),
+    [
+        ("web_serach,web_fetch", "ALLOWED_TOOLS: web_serach is no tool and does nothing; web_search is one"),
+        ("!Web_search", "ALLOWED_TOOLS: Web_search is a tool of a coding agent, and there is none"),
+        ("teleport", "ALLOWED_TOOLS: teleport is no tool and does nothing; there are web_search, "),
+        ("Read,web_search", "ALLOWED_TOOLS: Read is a tool of a coding agent, and there is none; set AGENT_RUNTIME"),
+    ],
+)
+def test_a_tool_that_is_none_is_told(patterns: str, line: str) -> None:
+    (found,) = told(PROGRAM, ALLOWED_TOOLS=patterns)
+    assert found.startswith(line)
+    (found,) = told(PROGRAM, ALLOWED_TOOLS_GROK=patterns)
+    assert found.startswith(line.replace("ALLOWED_TOOLS", "ALLOWED_TOOLS_GROK"))
+
+
+@pytest.mark.parametrize("patterns", ["none", ",".join(TOOLS), "web_*,!web_fetch", "github__*,git*", "docs__read_page"])
+def test_tools_that_there_are_or_may_be_are_not(patterns: str) -> None:
+    assert told(PROGRAM, ALLOWED_TOOLS=patterns) == []
+    assert set(NAMES) < set(TOOLS)
+
+
+def test_tools_of_a_coding_agent_are_known_where_there_is_one() -> None:
+    assert told(PROGRAM, ALLOWED_TOOLS="Read,web_fetch", AGENT_RUNTIME="claude-agent-sdk") == []
+
+
+def test_a_model_server_at_home_without_a_key_is_told() -> None:
+    (line,) = told(PROGRAM, OPENAI_BASE_URL="http://127.0.0.1:11434/v1")
+    assert line.startswith(
+        "OPENAI_BASE_URL: it names a machine of yours, and OPENAI_API_KEY is not set, so ChatGPT has"
+    )
+    assert told(PROGRAM, OPENAI_BASE_URL="http://127.0.0.1:11434/v1", OPENAI_API_KEY="any") == []
+    assert told(PROGRAM, OPENAI_BASE_URL="https://models.example.com/v1") == []
+
+
+@pytest.mark.parametrize("key", ["HEALTH_PORT", "EVENTS_PORT"])
+def test_a_port_that_is_in_use_is_told(key: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        settings = load_settings({key: str(port), "EVENTS_SECRET": "a-secret-of-some-length"}, None)
+        (oddity,) = taken_ports(settings)
+        assert str(oddity).startswith(f"{key}: {port} is in use on 127.0.0.1")
+    assert list(taken_ports(settings)) == []
+
+
+def test_a_start_tells_them_in_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PERSONAS_DIR", str(tmp_path / "misspelt"))
+    monkeypatch.setenv("BOT_TOKEN_CLAUDE", "t")
+    monkeypatch.setattr(cli, "_set_up_logging", lambda settings: None)
+    monkeypatch.setattr(cli, "_serve", lambda *args, **more: 0)
+    with caplog.at_level(logging.WARNING):
+        assert cli.main([]) == 0
+    assert f"PERSONAS_DIR: {tmp_path / 'misspelt'} is not there" in caplog.text

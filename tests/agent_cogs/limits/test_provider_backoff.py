@@ -1,0 +1,172 @@
+import asyncio
+
+import discord
+import pytest
+
+from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, Bench, share_rest
+from agent_discord.status import TEXT, show_rests
+from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
+from agent_protocol.connection.link import RedisAway
+from tests.support.doubles import Clock, LoopTime, settle
+
+
+def bench(clock=None):
+    return Bench("claude", clock or Clock())
+
+
+def test_three_hard_failures_in_a_row_begin_a_rest_of_ten_minutes(caplog):
+    clock = Clock()
+    one = bench(clock)
+    for error in (BadKey(), QuotaUsedUp()):
+        one.failed(error)
+    assert one.seconds_left == 0
+    one.failed(BadKey())
+    assert one.seconds_left == REST_SECONDS == 600
+    clock.now += 599
+    assert one.seconds_left == 1
+    clock.now += 1
+    assert one.seconds_left == 0
+    assert "rests for 10 minutes" in caplog.text
+
+
+def test_an_answer_in_between_begins_the_count_anew_and_other_failures_do_not_count():
+    one = bench()
+    for _ in range(2):
+        one.failed(BadKey())
+    one.worked()
+    for _ in range(2):
+        one.failed(BadKey())
+        one.failed(ConnectionFailed())
+    assert one.seconds_left == 0
+
+
+def test_after_the_rest_one_failure_begins_the_next():
+    clock = Clock()
+    one = bench(clock)
+    for _ in range(3):
+        one.failed(BadKey())
+    clock.now += REST_SECONDS
+    one.failed(BadKey())
+    assert one.seconds_left == REST_SECONDS
+
+
+def test_a_channel_is_told_once_in_a_rest():
+    one = bench()
+    assert [one.tells(1), one.tells(1), one.tells(2)] == [True, False, True]
+
+
+class Bot:
+    """A bot that is connected, or not, and remembers the statuses that it showed."""
+
+    def __init__(self):
+        self.shown, self.ws = [], self
+        self.open = True
+
+    async def change_presence(self, *, status, activity):
+        self.shown.append((status, activity.name if activity else None))
+
+
+async def test_a_rest_is_shown_from_its_beginning_to_its_end():
+    loop, bot = LoopTime(), Bot()
+    one = bench(lambda: loop.now)
+    showing = asyncio.create_task(show_rests(bot, one))
+    await settle()
+    assert bot.shown == []
+    for _ in range(3):
+        one.failed(BadKey())
+    await settle()
+    assert bot.shown == [(discord.Status.do_not_disturb, TEXT)]
+    await loop.run(REST_SECONDS + 1, step=100)
+    assert bot.shown[1:] == [(discord.Status.online, None)]
+    showing.cancel()
+    await asyncio.gather(showing, return_exceptions=True)
+
+
+class Store:
+    """Redis, as far as rests go."""
+
+    def __init__(self):
+        self.ends, self.away = {}, False
+
+    async def put(self, agent, until):
+        if self.away:
+            raise RedisAway("away")
+        self.ends[agent] = until
+
+    async def until(self, agent):
+        if self.away:
+            raise RedisAway("away")
+        return self.ends.get(agent)
+
+
+@pytest.fixture
+async def sharing():
+    """`await sharing(bench, store)`: they are kept the same until the test ends; gives the loop's time."""
+    tasks, loop = [], LoopTime()
+
+    async def share(one, store):
+        tasks.append(asyncio.create_task(share_rest("claude", one, store)))
+        await settle()
+        return loop
+
+    yield share
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def fail(one, times=3):
+    for _ in range(times):
+        one.failed(BadKey())
+
+
+async def test_a_rest_is_told_at_once_and_the_next_run_of_the_program_goes_on_with_it(sharing):
+    clock, store = Clock(), Store()
+    one = bench(clock)
+    await sharing(one, store)
+    assert store.ends == {}
+    fail(one)
+    await settle()
+    assert store.ends == {"claude": clock() + REST_SECONDS}
+    clock.now += 100
+    after_restart = bench(clock)
+    await sharing(after_restart, store)
+    assert after_restart.seconds_left == REST_SECONDS - 100
+    assert after_restart.taken.is_set()
+    clock.now += REST_SECONDS
+    fail(after_restart, 1)
+    assert after_restart.seconds_left == REST_SECONDS  # one failure begins the next rest, as without the restart
+
+
+async def test_a_stand_by_learns_of_a_rest_that_begins_later(sharing):
+    clock, store = Clock(), Store()
+    standing_by = bench(clock)
+    loop = await sharing(standing_by, store)
+    assert standing_by.seconds_left == 0
+    store.ends["claude"] = clock() + 300
+    await loop.run(SHARE_EVERY + 1)
+    assert standing_by.seconds_left == 300
+
+
+async def test_a_rest_counts_here_while_redis_is_away_and_is_told_when_it_is_back(sharing):
+    clock, store = Clock(), Store()
+    one = bench(clock)
+    store.away = True
+    loop = await sharing(one, store)
+    fail(one)
+    await loop.run(SHARE_EVERY + 1)
+    assert (one.seconds_left, store.ends) == (REST_SECONDS, {})
+    store.away = False
+    await loop.run(SHARE_EVERY + 1)
+    assert store.ends == {"claude": one.until}
+    store.ends.clear()  # emptied
+    await loop.run(SHARE_EVERY + 1)
+    assert store.ends == {"claude": one.until}
+
+
+async def test_no_clock_makes_a_rest_longer_than_its_ten_minutes(sharing):
+    clock, store = Clock(), Store()
+    store.ends["claude"] = clock() + 1e6
+    one = bench(clock)
+    await sharing(one, store)
+    assert one.seconds_left == REST_SECONDS

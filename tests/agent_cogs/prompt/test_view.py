@@ -1,0 +1,59 @@
+"""What an agent sees when it begins to think."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from agent_chat.text_files import TextFile
+from agent_cogs.prompt.view import quoted
+from agent_context.steering.options import Options
+from tests.support.agent_scene import Scene
+from tests.support.doubles import BOB
+from tests.support.thinking_scene import let, thinking_scene
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = await thinking_scene()
+    yield scene
+    await scene.aclose()
+
+
+@pytest.mark.parametrize(("tools", "searches"), [(("*",), True), (("clock",), False)])
+async def test_only_who_may_search_does_also_as_a_starter(scene: Scene, tools: tuple[str, ...], searches: bool) -> None:
+    let(scene, options=Options(tools=tools))
+    await scene.instruct(is_conversation_starter=True)
+    assert scene.prompt.search is searches
+
+
+async def test_in_a_conversation_without_a_message_yet_nobody_has_joined_in(scene: Scene) -> None:
+    await scene.hear("what about spaces?", author=BOB)
+    await scene.instruct()
+    assert "has joined in" not in scene.prompt.text
+
+
+async def test_a_reaction_that_names_no_message_is_to_what_another_one_said_last(scene: Scene) -> None:
+    heard = await scene.hear("what a day", author=BOB)
+    await scene.hear("I am here.", author=scene.me.id, name="Claude", bot=True)
+    scene.answers({"text": None, "react_emoji": "🔥"})
+    await scene.instruct()
+    assert scene.channel().reacted == [(heard, "🔥")]
+
+
+async def test_what_lies_before_a_reset_is_not_seen(scene: Scene) -> None:
+    reset = await scene.hear("the old plan", author=BOB)
+    await scene.hear("the new plan", author=BOB)
+
+    async def since(_: int) -> int:
+        return reset
+
+    let(scene, reset=since)
+    await scene.instruct()
+    assert [("old plan" in text, "new plan" in text) for text in scene.shown] == [(False, True)]
+
+
+@pytest.mark.parametrize(("left_out", "told"), [(0, "words"), (12_345, "words\n… (12,345 more characters)")])
+def test_how_much_of_a_file_is_not_shown_is_told(left_out: int, told: str) -> None:
+    assert quoted(TextFile("notes.txt", "words", left_out)) == told

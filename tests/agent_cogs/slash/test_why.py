@@ -1,0 +1,225 @@
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from agent_cogs.events import REASONS
+from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, Present, told_why, told_why_not, why, why_not
+from agent_config import load_settings
+from agent_coordinator.conversations.state import ConversationState
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.conversations import Running
+from agent_protocol.ledger import Ledger
+from agent_protocol.turns.budget_rules import Caps, Wish
+from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
+from tests.support.doubles import Clock, MemoryStops, Snowflakes
+from tests.support.redis_server import PATIENT, RedisServer
+
+NAMES = {"claude": "Claude", "grok": "Grok"}
+SPOKE = TurnRecord(
+    id="m5",
+    agent="claude",
+    kind="mention",
+    trigger="mention",
+    channel_id=1,
+    asked_by=11,
+    model="anthropic/one",
+    entries=14,
+    seconds=3.21,
+    input_tokens=2140,
+    output_tokens=96,
+    cost_usd=0.00042,
+    at=1000.0,
+)
+FREE = Present(name="Claude", now=2000.0, most_turns=50)
+
+
+def because(present):
+    return told_why_not(present).splitlines()[0].removeprefix("**Claude** is silent here: ")
+
+
+# why it spoke
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        ({"trigger": "mention", "asked_by": 11}, "was called by <@11>"),
+        ({"trigger": "reactive", "asked_by": 11}, "joined in after another bot had answered <@11>"),
+        ({"trigger": "reactive", "asked_by": None}, "joined in after another bot had answered a person"),
+        ({"trigger": "starter"}, "opened a conversation of the bots"),
+        ({"trigger": "round", "round_number": 3}, "had its turn in round 3 of a conversation of the bots"),
+        ({"trigger": "heartbeat"}, "was called by: heartbeat"),
+        ({"trigger": "@everyone\n**x**" * 500}, "was called by: everyone"),
+    ],
+)
+def test_it_says_what_called_it(turn, words):
+    text = told_why(SPOKE.model_copy(update=turn), NAMES)
+    assert text.startswith(f"**Claude** {words}")
+    assert "@everyone" not in text
+    assert len(text) <= MAX_CHARACTERS
+
+
+def test_it_says_the_model_what_was_read_how_long_it_took_and_what_it_cost():
+    assert told_why(SPOKE, NAMES).splitlines()[1:] == [
+        "Model anthropic/one, 14 messages read, 3.2 s, 0.0004 USD: 2,140 tokens in, 96 out."
+    ]
+    cached = SPOKE.model_copy(update={"cached_tokens": 2000, "entries": 1})
+    assert "1 message read" in told_why(cached, NAMES)
+    assert "2,140 tokens in (2,000 of them cached)" in told_why(cached, NAMES)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_an_answer_that_was_none_says_its_reason_in_words(reason):
+    assert REASONS[reason] in told_why(SPOKE.model_copy(update={"reason": reason}), NAMES)
+
+
+# why it did not
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_the_last_turns_reason_is_told_in_words(reason):
+    last = SPOKE.model_copy(update={"reason": reason})
+    assert because(replace(FREE, last=last)) == f"when it had its last turn here, <t:1000:R>, {REASONS[reason]}."
+
+
+def test_where_nothing_stands_against_it_nobody_has_asked():
+    assert because(FREE) == "nobody has called it here for a week, and no conversation runs."
+    assert because(replace(FREE, last=SPOKE)) == "nobody has called it since it had its last turn here, <t:1000:R>."
+
+
+def test_the_decisive_reason_comes_first_and_the_others_behind_it():
+    everything = replace(
+        FREE,
+        online=False,
+        muted_until=2600.0,
+        stopped=True,
+        rests_until=2500.0,
+        used_up=tuple(BUDGETS),
+        turns=50,
+        cooldown=12.4,
+        running=Running(2, "grok"),
+        speaker="Grok",
+        last=SPOKE.model_copy(update={"reason": "skipped"}),
+    )
+    expected = [
+        "it is offline",
+        "it is muted until <t:2600:R>",
+        "a person has stopped the channel",
+        "its provider refuses it (a refused key, no quota), it rests until <t:2500:R>",
+        *BUDGETS.values(),
+        "its 50 turns of the day are used up",
+        "it has just spoken here, and waits 12 s more",
+        "a conversation runs here, and in round 2 it is Grok's turn",
+        "when it had its last turn here, <t:1000:R>, the model chose to stay silent",
+    ]
+    first, besides, *others = told_why_not(everything).splitlines()
+    assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Besides:")
+    assert others == [f"- {reason}" for reason in expected[1:]]
+    assert len(told_why_not(everything)) <= MAX_CHARACTERS
+
+
+def test_a_mute_that_is_over_is_none():
+    assert because(replace(FREE, muted_until=1999.0)).startswith("nobody")
+
+
+def test_in_a_conversation_it_says_whose_turn_it_is():
+    running = replace(FREE, running=Running(3, None))
+    assert because(running) == "a conversation runs here, between two turns of round 3."
+    assert because(replace(running, speaker="Claude")) == "it is its turn right now, in round 3."
+
+
+# what is read for it
+
+
+@pytest.fixture
+async def house():
+    """A house over a real Redis, as far as the question needs one."""
+    clock = Clock()
+    settings = load_settings({"TIMEZONE": "UTC", "AGENT_MAX_DAILY": "3"}, env_file=None)
+    caps = Caps(all=5.0, agent=1.0, channel=2.0)
+    with RedisServer() as server:
+        async with RedisLink(server.url, command_timeout=PATIENT) as link:
+            ledger = Ledger(link, clock, caps=caps)
+            yield SimpleNamespace(
+                ledger=ledger, stops=MemoryStops(clock), settings=settings, names=NAMES, clock=clock, server=server
+            )
+
+
+async def asked(house, **more):
+    return (await why_not(house, "claude", 1, house.clock(), **more)).splitlines()
+
+
+async def here(house):
+    await house.ledger.presence.renew("claude", "21")
+
+
+async def test_each_thing_that_keeps_an_agent_silent_is_found(house):
+    ledger, now = house.ledger, house.clock()
+    assert await asked(house) == ["**Claude** is silent here: it is offline."]
+    await here(house)
+    assert "nobody has called it" in (await asked(house))[0]
+    assert "muted until" in (await asked(house, muted_until={"claude": now + 60}.get))[0]
+    await house.stops.stop(1, "x")
+    await ledger.rests.put("claude", now + 300)
+    lines = await asked(house)
+    assert "a person has stopped the channel" in lines[0]
+    assert f"rests until <t:{now + 300:.0f}:R>" in lines[2]
+
+
+async def test_limits_are_found_and_asking_takes_nothing_of_them(house):
+    rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28"}
+    assert f"{house.clock():.0f}" == "1780000000"
+    await here(house)
+    await house.ledger.limits.take(Ask(agent="claude", channel_id=1, **rules))
+    for _ in range(5):
+        assert "it has just spoken here, and waits" in (await asked(house))[0]
+    for channel in (2, 3):
+        assert await house.ledger.limits.take(Ask(agent="claude", channel_id=channel, **rules)) == "ok"
+    assert "its 3 turns of the day are used up" in (await asked(house))[0]
+
+
+@pytest.mark.parametrize(("spent", "found"), [(0.9, []), (0.96, ["agent"]), (1.9, ["agent", "channel"]), (5, BUDGETS)])
+async def test_budgets_that_near_their_end_are_found(house, spent, found):
+    date = "2026-05-28"
+    wish = Wish(turn_id="i1", estimate=0.0001, until=house.clock() + 90, kind="round")
+    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "wish": wish}
+    assert await house.ledger.limits.take(Ask(agent="claude", channel_id=1, **taken)) == "ok"
+    await house.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
+    assert sorted(await house.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
+    await here(house)
+    text = "\n".join(await asked(house))
+    assert [budget for budget in BUDGETS if BUDGETS[budget] in text] == list(found)
+
+
+async def test_without_caps_no_budget_is_used_up(house):
+    assert await Ledger(house.ledger._link).budgets.used_up("claude", 1, "2026-05-28") == []
+
+
+async def test_a_conversation_is_found_as_its_coordinator_keeps_it(house):
+    state = ConversationState("talk", 1, "casual", started_at=0.0).begin_round(("grok", "claude"))
+    await here(house)
+    await house.ledger.agenda.hold_channel(1, "talk", 60)
+    await house.ledger.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
+    assert "in round 1 it is Grok's turn" in (await asked(house))[0]
+    await house.ledger.conversations.keep(1, "talk", "{}")
+    assert "nobody" in (await asked(house))[0]
+
+
+async def test_its_last_turn_is_found(house):
+    await here(house)
+    await house.ledger.settle("claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"}))
+    assert REASONS["overtaken"] in (await asked(house))[0]
+
+
+async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(house):
+    ids = Snowflakes(house.clock)
+    assert await why(house.ledger, NAMES, ids(), house.clock()) == NO_RECORD
+    old = ids()
+    house.server.kill()
+    assert await why(house.ledger, NAMES, old, house.clock() + KEEP_SECONDS + 1) == NO_RECORD
+    with pytest.raises(RedisAway):
+        await why(house.ledger, NAMES, old, house.clock())
+    with pytest.raises(RedisAway):
+        await why_not(house, "claude", 1, house.clock())

@@ -1,0 +1,106 @@
+import asyncio
+
+import pytest
+
+from agent_chat.outlet import CannotPost
+from agent_cogs.events import REASONS, MentionEvent
+from agent_cogs.turn.failure_replies import EXCUSE_SECONDS, LINES, MEANINGS, SIGNS, excuse
+from agent_context.entries import Entry, Speaker
+from tests.support.doubles import LoopTime
+
+ASKED = Entry(5, Speaker(11, "Alice", "person"), "well?", 1.0)
+EVENT = MentionEvent.of(ASKED, channel_id=1, theme="casual", to_all=False, now=0.0)
+
+
+class Outlet:
+    def __init__(self, wrong=None):
+        self.posts, self.reactions, self.wrong = [], [], wrong
+
+    async def post(self, post, turn_id):
+        if self.wrong:
+            raise self.wrong
+        self.posts.append((post.text, post.ping, turn_id))
+
+    async def react(self, message_id, emoji):
+        self.reactions.append((message_id, emoji))
+        return True
+
+
+@pytest.mark.parametrize("reason", sorted(LINES))
+async def test_a_line_goes_to_the_one_who_asked_under_a_nonce_of_its_own(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert outlet.posts == [(LINES[reason], 11, "m5:excuse")]
+    assert outlet.reactions == []
+
+
+@pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "too_often"])
+async def test_a_limit_is_a_sign_at_the_message(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
+
+
+@pytest.mark.parametrize("reason", sorted(MEANINGS))
+async def test_what_a_sign_means_is_said_with_it(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason, explains=True)
+    assert (outlet.posts, outlet.reactions) == ([(MEANINGS[reason], 11, "m5:excuse")], [(5, "⏳")])
+
+
+async def test_where_no_word_may_be_written_a_signs_meaning_is_left_out():
+    outlet = Outlet(CannotPost("not_permitted"))
+    assert await excuse(outlet, EVENT, "cooldown", explains=True) is None
+    assert outlet.reactions == [(5, "⏳")]
+
+
+@pytest.mark.parametrize("reason", ["budget", "agent_budget", "person_budget"])
+async def test_no_money_is_a_sleeping_sign(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
+
+
+async def test_who_was_told_already_sees_a_sign():
+    outlet = Outlet()
+    await excuse(outlet, EVENT, "benched", quiet=True)
+    assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
+
+
+@pytest.mark.parametrize("reason", sorted(LINES))
+async def test_where_no_word_may_be_written_a_sign_is_given(reason):
+    outlet = Outlet(CannotPost("not_permitted"))
+    await excuse(outlet, EVENT, reason)
+    await excuse(outlet, EVENT, "not_permitted")
+    assert outlet.reactions == [(5, "🙊")] * 2
+
+
+@pytest.mark.parametrize("reason", ["unknown_channel", "discord_failed", "not_ours"])
+async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
+    outlet = Outlet()
+    await excuse(outlet, EVENT, reason)
+    assert (outlet.posts, outlet.reactions) == ([], [])
+
+
+async def test_an_excuse_that_cannot_be_posted_is_logged(caplog):
+    await excuse(Outlet(CannotPost("discord_failed")), EVENT, "busy")
+    assert "not even an excuse" in caplog.text
+
+
+def test_excuses_are_made_for_known_reasons_in_short_lines_without_markup():
+    assert {*LINES, *SIGNS} <= REASONS.keys()
+    assert MEANINGS.keys() <= SIGNS.keys()
+    assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in MEANINGS.values())
+    assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in LINES.values())
+
+
+async def test_a_discord_that_hangs_does_not_hold_the_channel_for_ever(caplog):
+    class Hanging(Outlet):
+        async def react(self, message_id, emoji):
+            await asyncio.Event().wait()
+
+    loop = LoopTime()
+    saying = asyncio.create_task(excuse(Hanging(), EVENT, "cooldown"))
+    await loop.run(EXCUSE_SECONDS + 1)
+    assert saying.done()
+    assert "in time" in caplog.text

@@ -1,0 +1,81 @@
+import asyncio
+
+import pytest
+
+from agent_chat.directory import Directory
+from agent_runtime.presence import RENEW_EVERY, keep_present
+from tests.support.doubles import LoopTime, MemoryPresence, settle
+
+
+class House:
+    """Claude's presence, kept; whether it is online is for the test to say."""
+
+    def __init__(self):
+        self.store, self.directory, self.online = MemoryPresence(), Directory(), True
+        self.directory.learn("claude", 21)
+        self.loop = LoopTime()
+        names = ("claude", "grok")
+        work = keep_present("claude", self.store, self.directory, names, lambda: self.online)
+        self.task = asyncio.create_task(work)
+
+    async def renewal(self):
+        await self.loop.run(RENEW_EVERY, step=RENEW_EVERY)
+
+    async def end(self):
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+async def house():
+    house = House()
+    await settle()
+    yield house
+    await house.end()
+
+
+async def test_an_agent_that_is_online_says_which_user_it_is_again_and_again(house):
+    assert house.store.texts == {"claude": "21"}
+    house.store.texts.clear()  # the key ran out
+    await house.renewal()
+    assert house.store.texts == {"claude": "21"}
+
+
+async def test_it_says_good_bye(house):
+    await house.end()
+    assert house.store.texts == {}
+
+
+async def test_one_that_is_not_online_leaves_the_key_to_the_one_that_is(house):
+    house.online = False
+    house.store.texts["claude"] = "of another process"
+    await house.renewal()
+    await house.end()
+    assert house.store.texts == {"claude": "of another process"}
+
+
+async def test_it_learns_who_the_others_are(house):
+    house.store.texts["grok"] = "22"
+    await house.renewal()
+    assert house.directory.agent_of(22) == "grok"
+
+
+async def test_nonsense_under_a_key_makes_nobody_an_agent(house):
+    house.store.texts["grok"] = "hello"
+    await house.renewal()
+    assert house.directory.id_of("grok") is None
+
+
+async def test_it_goes_on_when_redis_is_back(house):
+    house.store.away = True
+    await house.renewal()
+    house.store.texts.clear()
+    house.store.away = False
+    await house.renewal()
+    assert house.store.texts == {"claude": "21"}
+
+
+async def test_an_end_without_redis_is_an_end_all_the_same(house):
+    house.store.away = True
+    await house.end()
+    assert house.task.cancelled()

@@ -1,0 +1,256 @@
+"""Agents among doubles, as the cogs' tests see them: people speak, the coordinator instructs, time passes."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import discord
+
+from agent_chat.attachments import PictureReader
+from agent_chat.directory import Directory
+from agent_chat.transcript import Transcripts
+from agent_cogs.base import BaseAgentCog
+from agent_cogs.limits.model_access import is_free
+from agent_cogs.persona.options import opened_book
+from agent_cogs.services import House, Scope
+from agent_config import AGENTS, AgentSpec, load_settings
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
+from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
+from agent_protocol.turns.budget_rules import Caps
+from agent_protocol.wire.messages import HistoryEntry, Instruction, MentionNotice, Result
+from tests.support.doubles import (
+    GUILD,
+    PNG,
+    Client,
+    Clock,
+    MemoryBus,
+    MemoryLedger,
+    MemoryStops,
+    MemoryTold,
+    Pictures,
+    Snowflakes,
+    TextChannel,
+    Thread,
+    message,
+    settle,
+    user,
+)
+
+LOUNGE, MEMES, DEBATE, ELSEWHERE, THREAD = 100, 200, 300, 400, 101
+BOTS_ROLE = 900_000_000_000_000_000
+OWN_ROLE = 800_000_000_000_000_000
+SETTINGS = {
+    "CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{MEMES}:memes,{DEBATE}:debate",
+    "GUILD_IDS": str(GUILD),
+    "BOTS_ROLE_ID": str(BOTS_ROLE),
+    "AGENT_COOLDOWN_SECONDS": "0",
+    "TIMEZONE": "UTC",
+}
+CALL = Usage(model="scripted/one", calls=1, input_tokens=100, output_tokens=10, text_cost_usd=0.01)
+PAINTING = Usage(model="scripted/brush", calls=1, pictures=1, picture_cost_usd=0.05)
+
+Answer = Mapping[str, Any] | str | Reply | Exception | Callable[[], Awaitable[object]]
+
+
+class Model:
+    """Of a model what a cog asks for besides completions."""
+
+    def __init__(self, can_draw: bool, name: str = "scripted/one", *, free: bool = False) -> None:
+        self.can_draw, self.name, self.free = can_draw, name, free
+
+
+class ScriptedCog(BaseAgentCog):
+    """Gives the answers of its list, then "Hello." for ever; an answer that is a wait comes before a "Hello."."""
+
+    provider = "scripted"
+    answers: list[Answer]
+    asked: list[tuple[Prompt, Sequence[Message]]]
+    drawn: list[str]
+    brush: Exception | Callable[[], Awaitable[Any]] | None = None
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        self.asked.append((Prompt.of(prompt), history))
+        answer: Any = self.answers.pop(0) if self.answers else {"text": "Hello."}
+        if callable(answer):
+            await answer()
+            answer = {"text": "Hello."}
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Reply):
+            return answer
+        return Reply(text=answer if isinstance(answer, str) else json.dumps(answer), usage=CALL)
+
+    async def _generate_image(self, prompt: str) -> Drawing:
+        self.drawn.append(prompt)
+        if isinstance(self.brush, Exception):
+            raise self.brush
+        if self.brush is not None:
+            await self.brush()
+        return Drawing(picture=Picture(PNG, "image/png"), usage=PAINTING)
+
+
+class Scene:
+    """`names` are the agents; `env` is put over SETTINGS. The first agent is the one that most methods mean."""
+
+    def __init__(
+        self,
+        *names: str,
+        env: Mapping[str, str] | None = None,
+        table: Mapping[str, AgentSpec] = AGENTS,
+        cog: type[BaseAgentCog] = ScriptedCog,
+        can_draw: bool = True,
+        free: bool = False,
+        ledger: MemoryLedger | None = None,
+        caps: Caps | None = None,
+    ) -> None:
+        self.clock = Clock()
+        self.ids = Snowflakes(self.clock)
+        self.settings = load_settings({**SETTINGS, **(env or {})}, env_file=None, agents=table)
+        self.bus, self.pictures = MemoryBus(), Pictures()
+        self.ledger = ledger or MemoryLedger(self.clock, caps=caps)
+        self.ledger.bus = self.bus
+        self.directory = Directory({name: agent.display_name for name, agent in self.settings.agents.items()})
+        self.transcripts = Transcripts(self.directory)
+        self.acts = True
+        self.house = self._house()
+        self.clients: dict[str, Client] = {}
+        self.cogs: dict[str, Any] = {}
+        for number, name in enumerate(names or ("claude",)):
+            self._add(name, 21 + number, cog, Model(can_draw, free=free))
+        self.cog: Any = next(iter(self.cogs.values()))
+        self.client = next(iter(self.clients.values()))
+
+    def _house(self) -> House:
+        names = {name: agent.display_name for name, agent in self.settings.agents.items()}
+        self.stops = MemoryStops(self.clock)
+        self.ignored = set[int]()
+        doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
+        doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
+        fetcher: Any = self.pictures
+        return House(
+            settings=self.settings,
+            scope=Scope(self.settings.channels, frozenset(self.settings.guild_ids)),
+            names=names,
+            directory=self.directory,
+            transcripts=self.transcripts,
+            fetcher=Fetcher(self.transcripts),
+            pictures=PictureReader(fetcher),
+            book=opened_book(self.settings, names),
+            pasts=Pasts(self.transcripts, self.clock),
+            clock=self.clock,
+            rng=random.Random(1),
+            **doubles,
+        )
+
+    def _add(self, name: str, user_id: int, cog: type[BaseAgentCog], made_model: Model) -> None:
+        agent = self.settings.agents[name]
+        client: Any = Client(user(user_id, agent.display_name, bot=True), role=OWN_ROLE + user_id)
+        for channel_id, title in ((LOUNGE, "lounge"), (MEMES, "memes"), (DEBATE, "debate"), (ELSEWHERE, "other")):
+            client.channels[channel_id] = TextChannel(channel_id, client.guild, title, self.ids)
+        client.channels[THREAD] = Thread(THREAD, client.guild, "thread", self.ids, LOUNGE)
+        model: Any = made_model
+        elsewhere: Any = {
+            server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
+            for server, there in agent.elsewhere.items()
+        }
+        made: Any = cog(client, agent, self.house, model, elsewhere, may_act=lambda: self.acts)
+        made.answers, made.asked, made.drawn = [], [], []
+        self.clients[name], self.cogs[name] = client, made
+
+    async def start(self) -> Scene:
+        for cog in self.cogs.values():
+            await cog.on_ready()
+        return self
+
+    async def aclose(self) -> None:
+        for cog in self.cogs.values():
+            await cog.aclose()
+        await self.house.fetcher.aclose()
+
+    # -- who is there -------------------------------------------------------------------------------------------------
+
+    @property
+    def me(self) -> discord.User:
+        return self.client.user
+
+    def channel(self, channel_id: int = LOUNGE) -> Any:
+        return self.client.channels[channel_id]
+
+    def answers(self, *answers: Answer) -> None:
+        self.cog.answers[:] = answers
+
+    # -- what comes in ------------------------------------------------------------------------------------------------
+
+    async def hear(self, text: str, *, channel: int = LOUNGE, message_id: int | None = None, **more: Any) -> int:
+        """Somebody writes (Alice, unless `author` says otherwise), and every bot hears of it; the message's id."""
+        message_id = message_id or self.ids()
+        for name, cog in self.cogs.items():
+            await cog.on_message(message(self.clients[name].channels[channel], message_id, text, **more))
+        return message_id
+
+    async def ask(self, text: str = "what do you think?", **more: Any) -> int:
+        """A person mentions the first agent, and everything that follows happens."""
+        message_id = await self.hear(f"<@{self.me.id}> {text}", mentions=[self.me], **more)
+        await settle()
+        return message_id
+
+    async def edit(self, message_id: int, text: str, *, channel: int = LOUNGE, **more: Any) -> None:
+        """Who wrote a message changes it; whom it mentions then is said by its words."""
+        mentions = [self.me] if f"<@{self.me.id}>" in text else []
+        data: Any = {"id": str(message_id), "channel_id": str(channel), "content": text}
+        for name, cog in self.cogs.items():
+            new = message(self.clients[name].channels[channel], message_id, text, mentions=mentions, **more)
+            await cog.on_raw_message_edit(discord.RawMessageUpdateEvent(data, new))
+
+    async def instruct(self, instruction_id: str = "i1", *, channel: int = LOUNGE, **fields: Any) -> Result | None:
+        """The coordinator gives a turn; the newest result with that id, if there is one."""
+        theme = self.settings.channels.get(channel, "casual")
+        history = tuple(HistoryEntry(**entry) for entry in fields.pop("conversation_history", ()))
+        made = Instruction(
+            instruction_id=instruction_id,
+            channel_id=channel,
+            **{"channel_theme": theme, "conversation_history": history, **fields},
+        )
+        return await self.say(made.to_wire(), instruction_id)
+
+    async def say(self, raw: str, instruction_id: str = "i1") -> Result | None:
+        """The same with the wire's own words."""
+        await self.cog.on_instruction(raw)
+        await settle()
+        results = [result for result in self.results if result.instruction_id == instruction_id]
+        return results[-1] if results else None
+
+    # -- what comes out -----------------------------------------------------------------------------------------------
+
+    @property
+    def results(self) -> list[Result]:
+        return [sent for _, sent in self.bus.published if isinstance(sent, Result)]
+
+    @property
+    def notices(self) -> list[MentionNotice]:
+        return [sent for _, sent in self.bus.published if isinstance(sent, MentionNotice)]
+
+    def texts(self, channel: int = LOUNGE) -> list[str | None]:
+        """What the first agent posted in the channel."""
+        return [sent.text for sent in self.channel(channel).sent]
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the first agent's model was asked last."""
+        prompt: Prompt = self.cog.asked[-1][0]
+        return prompt
+
+    @property
+    def shown(self) -> list[str]:
+        """The messages of the transcript that its model was shown last; only a mark at the margin begins one."""
+        return [entry for block in self.cog.asked[-1][1] for entry in re.split(r"\n(?=\[msg:)", block.text)]
+
+    def spent(self, name: str = "claude") -> dict[str, float]:
+        """The agent's book of the day."""
+        days = [fields for (agent, _), fields in self.ledger.costs.days.items() if agent == name]
+        return dict(*days)

@@ -1,0 +1,83 @@
+"""No test may hang: its time is bounded, and what is shown says where it waited."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+IN_A_CALL = """
+    import asyncio
+
+    async def wait_for_nothing():
+        await asyncio.Event().wait()  # here
+
+    async def test_hangs():
+        await wait_for_nothing()
+"""
+AT_ITS_END = """
+    import asyncio
+
+    async def stay():
+        while True:
+            try:
+                await asyncio.Event().wait()  # here
+            except asyncio.CancelledError:
+                pass
+
+    async def test_hangs():
+        task = asyncio.create_task(stay())
+        await asyncio.sleep(0)
+"""
+IN_A_UNITTEST = """
+    import asyncio, unittest
+
+    class Tests(unittest.IsolatedAsyncioTestCase):
+        async def test_hangs(self):
+            await asyncio.Event().wait()  # here
+"""
+IN_A_TASK_THAT_NEVER_WAITS = """
+    import asyncio
+
+    async def spin():
+        while True:  # here
+            pass
+
+    async def test_hangs():
+        await asyncio.wait([asyncio.create_task(spin())])
+"""
+WITHOUT_A_LOOP = """
+    import threading
+
+    def test_hangs():
+        threading.Event().wait()  # here
+"""
+
+
+@pytest.mark.parametrize("hanging", [IN_A_CALL, AT_ITS_END, IN_A_UNITTEST, IN_A_TASK_THAT_NEVER_WAITS, WITHOUT_A_LOOP])
+def test_a_test_that_hangs_fails_by_itself_and_shows_where(tmp_path, hanging):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\ntimeout = 1.5\ntimeout_method = signal\n")
+    (tmp_path / "test_hanging.py").write_text(textwrap.dedent(hanging))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.support.time_limit",
+        "-p",
+        "no:cacheprovider",
+        "test_hanging.py",
+    ]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)  # noqa: S603
+    assert ended.returncode == 1, ended.stderr
+    assert "Timeout (>1.5s)" in ended.stdout
+    assert "# here" in ended.stdout
+
+
+def test_every_test_has_a_bound(pytestconfig):
+    assert 0 < float(pytestconfig.getini("timeout")) <= 120
+    assert pytestconfig.getini("timeout_method") == "signal"

@@ -1,0 +1,87 @@
+"""A scene in which a test sets what the first agent may do, and its model calls tools or is heard while it writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agent_cogs.persona.option_files import Layer
+from agent_cogs.services import House
+from agent_context.steering.options import Options
+from agent_llm.types import Message, Prompt, Reply, ToolCall
+from agent_tools.toolset import ToolHouse
+from tests.support.agent_scene import CALL, Scene, ScriptedCog
+
+
+class ThinkingCog(ScriptedCog):
+    """An answer that is a function is given the prompt; what it returns, or awaits, is the answer."""
+
+    async def _call_ai(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
+        if self.answers and callable(self.answers[0]):
+            ask: Any = self.answers[0]
+            answer = ask(Prompt.of(prompt))
+            self.answers[0] = await answer if asyncio.iscoroutine(answer) else answer
+        return await super()._call_ai(prompt, history)
+
+
+def calls(*named: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+    """An answer that calls tools."""
+    made = tuple(ToolCall(f"c{place}", name, arguments) for place, (name, arguments) in enumerate(named))
+    return Reply(text=text, tool_calls=made, usage=CALL)
+
+
+def words(text: str) -> Reply:
+    """A completion as it is, for prefill mode."""
+    return Reply(text=text, usage=CALL)
+
+
+class NoServers:
+    """No server of tools."""
+
+    def tools_for(self, _: str) -> Sequence[Any]:
+        return ()
+
+    async def tried(self) -> None:
+        pass
+
+
+class ThinkingScene(Scene):
+    """Its agents may use every tool that there is."""
+
+    def _house(self) -> House:
+        tools: Any = ToolHouse((), NoServers(), None, ("*",))  # type: ignore[arg-type]
+        return replace(super()._house(), tools=tools)
+
+
+def let(
+    scene: Scene | None,
+    *tools: Any,
+    cog: Any = None,
+    options: Options | None = None,
+    model_name: str = "",
+    **fields: Any,
+) -> None:
+    """Sets what the agent's own files set of its options, which tools the installation has, its model's name, and any
+    other field of it."""
+    cog = cog or scene.cog  # type: ignore[union-attr]
+    agent, house = cog.agent, cog.house
+    own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
+    house.book._extra = partial(_layer, agent.key, own, house.book._extra)
+    house.tools.built_in = tools
+    house.tools.allowed, house.tools.allowed_of = ("*",), {}
+    fields["voice"] = replace(agent.voice, model_name=model_name or agent.voice.model_name)
+    for name, value in fields.items():
+        object.__setattr__(agent, name, value)
+
+
+def _layer(agent: str, own: Layer, others: Callable[[str], Layer], asked: str) -> Layer:
+    return own if asked == agent else others(asked)
+
+
+async def thinking_scene(*tools: Any, options: Options | None = None, **kwargs: Any) -> Scene:
+    scene = await ThinkingScene(cog=ThinkingCog, **kwargs).start()
+    let(scene, *tools, options=options)
+    return scene
