@@ -459,7 +459,7 @@ class MemoryTurns(_Away):
         self.checkpoints.append((turn_id, name))
         kept = self.kept.get((agent, turn_id))
         if kept is not None and not self.away:
-            heard = {"under_way": None} if name == "answer" else {}
+            heard: dict[str, Any] = {"under_way": None} if name == "answer" else {}
             self.kept[agent, turn_id] = replace(kept, **{**heard, name: text})
         return not self.taken_over
 
