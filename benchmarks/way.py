@@ -20,7 +20,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import FrameType
@@ -54,15 +54,13 @@ class Call:
         return any(below.module != step.module for step in steps for below in step.subtree())
 
 
-_scheduler: ContextVar[Call | None] = ContextVar("scheduler", default=None)
-
-
 class Recorder:
     """Records the calls of our functions until `end` begins, in `begun` in this order."""
 
     def __init__(self, end: object) -> None:
         self._end = end
         self.begun: dict[FrameType, Call] = {}
+        self.scheduler: Call | None = None  # of the callback that the loop runs
 
     def hear(self, frame: FrameType, event: str, _: object) -> None:
         """For sys.setprofile, which reports a coroutine that goes on as a call again."""
@@ -72,29 +70,32 @@ class Recorder:
             sys.setprofile(None)
         if not (module := str(frame.f_globals.get("__name__", ""))).startswith("agent_"):
             return
-        caller = self.innermost(frame.f_back) or _scheduler.get()
+        caller = self.innermost(frame.f_back)
         is_coroutine = bool(frame.f_code.co_flags & inspect.CO_COROUTINE)
         call = self.begun[frame] = Call(module, frame.f_code.co_name, is_coroutine, caller)
         if caller is not None:
             caller.calls.append(call)
 
     def innermost(self, frame: FrameType | None) -> Call | None:
-        """The innermost recorded call in which a frame runs."""
+        """The innermost recorded call in which a frame runs, else the one that scheduled it."""
         while frame is not None and frame not in self.begun:
             frame = frame.f_back
-        return self.begun[frame] if frame is not None else None
+        return self.begun[frame] if frame is not None else self.scheduler
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """Keeps in the context of each task and callback the call that scheduled it."""
+    """Tells the recorder which call scheduled each callback and each step of a task."""
 
     recorder: Recorder
 
     def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
-        context = context or copy_context()
-        if context.get(_scheduler) is None:  # else a task that is woken
-            context.run(_scheduler.set, self.recorder.innermost(sys._getframe(1)))
-        return super().call_soon(callback, *args, context=context)
+        scheduler = self.recorder.innermost(sys._getframe(1))
+
+        def run() -> None:
+            self.recorder.scheduler = scheduler
+            callback(*args)
+
+        return super().call_soon(run, context=context)
 
 
 async def mention(scene: Scene) -> None:

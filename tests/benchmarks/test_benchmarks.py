@@ -7,6 +7,7 @@ import io
 import math
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,6 +21,8 @@ from benchmarks.processes import Broken
 from benchmarks.stage import Bench, NotHere
 from benchmarks.table import Row, percentile, render, shown
 from benchmarks.tags import tag_in, tagged
+from benchmarks.way import instruction, mention, stays, way
+from tests.doubles import MemoryLedger, TextChannel
 
 
 def drawn(*rows: Row) -> str:
@@ -163,3 +166,18 @@ def test_two_checkouts_are_compared_round_by_round() -> None:
     Console(width=160, file=written).print(compared(rounds))
     (line,) = (line for line in written.getvalue().splitlines() if line.startswith("│"))
     assert [cell.strip() for cell in line.strip("│").split("│")] == ["posts", "3 s", "4 s", "0.50", "0.75", "1.00"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "first", "end", "last"),
+    [
+        (mention, "on_message", TextChannel.send, "_post"),
+        (instruction, "on_instruction", MemoryLedger.settle, "settle"),
+    ],
+)
+def test_a_turn_is_followed_from_its_event_to_its_end(turn: Any, first: str, end: Any, last: str) -> None:
+    passed = way(turn, end, "agent_cogs")
+    assert [passed[0].function, passed[-1].function] == [first, last]
+    assert "take_turn" in [call.function for call in passed]  # over the hand-off to the lane's task
+    *_, total = stays(passed)
+    assert "stays in" in total
