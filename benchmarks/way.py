@@ -17,18 +17,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import Context
 from dataclasses import dataclass, field
+from inspect import CO_COROUTINE
 from itertools import groupby
 from types import FrameType
 from typing import Any
 
-from agent_protocol.messages import Instruction
-from tests.agent_scene import LOUNGE, Scene
-from tests.doubles import MemoryLedger, TextChannel, settle
+from agent_protocol.wire.messages import Instruction
+from tests.support.agent_scene import LOUNGE, Scene
+from tests.support.doubles import MemoryLedger, TextChannel, settle
 
 Turn = Callable[[Scene], Awaitable[None]]
 INSTRUCTION = Instruction(instruction_id="i1", channel_id=LOUNGE, channel_theme="casual")
@@ -71,16 +71,16 @@ class Recorder:
         if not (module := str(frame.f_globals.get("__name__", ""))).startswith("agent_"):
             return
         caller = self.innermost(frame.f_back)
-        is_coroutine = bool(frame.f_code.co_flags & inspect.CO_COROUTINE)
+        is_coroutine = bool(frame.f_code.co_flags & CO_COROUTINE)
         call = self.begun[frame] = Call(module, frame.f_code.co_name, is_coroutine, caller)
         if caller is not None:
             caller.calls.append(call)
 
     def innermost(self, frame: FrameType | None) -> Call | None:
         """The innermost recorded call in which a frame runs, else the one that scheduled it."""
-        while frame is not None and frame not in self.begun:
+        while frame and frame not in self.begun:
             frame = frame.f_back
-        return self.begun[frame] if frame is not None else self.scheduler
+        return self.begun[frame] if frame else self.scheduler
 
 
 class Loop(asyncio.SelectorEventLoop):
@@ -130,7 +130,7 @@ def stays(calls: list[Call]) -> Iterator[str]:
     kinds, visited = list[str](), set[str]()
     for module, stay in groupby(calls, key=lambda call: call.module):
         begin, *more = stay
-        inside = begin.caller is not None and begin.caller.module == module
+        inside = begin.caller and begin.caller.module == module
         kinds.append("" if module not in visited else "read on" if inside else "called back")
         visited.add(module)
         yield f"{len(kinds):4} {kinds[-1]:12} {module:34} {' → '.join(call.function for call in (begin, *more))}"

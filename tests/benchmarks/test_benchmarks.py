@@ -22,7 +22,7 @@ from benchmarks.stage import Bench, NotHere
 from benchmarks.table import Row, percentile, render, shown
 from benchmarks.tags import tag_in, tagged
 from benchmarks.way import instruction, mention, stays, way
-from tests.doubles import MemoryLedger, TextChannel
+from tests.support.doubles import MemoryLedger, TextChannel
 
 
 def drawn(*rows: Row) -> str:
