@@ -14,8 +14,8 @@ from typing import Literal, Protocol
 from agent_chat.outlet import Outlet
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import Limits
-from agent_cogs.limits.provider_backoff import Bench
-from agent_cogs.limits.reply_throttle import Told
+from agent_cogs.limits.provider_backoff import ProviderBackoff
+from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.pin_problems import PinLines
 from agent_cogs.prompt.window_store import WindowKeeper
@@ -67,7 +67,7 @@ async def never_reset(_: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class ModelBinding:
     """A model that an agent speaks with, and all that hangs on it. `think` and `draw` call it; `fit` is what a picture
     must be for it, `max_pictures` how many it is shown at most, `bench` the rest that it takes when its provider
     refuses it. `own_loop`: a coding agent, which has tools of its own, runs them by itself, and of ours is given its
@@ -80,7 +80,7 @@ class Voice:
     tariff: Tariff
     fit: Fit
     max_pictures: int
-    bench: Bench
+    bench: ProviderBackoff
     own_loop: bool = False
 
 
@@ -96,11 +96,11 @@ class Agent:
 
     identity: Identity
     names: Mapping[str, str]
-    voice: Voice
+    voice: ModelBinding
     limits: Limits
     costs: Costs
-    told: Told  # who has heard lately that there is no answer
-    explained: Told  # who has heard what a sign means
+    told: ReplyThrottle  # who has heard lately that there is no answer
+    explained: ReplyThrottle  # who has heard what a sign means
     book: OptionBook
     windows: WindowMemory
     keeper: WindowKeeper
@@ -111,7 +111,7 @@ class Agent:
     rng: random.Random
     reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
-    voices: Mapping[int, Voice] = field(default_factory=dict)
+    voices: Mapping[int, ModelBinding] = field(default_factory=dict)
     pin_lines: PinLines | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts

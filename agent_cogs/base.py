@@ -20,20 +20,20 @@ from typing import Any, ClassVar
 import discord
 
 from agent_chat.incoming import Heard
-from agent_cogs.agent import Voice, shown_nowhere
+from agent_cogs.agent import ModelBinding, shown_nowhere
 from agent_cogs.automation.runner import Errands
 from agent_cogs.build_agent import called_model, calling, outfit, voice_of
-from agent_cogs.channels import Known, Whereabouts, tell_owner
+from agent_cogs.channels import AgentChannels, ChannelInfo, tell_owner
 from agent_cogs.inbox.batching import belongs, gather
 from agent_cogs.inbox.bot_mentions import Calling
 from agent_cogs.inbox.busy_replies import BusyLines
-from agent_cogs.inbox.catch_up import Arrears
+from agent_cogs.inbox.catch_up import CatchUp
 from agent_cogs.inbox.message_commands import MCommands, commanded
 from agent_cogs.inbox.missed_orders import LateOrders
-from agent_cogs.inbox.runner import TurnTaker
+from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.stop_orders import Stopping
 from agent_cogs.inbox.triggers import Call, Ignored, called
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_cogs.tool_display import ToolShow
 from agent_config import AgentSettings
 from agent_context.entries import Entry
@@ -69,39 +69,39 @@ class BaseAgentCog(ListeningCog):
         self,
         bot: discord.Bot,
         settings: AgentSettings,
-        house: House,
+        services: AgentServices,
         model: Model,
         elsewhere: Mapping[int, Model] = MappingProxyType({}),
         *,
         may_act: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(bot, house.transcripts)
-        self.bot, self.settings, self.house, self._model = bot, settings, house, model
+        super().__init__(bot, services.transcripts)
+        self.bot, self.settings, self.services, self._model = bot, settings, services, model
         self.name = settings.spec.name
         self.ready = asyncio.Event()
-        self.gate = Gate(shared=house.way_out)
+        self.gate = Gate(shared=services.outbound)
         self.may_act = may_act
-        self.where = Whereabouts(settings, bot, house, self.gate, may_act=may_act, silent=self._silent)
-        self._show = ToolShow(house.webhooks, self.gate, self.where.spot) if house.webhooks is not None else None
+        self.where = AgentChannels(settings, bot, services, self.gate, may_act=may_act, silent=self._silent)
+        self._show = ToolShow(services.webhooks, self.gate, self.where.spot) if services.webhooks is not None else None
         show = self._show or shown_nowhere
         voices = {server: self._voice(settings.servers[server], there) for server, there in elsewhere.items()}
-        self.agent = outfit(settings, house, self._voice(settings, model), voices, show, bot.get_channel)
+        self.agent = outfit(settings, services, self._voice(settings, model), voices, show, bot.get_channel)
         find = self.where.outlet_in_scope
-        self._taker = TurnTaker(
-            self.agent, house, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
+        self._taker = TurnRunner(
+            self.agent, services, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
         )
-        self._stopping = Stopping(self.name, house, self._taker.running, self._taker.end, find, self.where.parent)
-        self.late_orders = LateOrders(self, house, self._stopping, self.where.outlet_of)
-        self._arrears = Arrears(self, self._taker)
+        self._stopping = Stopping(self.name, services, self._taker.running, self._taker.end, find, self.where.parent)
+        self.late_orders = LateOrders(self, services, self._stopping, self.where.outlet_of)
+        self._arrears = CatchUp(self, self._taker)
         self.errands = Errands(self, self._taker)
         self._busy = BusyLines(self.agent.told)
-        self._m = MCommands(self.agent, house, self._taker, self._busy.tell)
+        self._m = MCommands(self.agent, services, self._taker, self._busy.tell)
         self._calling = Calling(
-            self.agent, house, self._taker, me=self._me, outlet_of=self.where.outlet_of, silent=self._silent
+            self.agent, services, self._taker, me=self._me, outlet_of=self.where.outlet_of, silent=self._silent
         )
-        shared = house.settings
+        shared = services.settings
         self._ignored = Ignored(
-            frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids), also=house.ignores
+            frozenset(shared.ignore_user_ids), frozenset(shared.ignore_role_ids), also=services.ignores
         )
         self._closing = False
 
@@ -118,8 +118,8 @@ class BaseAgentCog(ListeningCog):
         """What `_call_ai` and `_generate_image` call: in a turn the model of its server, else the agent's own."""
         return called_model() or self._model
 
-    def _voice(self, settings: AgentSettings, model: Model) -> Voice:
-        return voice_of(settings, model, partial(self._think, model), partial(self._draw, model), self.house.clock)
+    def _voice(self, settings: AgentSettings, model: Model) -> ModelBinding:
+        return voice_of(settings, model, partial(self._think, model), partial(self._draw, model), self.services.clock)
 
     async def _think(self, model: Model, prompt: Prompt, history: Sequence[Message]) -> Reply:
         """The model's answer, redacted where it arrives: it is kept in Redis as well as posted."""
@@ -137,10 +137,10 @@ class BaseAgentCog(ListeningCog):
     async def on_ready(self) -> None:
         """Also after each new session: messages may have come in between."""
         assert self.bot.user is not None
-        self.house.directory.learn(self.name, self.bot.user.id)
+        self.services.directory.learn(self.name, self.bot.user.id)
         self._catch_up()
         if not self.ready.is_set():
-            self.house.bus.subscribe(keys.instructions(self.name), self.on_instruction)
+            self.services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
             self.ready.set()
             servers = len(self.bot.guilds)
             log.info(
@@ -150,7 +150,7 @@ class BaseAgentCog(ListeningCog):
                 servers,
                 "server" if servers == 1 else "servers",
             )
-            scope = self.house.scope
+            scope = self.services.scope
             for trouble in troubles(self.bot, scope.channels, scope.guild_ids, self.where.outlet):
                 log.warning("%s %s", self.name, trouble)
 
@@ -169,13 +169,13 @@ class BaseAgentCog(ListeningCog):
             return
         for channel in self.channels():
             outlet = self.where.outlet(channel)
-            self.house.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
+            self.services.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
         self._arrears.came_back()
 
     def stop_listening(self) -> None:
         """Takes nothing more in; what runs goes on."""
         self._closing = True
-        self.house.bus.unsubscribe(keys.instructions(self.name))
+        self.services.bus.unsubscribe(keys.instructions(self.name))
         self.errands.stop()
         self._taker.close()
 
@@ -212,7 +212,7 @@ class BaseAgentCog(ListeningCog):
         """Where something may have been missed: the channels in scope, then their threads that are in use."""
         return self.where.channels()
 
-    def places(self) -> list[Known]:
+    def places(self) -> list[ChannelInfo]:
         """The same channels, with their names and themes."""
         return self.where.places()
 
@@ -234,7 +234,7 @@ class BaseAgentCog(ListeningCog):
         self._listener.message(message)
         if self.bot.user is None:
             return
-        question = asked_for(message, self.house.directory)
+        question = asked_for(message, self.services.directory)
         if message.author.bot and question is None:
             if not self._closing and self.may_act():
                 await self._calling.heard(message.channel.id, message.id, theme)
@@ -250,7 +250,7 @@ class BaseAgentCog(ListeningCog):
             return
         if facts in self._ignored:
             return
-        transcript = self.house.transcripts.of(message.channel.id)
+        transcript = self.services.transcripts.of(message.channel.id)
         asked = transcript.get(message.id)
         if self._silent(message.channel.id):
             if call is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
@@ -271,8 +271,8 @@ class BaseAgentCog(ListeningCog):
             await self._commanded(asked, channel_id, theme, call)
             return
         more = None
-        if call is not None or belongs(asked, self.house.directory):
-            more = gather(self._taker.inbox, channel_id, asked, calls=call is not None, now=self.house.clock())
+        if call is not None or belongs(asked, self.services.directory):
+            more = gather(self._taker.inbox, channel_id, asked, calls=call is not None, now=self.services.clock())
         if more is not None:
             self._taker.book.begin(more.id)
         elif call is not None:
@@ -282,7 +282,7 @@ class BaseAgentCog(ListeningCog):
         """A hidden message calls nobody; it may be a command."""
         command, outlet = parse_m(asked.text), self.where.outlet_of(channel_id)
         if command is not None and outlet is not None:
-            directory = self.house.directory
+            directory = self.services.directory
             to_one = any(directory.agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
             await self._m.given(command, asked, outlet, theme, call=call, to_one=to_one)
 
@@ -303,7 +303,7 @@ class BaseAgentCog(ListeningCog):
         assert self.bot.user is not None
         guild = self.bot.get_guild(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
         my_role = guild.self_role.id if guild and guild.self_role else None
-        return called(heard, me=self.bot.user.id, my_role=my_role, bots_role=self.house.settings.bots_role_id)
+        return called(heard, me=self.bot.user.id, my_role=my_role, bots_role=self.services.settings.bots_role_id)
 
     def owes(self, heard: Heard, said: Entry) -> Call | None:
         """Whether a message that came while nobody listened is owed an answer: not an order, nor what was said before
@@ -315,10 +315,10 @@ class BaseAgentCog(ListeningCog):
 
     def _theme(self, message: discord.Message) -> str | None:
         guild_id = message.guild.id if message.guild else None
-        return self.house.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
+        return self.services.scope.theme(message.channel.id, parent_of(message.channel), guild_id)
 
     def _called(self, asked: Entry, channel_id: int, theme: str, call: Call) -> None:
-        event = self.house.mention(asked, channel_id, theme, to_all=call is Call.ROLE)
+        event = self.services.mention(asked, channel_id, theme, to_all=call is Call.ROLE)
         if self._taker.enter(event) or event.id in self._taker.book:
             return
         if outlet := self.where.outlet_of(event.channel_id):
@@ -327,7 +327,7 @@ class BaseAgentCog(ListeningCog):
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_sign(self, event: discord.RawReactionActionEvent) -> None:
         """A reaction may be an order; the transcript has its own listener for it."""
-        sign = signed(event, self.bot.get_channel(event.channel_id), self.house.transcripts)
+        sign = signed(event, self.bot.get_channel(event.channel_id), self.services.transcripts)
         if sign is not None:
             await self._stopping.signed(sign)
 
@@ -348,4 +348,4 @@ class BaseAgentCog(ListeningCog):
         return self._stopping.holds(channel_id)
 
     async def _tell_owner(self, notice: str) -> None:
-        await tell_owner(self.where.outlet_of(self.house.settings.owner_channel_id or 0), notice)
+        await tell_owner(self.where.outlet_of(self.services.settings.owner_channel_id or 0), notice)

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, ShowTools, Think, Voice, never_reset, no_tools, shown_nowhere
+from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, never_reset, no_tools, shown_nowhere
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.limits import Limits
 from agent_cogs.limits.model_access import profile
-from agent_cogs.limits.provider_backoff import Bench
-from agent_cogs.limits.reply_throttle import EXPLAINED_FOR, Told
+from agent_cogs.limits.provider_backoff import ProviderBackoff
+from agent_cogs.limits.reply_throttle import EXPLAINED_FOR, ReplyThrottle
 from agent_cogs.persona.memory import recall_of
 from agent_cogs.persona.options import OptionBook, base_layer
 from agent_cogs.persona.pin_problems import PinLines
 from agent_cogs.prompt.window_store import WindowKeeper
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.selecting.window import WindowMemory
@@ -31,60 +31,62 @@ from agent_tools.toolset import nothing
 
 def outfit(
     settings: AgentSettings,
-    house: House,
-    voice: Voice,
-    voices: Mapping[int, Voice],
+    services: AgentServices,
+    voice: ModelBinding,
+    voices: Mapping[int, ModelBinding],
     show_tools: ShowTools = shown_nowhere,
     channel_of: ChannelOf = lambda _: None,
 ) -> Agent:
     """The agent as its turns know it; `channel_of` gives its bot's channels."""
-    spec, shared = settings.spec, house.settings
+    spec, shared = settings.spec, services.settings
     windows = WindowMemory()
-    recall = recall_of(spec.name, house, channel_of)
-    others = tuple(name for key, name in house.names.items() if key != spec.name)
+    recall = recall_of(spec.name, services, channel_of)
+    others = tuple(name for key, name in services.names.items() if key != spec.name)
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
-        names=house.names,
+        names=services.names,
         voice=voice,
         voices=voices,
         limits=Limits(
             spec.name,
-            house.ledger.limits,
+            services.ledger.limits,
             cooldown=shared.agent_cooldown_seconds,
             daily_max=shared.agent_max_daily,
             unasked_max=shared.daily_unasked,
         ),
-        costs=house.ledger.costs,
-        told=Told(house.clock),
-        explained=Told(house.clock, EXPLAINED_FOR),
-        book=house.book or OptionBook(house.names, base_layer(shared)),
+        costs=services.ledger.costs,
+        told=ReplyThrottle(services.clock),
+        explained=ReplyThrottle(services.clock, EXPLAINED_FOR),
+        book=services.book or OptionBook(services.names, base_layer(shared)),
         windows=windows,
-        keeper=WindowKeeper(spec.name, windows, house.ledger.windows),
+        keeper=WindowKeeper(spec.name, windows, services.ledger.windows),
         show_costs=shared.show_cost_embeds,
         colour=spec.colour,
         timezone=shared.timezone,
-        clock=house.clock,
-        rng=house.rng,
+        clock=services.clock,
+        rng=services.rng,
         barge_in=shared.barge_in,
-        reset=partial(house.resets.since, spec.name) if house.resets is not None else never_reset,
-        user_id=house.directory.id_of,
-        pin_lines=PinLines(house.notices) if house.notices is not None else None,
-        prefill=house.prefill,
-        toolbox=partial(house.tools.toolbox, spec.name, own=recall.tools if recall else nothing)
-        if house.tools
+        reset=partial(services.resets.since, spec.name) if services.resets is not None else never_reset,
+        user_id=services.directory.id_of,
+        pin_lines=PinLines(services.notices) if services.notices is not None else None,
+        prefill=services.prefill,
+        toolbox=partial(services.tools.toolbox, spec.name, own=recall.tools if recall else nothing)
+        if services.tools
         else no_tools,
-        tool_records=house.tools.records if house.tools else None,
-        fitted=house.pictures.fitted,
+        tool_records=services.tools.records if services.tools else None,
+        fitted=services.pictures.fitted,
         show_tools=show_tools,
         recall=recall,
     )
 
 
-def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]) -> Voice:
+def voice_of(
+    settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]
+) -> ModelBinding:
     """The model that these settings name; `think` and `draw` call it."""
     profiles = [profile(one) for one in settings.usable or settings.models]
     coding = model if isinstance(model, AgentSdkModel) else None
-    return Voice(
+    return ModelBinding(
         model_name=model.name,
         think=think,
         draw=draw,
@@ -92,7 +94,7 @@ def voice_of(settings: AgentSettings, model: Model, think: Think, draw: Draw, cl
         tariff=Tariff.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
         fit=fit_of(profiles),
         max_pictures=max(one.max_pictures for one in profiles),
-        bench=Bench(settings.name, clock),
+        bench=ProviderBackoff(settings.name, clock),
         own_loop=coding is not None,
     )
 

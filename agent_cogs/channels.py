@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent_chat.outlet import CannotPost, Outlet, Post
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_cogs.tool_display import Spot
 from agent_config import AgentSettings
 from agent_discord.objects.channels import Channel, DirectMessages, GuildChannel, guild_id_of, threads_to_read
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ChannelInfo:
     """A channel that the agent sees, and may speak in."""
 
     channel_id: int
@@ -54,7 +54,7 @@ class Bot(Protocol):
     def get_channel(self, channel_id: int, /) -> object: ...
 
 
-class Whereabouts:
+class AgentChannels:
     """One agent's. `may_act` says whether this process holds its lease, `silent` whether a person wants silence in a
     channel."""
 
@@ -62,13 +62,13 @@ class Whereabouts:
         self,
         settings: AgentSettings,
         bot: Bot,
-        house: House,
+        services: AgentServices,
         gate: Gate,
         *,
         may_act: Callable[[], bool],
         silent: Callable[[int], bool],
     ) -> None:
-        self._settings, self._bot, self._house, self._gate = settings, bot, house, gate
+        self._settings, self._bot, self._services, self._gate = settings, bot, services, gate
         self._may_act, self._silent = may_act, silent
         self._guild_came = asyncio.Event()
         self.direct = DirectMessages()
@@ -81,17 +81,17 @@ class Whereabouts:
 
     def channels(self) -> list[GuildChannel]:
         """Where something may have been missed: the channels in scope, then their threads that are in use."""
-        found = (self._bot.get_channel(channel_id) for channel_id in self._house.scope.channels)
+        found = (self._bot.get_channel(channel_id) for channel_id in self._services.scope.channels)
         channels = {channel.id: channel for channel in found if isinstance(channel, GuildChannel)}
-        since = self._house.clock() - self._house.settings.mention_catchup_seconds
-        for thread in threads_to_read(tuple(channels.values()), self._house.transcripts, since):
+        since = self._services.clock() - self._services.settings.mention_catchup_seconds
+        for thread in threads_to_read(tuple(channels.values()), self._services.transcripts, since):
             channels.setdefault(thread.id, thread)
         return list(channels.values())
 
-    def places(self) -> list[Known]:
+    def places(self) -> list[ChannelInfo]:
         """The same channels, with their names and themes."""
         found = ((channel, self._theme_of(channel)) for channel in self.channels())
-        return [Known(channel.id, channel.name, theme) for channel, theme in found if theme is not None]
+        return [ChannelInfo(channel.id, channel.name, theme) for channel, theme in found if theme is not None]
 
     def parent(self, channel_id: int) -> int | None:
         """The channel that a thread hangs on."""
@@ -102,23 +102,23 @@ class Whereabouts:
         return self._bot.get_channel(channel_id) or self.direct.of(channel_id)
 
     def _theme_of(self, channel: Channel) -> str | None:
-        return self._house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
+        return self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
 
     # -- outlets ------------------------------------------------------------------------------------------------------
 
     def outlet(self, channel: Channel) -> DiscordOutlet:
         """The channel, spoken into by this agent."""
-        house = self._house
+        services = self._services
         return DiscordOutlet(
             channel,
             gate=self._gate,
-            transcripts=house.transcripts,
-            fetcher=house.fetcher,
-            pictures=house.pictures,
-            names=house.names,
+            transcripts=services.transcripts,
+            fetcher=services.fetcher,
+            pictures=services.pictures,
+            names=services.names,
             may_post=lambda: self._may_act() and not self._silent(channel.id),
             may_remove=self._may_act,
-            pasts=house.pasts,
+            pasts=services.pasts,
         )
 
     def outlet_of(self, channel_id: int) -> DiscordOutlet | None:
@@ -132,7 +132,7 @@ class Whereabouts:
         channel = self._seen(channel_id)
         if not isinstance(channel, Channel):
             return None
-        output = self._house.settings.output_channel_id
+        output = self._services.settings.output_channel_id
         return self.outlet(channel) if channel_id == output or self._theme_of(channel) is not None else None
 
     @property

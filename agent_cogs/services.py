@@ -19,7 +19,7 @@ from agent_context.entries import Entry
 from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import WayOut
+from agent_discord.rest.gate import OutboundShared
 from agent_llm.prefill import PrefillMemory
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.ignores import Ignores
@@ -28,7 +28,7 @@ from agent_protocol.state.once import Notices
 from agent_protocol.state.sessions import Resets
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import Orders
-from agent_tools.toolset import ToolHouse
+from agent_tools.toolset import Toolset
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Scope:
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class AgentServices:
     """Shared by the cogs of a process. `names` maps every agent's key to its shown name."""
 
     settings: Settings
@@ -70,10 +70,10 @@ class House:
     clock: Callable[[], float]
     rng: random.Random
     resets: Resets | None = None
-    way_out: WayOut = field(default_factory=WayOut)
+    outbound: OutboundShared = field(default_factory=OutboundShared)
     webhooks: Webhooks | None = None  # None: nothing is shown by webhook
     notices: Notices | None = None
-    tools: ToolHouse | None = None  # None: no agent has any
+    tools: Toolset | None = None  # None: no agent has any
     personas: Personas | None = None  # None: the agents are what the table of agents says
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     book: OptionBook | None = None  # None: what .env sets alone

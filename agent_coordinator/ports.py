@@ -73,7 +73,7 @@ class Presence(Protocol):
     async def online(self, agents: Collection[str]) -> set[str]: ...
 
 
-class Rests(Protocol):
+class BackoffStore(Protocol):
     """Who rests, since its provider refuses it, and until when."""
 
     async def until(self, agent: str) -> float | None: ...
@@ -90,7 +90,7 @@ class Ledger(Protocol):
     def presence(self) -> Presence: ...
 
     @property
-    def rests(self) -> Rests: ...
+    def rests(self) -> BackoffStore: ...
 
 
 class Stops(Protocol):

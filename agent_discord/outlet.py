@@ -26,8 +26,8 @@ from agent_discord.objects.channels import guild_id_of, guild_of, me_in, name_in
 from agent_discord.objects.mentions import clean_name
 from agent_discord.objects.messages import UNFINISHED, without_mark
 from agent_discord.objects.permissions import who_is, with_members
-from agent_discord.posting.command_replies import Chores
-from agent_discord.posting.message_writer import ChannelHand
+from agent_discord.posting.command_replies import DiscordCommandReplies
+from agent_discord.posting.message_writer import MessageWriter
 from agent_discord.posting.multipart import EarlierPosts, Extras, Parts, put_all
 from agent_discord.posting.name_markup import Naming
 from agent_discord.posting.splitting import LIMIT, length, split_text
@@ -70,12 +70,12 @@ class DiscordOutlet:
         self._inner_names: Mapping[str, str] = {}
         self._transcripts, self._fetcher, self._pictures = transcripts, fetcher, pictures
         self._names = names  # of the agents, by key
-        self._hand = ChannelHand(
+        self._hand = MessageWriter(
             channel, gate, transcripts, may_post=may_post, may_remove=may_remove, refusal=self.refusal
         )
         self._growing: GrowingPost | None = None
         self._typing: set[TypingSign] = set()
-        self.chores = Chores(channel, gate, self._hand, self._background)
+        self.chores = DiscordCommandReplies(channel, gate, self._hand, self._background)
 
     @property
     def channel(self) -> Channel:

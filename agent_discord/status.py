@@ -14,7 +14,7 @@ TEXT = "resting: my provider refuses me"
 log = logging.getLogger(__name__)
 
 
-class Rests(Protocol):
+class BackoffStore(Protocol):
     """Whether and how long a bot rests; agent_cogs.limits.provider_backoff."""
 
     taken: asyncio.Event
@@ -23,7 +23,7 @@ class Rests(Protocol):
     def seconds_left(self) -> float: ...
 
 
-async def show_rests(bot: discord.Client, rests: Rests) -> None:
+async def show_rests(bot: discord.Client, rests: BackoffStore) -> None:
     """Shows each rest from its beginning to its end, until cancelled."""
     while True:
         await rests.taken.wait()

@@ -175,7 +175,7 @@ class _Local:
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: one conversation, shown as it happens, then the sum of it."""
         terminal, channel = self._terminal(server, runtime), self.world.channel(CHANNELS[0])
-        if runtime.house.stops.holds(channel.id):
+        if runtime.services.stops.holds(channel.id):
             print(f"No conversation: {_silenced(channel.name)}.", file=sys.stderr)
             return 1
         async with terminal.watching():
@@ -191,8 +191,8 @@ class _Local:
 
     async def _one_conversation(self, runtime: Runtime) -> ConversationReport | None:
         """It would be over before a server of tools is there: it waits for those that the owner has."""
-        if runtime.house.tools is not None:
-            await runtime.house.tools.servers.tried()
+        if runtime.services.tools is not None:
+            await runtime.services.tools.servers.tried()
         return await _coordinator(runtime).fire(self.world.channel(CHANNELS[0]).id)
 
     async def _watch(self, server: DiscordStandIn, runtime: Runtime) -> int:
@@ -213,7 +213,7 @@ class _Local:
 
     async def _fire(self, runtime: Runtime, channel_id: int, theme: str | None) -> str:
         """Holds a conversation; why none began, "" where one was held."""
-        if runtime.house.stops.holds(channel_id):
+        if runtime.services.stops.holds(channel_id):
             return _silenced(self.world.channel(channel_id).name)
         report = await _coordinator(runtime).fire(channel_id, theme)
         return "" if report is not None else "one is running there already"

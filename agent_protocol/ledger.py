@@ -18,7 +18,7 @@ from agent_protocol.coordination.command_owner import CommandsBot
 from agent_protocol.coordination.conversations import Conversations
 from agent_protocol.coordination.presence import Presence
 from agent_protocol.coordination.schedule import Agenda, Slot
-from agent_protocol.moderation.agent_pauses import Mutes, Rests
+from agent_protocol.moderation.agent_pauses import BackoffStore, Mutes
 from agent_protocol.state.context_windows import Windows
 from agent_protocol.state.last_runs import Ticks
 from agent_protocol.state.memory_quota import MemoryWrites
@@ -29,7 +29,7 @@ from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.budgets import Budgets
 from agent_protocol.turns.costs import Costs, Fields
 from agent_protocol.turns.drawn_images import Pictures
-from agent_protocol.turns.limits import TAKING, Ask, Limits, Verdict
+from agent_protocol.turns.limits import TAKING, Limits, TurnRequest, Verdict
 from agent_protocol.turns.records import Records, TurnRecord
 from agent_protocol.turns.settlement import Ending, Settling
 from agent_protocol.turns.turns import CLAIMING, Claim, Turns
@@ -40,8 +40,8 @@ BEGIN = f"""{CLAIMING}{TAKING}
 local kept = claim()
 if kept then return {{kept}} end
 local told = take(2, 9)
-local let_in = told[1] == 'ok' or told[1] == 'closing'
-if let_in and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
+local on_admitted = told[1] == 'ok' or told[1] == 'closing'
+if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
 return {{false, unpack(told)}}"""
 
 LAST_WAIT = 2.0  # seconds for Redis, at the end of the process
@@ -69,7 +69,7 @@ class Ledger:
         self.agenda = Agenda(link)
         self.conversations = Conversations(link)
         self.records = Records(link, clock)
-        self.rests = Rests(link, clock)
+        self.rests = BackoffStore(link, clock)
         self.windows = Windows(link)
         self.sessions = Sessions(link)
         self.instructed = Instructed(link)
@@ -80,7 +80,7 @@ class Ledger:
         link.when_back(self.pay)
 
     async def begin(
-        self, agent: str, turn_id: str, deadline: float, event: str, ask: Ask | None = None
+        self, agent: str, turn_id: str, deadline: float, event: str, ask: TurnRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
         """Claim a turn, as `Turns.claim`, and if it is new take what it asks for, as `Limits.take`, in one step.
 

@@ -17,7 +17,7 @@ import discord
 
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.prompt.conversation import AgentSessions
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_config import AgentSettings, Settings, doubled_tokens, missing_key_message
 from agent_discord.reading.gateway_connection import NewSessions
 from agent_discord.rest.retries import STEADY_SECONDS, backoff
@@ -83,7 +83,7 @@ class BotProcess:
     def __init__(
         self,
         agent: AgentSettings,
-        house: House,
+        services: AgentServices,
         lease: Lease,
         model: Model,
         elsewhere: Mapping[int, Model],
@@ -95,16 +95,16 @@ class BotProcess:
         self.models = tuple(dict.fromkeys((model, *elsewhere.values())))
         for each in self.models:
             if isinstance(each, AgentSdkModel):
-                each.conversations = AgentSessions(agent.spec.name, house.ledger.sessions)
+                each.conversations = AgentSessions(agent.spec.name, services.ledger.sessions)
         self.was_online = False
         self.settled = asyncio.Event()  # online, or nobody waits for it: it failed, or Discord was not there
-        self._house, self._elsewhere, self._clock, self._sleep = house, elsewhere, clock, sleep
+        self._services, self._elsewhere, self._clock, self._sleep = services, elsewhere, clock, sleep
         self._failure: str | None = None
         self._sessions = NewSessions(clock)
         self._run = self._another()
 
     def _another(self) -> BotRun:
-        return BotRun(self.agent, self._house, self.lease, self.model, self._elsewhere, self._sessions)
+        return BotRun(self.agent, self._services, self.lease, self.model, self._elsewhere, self._sessions)
 
     @property
     def client(self) -> discord.Bot:
@@ -127,7 +127,7 @@ class BotProcess:
     async def run(self) -> None:
         """Logs in and stays online until cancelled. A refused token or intent ends this bot alone, in one line; after
         anything else it starts again, with a pause."""
-        pauses = backoff(self._house.rng)
+        pauses = backoff(self._services.rng)
         while True:
             began = self._clock()
             end = await self._ended()
@@ -136,7 +136,7 @@ class BotProcess:
                 await self._leave()
                 return
             if self._clock() - began >= STEADY_SECONDS:
-                pauses = backoff(self._house.rng)
+                pauses = backoff(self._services.rng)
             pause = next(pauses)
             fault = end.error if end.unexpected else None
             log.error(

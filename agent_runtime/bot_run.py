@@ -17,8 +17,8 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.provider_backoff import share_rest
 from agent_cogs.persona.file_rights import FileRights
-from agent_cogs.services import House
-from agent_cogs.slash.handlers import Desk
+from agent_cogs.services import AgentServices
+from agent_cogs.slash.handlers import SlashHandlers
 from agent_cogs.slash.ownership import CommandsKeeper, place_of
 from agent_config import AgentSettings
 from agent_discord.objects.audience import Audience
@@ -88,15 +88,15 @@ class BotRun:
     def __init__(
         self,
         agent: AgentSettings,
-        house: House,
+        services: AgentServices,
         lease: Lease,
         model: Model,
         elsewhere: Mapping[int, Model],
         sessions: NewSessions,
     ) -> None:
-        self.agent, self._house, self._lease = agent, house, lease
+        self.agent, self._services, self._lease = agent, services, lease
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
-            intents=intents(direct=house.settings.allow_dms),
+            intents=intents(direct=services.settings.allow_dms),
             max_messages=None,  # the transcript is the memory
             guild_ready_timeout=GUILD_READY_SECONDS,
             auto_sync_commands=False,
@@ -105,18 +105,20 @@ class BotRun:
             allowed_mentions=discord.AllowedMentions.none(),
         )
         tolerate_odd_events(self.client, agent.spec.name)
-        skip_echoes(self.client, house.transcripts)
-        self._connection = GatewayConnection(self.client, agent.spec.name, house.rng, sessions)
-        self.cog = cog_class(agent.cog)(self.client, agent, house, model, elsewhere, may_act=lambda: lease.held)
+        skip_echoes(self.client, services.transcripts)
+        self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, sessions)
+        self.cog = cog_class(agent.cog)(self.client, agent, services, model, elsewhere, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         readers = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
-        rights = FileRights(house.settings, readers.guild_of, owners.ids)
-        desk = Desk(house, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see)
+        rights = FileRights(services.settings, readers.guild_of, owners.ids)
+        desk = SlashHandlers(
+            services, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see
+        )
         self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
-        retry_requests(self.client, house.settings.discord_retries, house.rng)
+        retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
-        count_refusals(self.client, house.way_out.refused, self._unauthorized.set)
+        count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
         self.delayed = asyncio.Event()  # Discord was not there for its login: nobody waits for it
         self.closed = False
 
@@ -148,7 +150,9 @@ class BotRun:
             "presence": self._stay_present(),
             "catch-up": self.cog.attend(),
             "automation": self.cog.run_errands(),
-            "provider back-off": share_rest(self.agent.spec.name, self.cog.agent.voice.bench, self._house.ledger.rests),
+            "provider back-off": share_rest(
+                self.agent.spec.name, self.cog.agent.voice.bench, self._services.ledger.rests
+            ),
             "status": self._show_rests(),
             "commands": self._keep_commands(),
         }
@@ -170,25 +174,25 @@ class BotRun:
             await asyncio.sleep(LOOK_SECONDS)
         await self._boot_persona()
         token = self.agent.token.get_secret_value()
-        await log_in(self.client, token, self.agent.spec.name, self._house.rng, self.delayed)
+        await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
         await self._connection.run()
 
     async def _boot_persona(self) -> None:
         """Makes what is missing of the agent's own files: a matter of whoever acts for it."""
-        if self._house.personas is not None:
-            persona = self._house.personas.of(self.agent.name)
+        if self._services.personas is not None:
+            persona = self._services.personas.of(self.agent.name)
             await asyncio.to_thread(persona.boot, self.agent.spec)
 
     async def _keep_commands(self) -> None:
         await self.cog.ready.wait()
-        house, name = self._house, self.agent.spec.name
-        sync = CommandSync(self.client, self.cog.gate, command_list(house.names, tuple(THEMES), PERSONA_FILES))
-        if house.settings.allow_dms:
+        services, name = self._services, self.agent.spec.name
+        sync = CommandSync(self.client, self.cog.gate, command_list(services.names, tuple(THEMES), PERSONA_FILES))
+        if services.settings.allow_dms:
             await sync.register_direct()
         keeper = CommandsKeeper(
             name,
-            place_of(name, house.settings),
-            house.ledger.commands_bot,
+            place_of(name, services.settings),
+            services.ledger.commands_bot,
             sync,
             guilds=lambda: {channel.guild.id for channel in self.cog.channels()},
             may_act=lambda: self._lease.held,
@@ -197,9 +201,9 @@ class BotRun:
 
     async def _stay_present(self) -> None:
         await self.cog.ready.wait()
-        house = self._house
+        services = self._services
         await keep_present(
-            self.agent.spec.name, house.ledger.presence, house.directory, house.names, lambda: self.online
+            self.agent.spec.name, services.ledger.presence, services.directory, services.names, lambda: self.online
         )
 
     async def _show_rests(self) -> None:

@@ -1,6 +1,6 @@
 """The composition root: opens every resource, builds the bots and the coordinator, owns start and shutdown.
 
-    settings → Redis → bus, ledger → house → one bot for each agent with a token → coordinator
+    settings → Redis → bus, ledger → services → one bot for each agent with a token → coordinator
 
 Everything is opened with `async with` and handed down; nothing below opens its own. A bot's failure is its own; when
 the bus or the coordinator fails, the whole stops.
@@ -18,13 +18,13 @@ from typing import Any
 
 import aiohttp
 
-from agent_cogs.automation.webhook_server import EventDoor, Receive, serving_events
-from agent_cogs.services import House
+from agent_cogs.automation.webhook_server import Receive, WebhookServer, serving_events
+from agent_cogs.services import AgentServices
 from agent_cogs.slash.forget import DoneOrders
 from agent_config import AgentSettings
 from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
-from agent_discord.rest.gate import WayOut
+from agent_discord.rest.gate import OutboundShared
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel, warm_up
 from agent_llm.model import Model
@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 class Runtime:
     """A running process. `stop` ends it; `failed` says that something essential ended by itself."""
 
-    def __init__(self, setup: Setup, house: House, link: RedisLink) -> None:
-        self.setup, self.house = setup, house
+    def __init__(self, setup: Setup, services: AgentServices, link: RedisLink) -> None:
+        self.setup, self.services = setup, services
         self.bots: dict[str, BotProcess] = {}
         self.coordinator: Coordinator | None = None
         self.stopping = Stopping()
@@ -57,7 +57,7 @@ class Runtime:
         self.failed = False
         self._bots_started = False
         self._link = link
-        self._holder = house.ledger.turns.holder
+        self._holder = services.ledger.turns.holder
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
@@ -92,13 +92,13 @@ class Runtime:
             return
         if not self.setup.resumes:
             await self._drop_unfinished(agent.spec.name)
-        bot = BotProcess(agent, self.house, lease, make(agent), models_elsewhere(agent, make))
+        bot = BotProcess(agent, self.services, lease, make(agent), models_elsewhere(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
     async def _drop_unfinished(self, agent: str) -> None:
         """Turns of an earlier run, and a coding agent's sessions. Raises RedisAway."""
-        ledger = self.house.ledger
+        ledger = self.services.ledger
         for turn_id in await ledger.turns.open_ids(agent):
             await ledger.turns.drop(agent, turn_id)
         for channel_id in self.setup.settings.channels:
@@ -141,7 +141,7 @@ class Runtime:
         acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
         waits = [asyncio.create_task(self._settled(bot)) for bot in acting]
         await asyncio.gather(*waits)
-        await self.house.bus.ready.wait()
+        await self.services.bus.ready.wait()
         self._check_bot_ids()
         return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
 
@@ -170,7 +170,7 @@ class Runtime:
     def _check_bot_ids(self) -> None:
         expected = set(self.setup.settings.bot_ids)
         for name in self.bots:
-            user_id = self.house.directory.id_of(name)
+            user_id = self.services.directory.id_of(name)
             if expected and user_id is not None and user_id not in expected:
                 log.warning("BOT_IDS does not list %s, whose user id is %d", name, user_id)
 
@@ -186,12 +186,12 @@ class Runtime:
         config = config if self.setup.resumes else replace(config, resumes=False)
         self.coordinator = Coordinator(
             config,
-            self.house.bus,
-            self.house.ledger,
+            self.services.bus,
+            self.services.ledger,
             lease=Lease(self._link, keys.COORDINATOR_OWNER, holder=self._holder),
             clock=self.setup.clock,
             rng=self.setup.rng,
-            stops=self.house.stops,
+            stops=self.services.stops,
         )
         self.start(self.coordinator.run(), "coordinator")
 
@@ -220,7 +220,7 @@ class Runtime:
         for outcome in await asyncio.gather(*goodbyes, return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("a bot could not be closed in order", exc_info=outcome)
-        await self.house.ledger.finish()
+        await self.services.ledger.finish()
         await cancel(list(self._tasks.values()))
 
 
@@ -228,19 +228,19 @@ class Runtime:
 async def running(setup: Setup) -> AsyncIterator[Runtime]:
     """Opens everything and starts the bots and the coordinator; closes all of it in order."""
     async with AsyncExitStack() as stack:
-        link, house = await _opened(setup, stack)
-        runtime = Runtime(setup, house, link)
-        await _remember(house)
-        bus = asyncio.create_task(house.bus.run(), name="bus")
+        link, services = await _opened(setup, stack)
+        runtime = Runtime(setup, services, link)
+        await _remember(services)
+        bus = asyncio.create_task(services.bus.run(), name="bus")
         stack.push_async_callback(cancel, [bus])  # ends after all that publishes
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime._ended)
-        runtime.start(house.stops.run(), "stops")
-        runtime.start(house.ignores.run(), "ignores")
-        runtime.start(house.ledger.mutes.run(house.names), "mutes")
-        runtime.start(house.forgetting.run(), "forgetting")
-        if house.book is not None:
-            runtime.start(house.book.run(), "options")
+        runtime.start(services.stops.run(), "stops")
+        runtime.start(services.ignores.run(), "ignores")
+        runtime.start(services.ledger.mutes.run(services.names), "mutes")
+        runtime.start(services.forgetting.run(), "forgetting")
+        if services.book is not None:
+            runtime.start(services.book.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -248,7 +248,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def _opened(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, House]:
+async def _opened(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices]:
     """What the process is connected by, and what its agents share; closed with the stack."""
     settings = setup.settings
     place = await stack.enter_async_context(
@@ -262,12 +262,12 @@ async def _opened(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, House
     log.info("Redis: %s", place.description)
     link = await stack.enter_async_context(RedisLink(place.address))
     session = await stack.enter_async_context(aiohttp.ClientSession())
-    way_out = WayOut(Redactor(settings.secrets(), own_folders(settings.data_dir)))
+    outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
     done = DoneOrders(settings.data_dir)  # before the records of tools are read
-    tools = await stack.enter_async_context(tools_for(setup, session, way_out)) if setup.tools else None
-    house = house_for(setup, link, session, way_out, tools, done)
-    stack.push_async_callback(house.fetcher.aclose)
-    return link, house
+    tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
+    services = house_for(setup, link, session, outbound, tools, done)
+    stack.push_async_callback(services.fetcher.aclose)
+    return link, services
 
 
 async def _open_door(runtime: Runtime, stack: AsyncExitStack) -> None:
@@ -275,22 +275,22 @@ async def _open_door(runtime: Runtime, stack: AsyncExitStack) -> None:
     settings = runtime.setup.settings
     if settings.events_port and settings.events_secret is not None:
         secret = settings.events_secret.get_secret_value()
-        door = EventDoor(secret, runtime.receiver, runtime.house.ledger.replays, runtime.setup.clock)
+        door = WebhookServer(secret, runtime.receiver, runtime.services.ledger.replays, runtime.setup.clock)
         await stack.enter_async_context(serving_events(door, settings.events_host, settings.events_port))
 
 
-async def _remember(house: House) -> None:
+async def _remember(services: AgentServices) -> None:
     """What people wanted before this process began, and how it hears what they want from now on."""
-    for memory in (house.stops, house.ignores):
+    for memory in (services.stops, services.ignores):
         memory.start()
         with suppress(RedisAway):  # it is read when Redis is there
             await memory.read()
     with suppress(RedisAway):
-        await recall_agents(house.ledger.presence, house.directory, house.names)
-    house.forgetting.start()
-    house.orders.start()
-    if house.resets is not None:
-        house.resets.start()
+        await recall_agents(services.ledger.presence, services.directory, services.names)
+    services.forgetting.start()
+    services.orders.start()
+    if services.resets is not None:
+        services.resets.start()
 
 
 def stop_on_signals(runtime: Runtime) -> None:
@@ -313,7 +313,7 @@ async def serve(setup: Setup) -> int:
 def health_of(runtime: Runtime) -> Health:
     online = tuple(name for name, bot in runtime.bots.items() if bot.online)
     offline = {name: bot.failure for name, bot in runtime.bots.items() if bot.failure}
-    return Health(online, runtime.house.bus.ready.is_set(), stopping=runtime.stop.is_set(), offline=offline)
+    return Health(online, runtime.services.bus.ready.is_set(), stopping=runtime.stop.is_set(), offline=offline)
 
 
 async def settle_down(runtime: Runtime) -> None:

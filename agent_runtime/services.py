@@ -16,14 +16,14 @@ from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_ENTRIES, Transcripts
 from agent_cogs.persona.options import no_layer, opened_book
 from agent_cogs.persona.persona import Personas
-from agent_cogs.services import House, Scope
+from agent_cogs.services import AgentServices, Scope
 from agent_cogs.slash.forget import DoneOrders, Forgetting
 from agent_config import AgentSettings, Settings, process_environment
 from agent_coordinator.config import CoordinatorConfig
 from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import WayOut
+from agent_discord.rest.gate import OutboundShared
 from agent_llm.model import Model
 from agent_net.fetch import PictureFetcher
 from agent_net.public import PublicFetcher
@@ -45,7 +45,7 @@ from agent_tools.builtin.builtin import ToolSettings, built_in_tools
 from agent_tools.call_log.records import ToolRecords
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import read_servers
-from agent_tools.toolset import ToolHouse
+from agent_tools.toolset import Toolset
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +73,10 @@ def house_for(
     setup: Setup,
     link: RedisLink,
     session: aiohttp.ClientSession,
-    way_out: WayOut,
-    tools: ToolHouse | None,
+    outbound: OutboundShared,
+    tools: Toolset | None,
     done: DoneOrders,
-) -> House:
+) -> AgentServices:
     """Everything that the agents share, over what was opened for it."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
@@ -89,7 +89,7 @@ def house_for(
     ledger = Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings))
     folder = settings.personas_dir if personas else None
     records = tools.records if tools else None
-    return House(
+    return AgentServices(
         settings=settings,
         scope=Scope(settings.channels, frozenset(settings.guild_ids), DEFAULT_THEME if settings.allow_dms else None),
         names=names,
@@ -106,8 +106,8 @@ def house_for(
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
-        way_out=way_out,
-        webhooks=Webhooks(session, directory, posts, way_out.refused),
+        outbound=outbound,
+        webhooks=Webhooks(session, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,
         book=book,
@@ -126,13 +126,15 @@ def _caps(settings: Settings) -> Caps:
     )
 
 
-def tools_for(setup: Setup, session: aiohttp.ClientSession, way_out: WayOut) -> AbstractAsyncContextManager[ToolHouse]:
+def tools_for(
+    setup: Setup, session: aiohttp.ClientSession, outbound: OutboundShared
+) -> AbstractAsyncContextManager[Toolset]:
     """The tools of the installation, to be opened."""
     return open_tools(
         setup.settings,
         session,
         environment=process_environment(),
-        redact=way_out.redact.secrets,
+        redact=outbound.redact.secrets,
         clock=setup.clock,
         pages=setup.pages,
     )
@@ -147,7 +149,7 @@ async def open_tools(
     redact: Callable[[str], str],
     clock: Callable[[], float],
     pages: Callable[[], PublicFetcher] = PublicFetcher,
-) -> AsyncIterator[ToolHouse]:
+) -> AsyncIterator[Toolset]:
     """The tools for as long as the context lasts; servers start meanwhile, nobody waits for them.
 
     `session` asks search engines, `pages` makes what reads addresses from anywhere, `environment` is what servers may
@@ -163,4 +165,4 @@ async def open_tools(
         built_in = await stack.enter_async_context(built_in_tools(wanted, session, fetcher, clock=clock))
         running = await stack.enter_async_context(McpServers(servers, environment=environment, clock=clock))
         allowed_of = {agent: settings.tools_of(agent) for agent in settings.agents}
-        yield ToolHouse(built_in, running, records, settings.allowed_tools, allowed_of)
+        yield Toolset(built_in, running, records, settings.allowed_tools, allowed_of)

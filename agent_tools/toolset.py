@@ -31,7 +31,7 @@ def nothing() -> Sequence[RunnableTool]:
 
 
 @dataclass(slots=True)
-class ToolHouse:
+class Toolset:
     """`allowed` are the patterns of ALLOWED_TOOLS, `allowed_of` those of single agents; a tool that fits none is not
     the agent's."""
 

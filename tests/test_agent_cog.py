@@ -990,7 +990,7 @@ class SubclassTests(CogCase):
                 cog = getattr(__import__(module, fromlist=[name]), name)
                 model = mock.AsyncMock()
                 scene = Scene(spec.name)
-                made: Any = cog(scene.client, scene.settings.agents[spec.name], scene.house, model)
+                made: Any = cog(scene.client, scene.settings.agents[spec.name], scene.services, model)
                 await made._call_ai("hi")
                 await made._generate_image("a fox")
                 model.complete.assert_awaited_once_with(Prompt.of("hi"), ())

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Protocol
 
-from agent_cogs.automation.target_channel import Place, Placing
+from agent_cogs.automation.target_channel import Target, TargetResolver
 from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.turn.event_codec import save_event
 from agent_personas.schedules.cron import PUNCTUAL_SECONDS, Job, due, next_time
@@ -98,7 +98,7 @@ class Tick:
         """For the log."""
         return f"{self.field.partition(':')[0]} {self.order.name!r}"
 
-    def event(self, at: float, place: Place, now: float, seconds: float) -> TurnEvent:
+    def event(self, at: float, place: Target, now: float, seconds: float) -> TurnEvent:
         """The same run has the same id in every process. Its turn has so many seconds."""
         turn_id = f"{self.field}:{round(at)}"
         order, where, theme, deadline = self.order, place.channel_id, place.theme, now + seconds
@@ -133,7 +133,7 @@ class Clocks:
         agent: str,
         orders: Orders,
         ticks: TickBook,
-        placing: Placing,
+        placing: TargetResolver,
         *,
         enter: Callable[[TurnEvent], bool],
         has_room: Callable[[TurnEvent], bool],

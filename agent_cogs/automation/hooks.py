@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from agent_cogs.automation.target_channel import Place, Placing
+from agent_cogs.automation.target_channel import Target, TargetResolver
 from agent_cogs.events import HookEvent, TurnEvent
 from agent_cogs.turn.cancellation import Brake
 from agent_personas.schedules.hooks import Hook, HookName, Hooks
@@ -34,7 +34,7 @@ class LifeHooks:
     """One agent's. `hooks` reads them anew, `placing` finds their channels, `run` takes a turn."""
 
     def __init__(
-        self, agent: str, hooks: Callable[[], Hooks], placing: Placing, run: Run, clock: Callable[[], float]
+        self, agent: str, hooks: Callable[[], Hooks], placing: TargetResolver, run: Run, clock: Callable[[], float]
     ) -> None:
         self._agent, self._hooks, self._placing, self._run, self._clock = agent, hooks, placing, run, clock
         self._shut = False
@@ -69,7 +69,7 @@ class LifeHooks:
         hook = self._hooks().named(name)
         if hook is None or not hook.fires_for(event.kind):  # hooks fire for no hook
             return
-        place = Place(event.channel_id, event.theme) if hook.channel is None else self._place_of(name, hook)
+        place = Target(event.channel_id, event.theme) if hook.channel is None else self._place_of(name, hook)
         if place is not None:
             aside = hook.channel is None
             around = self._event(name, hook, place, f"{name}-{event.id}", seconds, event.kind, aside=aside)
@@ -82,14 +82,14 @@ class LifeHooks:
             return None
         return self._event(name, hook, place, f"{name}-{turn_id}", seconds)
 
-    def _place_of(self, name: HookName, hook: Hook) -> Place | None:
+    def _place_of(self, name: HookName, hook: Hook) -> Target | None:
         return self._placing.of(hook.channel, f"agents.md, the hook {name}")
 
     def _event(
         self,
         name: HookName,
         hook: Hook,
-        place: Place,
+        place: Target,
         turn_id: str,
         seconds: float,
         around: str = "",

@@ -14,13 +14,13 @@ from typing import Protocol
 
 from agent_cogs.automation.clock import Clocks
 from agent_cogs.automation.hooks import LifeHooks
-from agent_cogs.automation.target_channel import Placing
-from agent_cogs.automation.webhook_server import News, Outcome
-from agent_cogs.channels import Known
+from agent_cogs.automation.target_channel import TargetResolver
+from agent_cogs.automation.webhook_server import Outcome, WebhookPayload
+from agent_cogs.channels import ChannelInfo
 from agent_cogs.events import HookEvent, WebhookEvent
-from agent_cogs.inbox.runner import TurnTaker
+from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.persona.persona import Persona
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import save_event
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.turns import LATEST_DEADLINE
@@ -37,11 +37,11 @@ class Doing(Protocol):
     """An agent, as this module knows it; see agent_cogs.base."""
 
     name: str
-    house: House
+    services: AgentServices
     may_act: Callable[[], bool]
     ready: asyncio.Event
 
-    def places(self) -> Sequence[Known]: ...
+    def places(self) -> Sequence[ChannelInfo]: ...
     def arriving(self) -> bool: ...
     async def wait_for(self, channel_id: int) -> None: ...
 
@@ -50,16 +50,16 @@ class Errands:
     """One agent's. `sleep` for so many seconds."""
 
     def __init__(
-        self, agent: Doing, taker: TurnTaker, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self, agent: Doing, taker: TurnRunner, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
-        self._agent, self._house, self._taker, self._sleep = agent, agent.house, taker, sleep
-        house, settings = agent.house, agent.house.settings
-        self._ticks, self._seconds = house.ledger.ticks, settings.turn_timeout_seconds
+        self._agent, self._services, self._taker, self._sleep = agent, agent.services, taker, sleep
+        services, settings = agent.services, agent.services.settings
+        self._ticks, self._seconds = services.ledger.ticks, settings.turn_timeout_seconds
         self._stopped = False
-        own = house.personas
+        own = services.personas
         self.persona = own.of(agent.name) if own else Persona(agent.name, settings.personas_dir / agent.name)
-        self._placing = Placing(agent.name, agent.places, settings.output_channel_id, agent.arriving)
-        self._hooks = LifeHooks(agent.name, self.persona.hooks, self._placing, taker.in_line, house.clock)
+        self._placing = TargetResolver(agent.name, agent.places, settings.output_channel_id, agent.arriving)
+        self._hooks = LifeHooks(agent.name, self.persona.hooks, self._placing, taker.in_line, services.clock)
         taker.hooks = self._hooks
         self._clocks = Clocks(
             agent.name,
@@ -72,7 +72,7 @@ class Errands:
             may_act=self._acts,
             seconds=self._seconds,
             timezone=settings.timezone,
-            clock=house.clock,
+            clock=services.clock,
             sleep=sleep,
         )
 
@@ -92,11 +92,11 @@ class Errands:
     async def shutdown(self) -> None:
         """The shutdown hook, while the last turns end."""
         if self._agent.may_act() and self._agent.ready.is_set():
-            seconds = self._house.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
-            await self._hooks.shutdown(_name(self._house.clock()), seconds)
+            seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
+            await self._hooks.shutdown(_name(self._services.clock()), seconds)
 
-    async def receive(self, news: News) -> Outcome:
-        """News from outside become an event in the channel that they name. What is taken is kept until its turn."""
+    async def receive(self, news: WebhookPayload) -> Outcome:
+        """Turn a webhook's payload into an event in the channel that it names. What is taken is kept until its turn."""
         if not self._here():
             return "standby"
         await self._agent.wait_for(news.channel_id)
@@ -109,7 +109,7 @@ class Errands:
             id=news.id,
             channel_id=place.channel_id,
             theme=place.theme,
-            deadline=self._house.clock() + self._seconds,
+            deadline=self._services.clock() + self._seconds,
             seconds=self._seconds,
             name=news.name,
             payload_text=news.text,
@@ -117,7 +117,7 @@ class Errands:
         return await self._entered(event)
 
     async def _entered(self, event: WebhookEvent) -> Outcome:
-        turns, name = self._house.ledger.turns, self._agent.name
+        turns, name = self._services.ledger.turns, self._agent.name
         if not self._here() or not self._taker.inbox.has_room(event):
             return "full" if self._here() else "standby"
         try:
@@ -139,7 +139,7 @@ class Errands:
             await self._ticks.load(name)
         except RedisAway as away:
             log.debug("%s: when it started last is not known: %s", name, away)
-        now, last = self._house.clock(), self._ticks.last(name, STARTUP)
+        now, last = self._services.clock(), self._ticks.last(name, STARTUP)
         if last is not None and 0 <= now - last < STARTUP_AGAIN:
             log.info("%s: the startup hook ran less than a minute ago and is passed over", name)
         elif self._taker.enter(event):
@@ -151,7 +151,7 @@ class Errands:
         """The event of this start, as soon as the agent acts and the hook's channel can be told."""
         while not self._acts() or self._hooks.pending("startup"):
             await self._sleep(LOOK_SECONDS)
-        return self._hooks.startup(_name(self._house.clock()), self._seconds)
+        return self._hooks.startup(_name(self._services.clock()), self._seconds)
 
 
 def _name(now: float) -> str:

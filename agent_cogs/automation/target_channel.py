@@ -7,28 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_chat.outlet import NOWHERE
-from agent_cogs.channels import Known
+from agent_cogs.channels import ChannelInfo
 from agent_themes import DEFAULT_THEME
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Target:
     """A channel and its theme; NOWHERE for none."""
 
     channel_id: int
     theme: str = DEFAULT_THEME
 
 
-class Placing:
+class TargetResolver:
     """One agent's. `known` are the channels in scope that it sees now; `output` is OUTPUT_CHANNEL_ID; `arriving` says
     whether a server of its bot is still on its way, so that unknown is not strange."""
 
     def __init__(
         self,
         agent: str,
-        known: Callable[[], Sequence[Known]],
+        known: Callable[[], Sequence[ChannelInfo]],
         output: int | None,
         arriving: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -42,7 +42,7 @@ class Placing:
             return False
         return not any(wanted in (known.channel_id, known.name) for known in self._known())
 
-    def of(self, channel: int | str | None, who: str) -> Place | None:
+    def of(self, channel: int | str | None, who: str) -> Target | None:
         """The place that a file names by id or name, None where the agent may not speak there: that is told once.
         `who` says for the log whose channel it is."""
         if channel is None:
@@ -52,7 +52,7 @@ class Placing:
         for known in self._known():
             if channel in (known.channel_id, known.name):
                 self._told -= {(who, f"{late} {channel}") for late in (True, False)}
-                return Place(known.channel_id, known.theme)
+                return Target(known.channel_id, known.theme)
         late = self._arriving()
         if (who, f"{late} {channel}") not in self._told:
             self._told.add((who, f"{late} {channel}"))
@@ -60,6 +60,6 @@ class Placing:
             log.warning("%s: %s is passed over: the channel %s %s", self._agent, who, channel, reason)
         return None
 
-    def _default(self) -> Place:
+    def _default(self) -> Target:
         themes = {known.channel_id: known.theme for known in self._known()} if self._output else {}
-        return Place(self._output or NOWHERE, themes.get(self._output or NOWHERE, DEFAULT_THEME))
+        return Target(self._output or NOWHERE, themes.get(self._output or NOWHERE, DEFAULT_THEME))

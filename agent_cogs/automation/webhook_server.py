@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class WebhookPayload:
     """One request that was signed. `id` is its own, made from the signature."""
 
     id: str
@@ -76,7 +76,7 @@ class Replays(Protocol):
     async def forget(self, digest: str) -> None: ...
 
 
-Receive = Callable[[News], Awaitable[Outcome]]
+Receive = Callable[[WebhookPayload], Awaitable[Outcome]]
 
 
 def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
@@ -106,7 +106,7 @@ class RefusalLog:
         self._logged_at, self._unlogged = now, 0
 
 
-class EventDoor:
+class WebhookServer:
     """`receiver` finds what takes an agent's news, None for one that does not run here; `clock` in unix seconds."""
 
     def __init__(
@@ -163,7 +163,7 @@ class EventDoor:
         digest = hashlib.sha256(signature.encode()).hexdigest()[:32]
         if not await self._replays.first(digest, 2 * GOOD_FOR):
             return _ANSWERS["known"]
-        outcome = await receive(News(f"event-{digest}", said.channel_id, said.name, said.text))
+        outcome = await receive(WebhookPayload(f"event-{digest}", said.channel_id, said.name, said.text))
         if outcome not in ("taken", "known"):
             await self._replays.forget(digest)  # it may be sent again as it is
         log.info("%s: event %.100r for channel %d: %s", agent, said.name, said.channel_id, outcome)
@@ -181,7 +181,7 @@ def _what_is_wrong(error: ValidationError) -> str:
 
 
 @asynccontextmanager
-async def serving_events(door: EventDoor, host: str, port: int) -> AsyncIterator[int]:
+async def serving_events(door: WebhookServer, host: str, port: int) -> AsyncIterator[int]:
     """Answers on the port while it is entered, and gives it; 0 serves nothing.
 
     A port that somebody else has (another bot's process of the same .env) is a warning: the bots matter more.

@@ -16,8 +16,8 @@ from cachetools import LRUCache
 
 from agent_cogs.agent import Agent
 from agent_cogs.events import InstructionEvent
-from agent_cogs.inbox.runner import TurnTaker
-from agent_cogs.services import House
+from agent_cogs.inbox.runner import TurnRunner
+from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
 from agent_context.entries import Entry
 from agent_discord.objects.messages import unfinished
@@ -42,20 +42,20 @@ class Calling:
     def __init__(
         self,
         agent: Agent,
-        house: House,
-        taker: TurnTaker,
+        services: AgentServices,
+        taker: TurnRunner,
         *,
         me: Callable[[], int],
         outlet_of: Callable[[int], DiscordOutlet | None],
         silent: Callable[[int], bool],
     ) -> None:
-        self._agent, self._house, self._taker = agent, house, taker
+        self._agent, self._services, self._taker = agent, services, taker
         self._me, self._outlet_of, self._silent = me, outlet_of, silent
         self._growing: LRUCache[int, None] = LRUCache(UNFINISHED)
 
     async def heard(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
         """A bot wrote a message, or changed one that grew until now."""
-        entry = self._house.transcripts.of(channel_id).get(message_id)
+        entry = self._services.transcripts.of(channel_id).get(message_id)
         if entry is None or entry.speaker.agent in (None, self._agent.key) or self._still_grows(entry, edited=edited):
             return
         if not calls(entry, self._me()) or self._silent(channel_id):
@@ -83,7 +83,7 @@ class Calling:
         return edited and not grew
 
     async def _judge(self, entry: Entry, outlet: DiscordOutlet, most: int) -> Verdict:
-        instructed = await self._house.ledger.instructed.read(outlet.channel_id)
+        instructed = await self._services.ledger.instructed.read(outlet.channel_id)
         if await self._was_its_turn(entry, outlet.channel_id, instructed):
             return "no"
         transcript = outlet.transcript
@@ -103,26 +103,26 @@ class Calling:
         if entry.id in instructed:
             return not instructed[entry.id]
         try:
-            turns = self._house.ledger.turns
+            turns = self._services.ledger.turns
             for turn_id in await turns.open_ids(author):
                 event = read_begun(await turns.left(author, turn_id)).event
                 if isinstance(event, InstructionEvent) and event.channel_id == channel_id:
                     return not event.cools_down
         except RedisAway:
             log.debug("%s: open turns of %s are not known", self._agent.key, author)
-        return not (await self._house.ledger.instructed.read(channel_id)).get(entry.id, True)
+        return not (await self._services.ledger.instructed.read(channel_id)).get(entry.id, True)
 
     def _enter(self, entry: Entry, outlet: DiscordOutlet, theme: str) -> None:
         begun_by = last_person(entry, outlet.transcript.entries())
         on_behalf = begun_by.speaker.id if begun_by is not None else None
-        event = self._house.mention(entry, outlet.channel_id, theme, on_behalf=on_behalf)
+        event = self._services.mention(entry, outlet.channel_id, theme, on_behalf=on_behalf)
         if not self._taker.enter(event):
             log.info("%s is busy: message %d of %s is not answered", self._agent.key, entry.id, entry.speaker.agent)
 
     async def _mark(self, entry: Entry, outlet: DiscordOutlet) -> None:
         """One sign for all who would have been called."""
         log.info("%s: a chain of calls ends at message %d", self._agent.key, entry.id)
-        if self._house.notices is None or await self._house.notices.first(entry.id, CHAIN_END):
+        if self._services.notices is None or await self._services.notices.first(entry.id, CHAIN_END):
             await outlet.react(entry.id, CHAIN_END)
 
 

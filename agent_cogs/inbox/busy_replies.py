@@ -13,7 +13,7 @@ from collections import Counter
 
 from agent_chat.outlet import Outlet
 from agent_cogs.events import MentionEvent
-from agent_cogs.limits.reply_throttle import Told
+from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, excuse
 
 MAX_LINES = 3  # on their way at once, of a channel
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class BusyLines:
     """One agent's. `told` is its memory of all such lines; `aclose` ends what is still on its way."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: ReplyThrottle) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._lines: Counter[int] = Counter()  # on their way, by channel
         self._told = told

@@ -16,11 +16,11 @@ from typing import Protocol
 from agent_chat.incoming import Heard
 from agent_cogs.events import TurnEvent
 from agent_cogs.inbox.missed_orders import LateOrders, heard_of
-from agent_cogs.inbox.runner import TurnTaker
+from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.triggers import Call
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
-from agent_cogs.turn.registry import TurnBook
+from agent_cogs.turn.registry import TurnRegistry
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import visible
 from agent_discord.objects.channels import Channel, guild_id_of
@@ -38,7 +38,7 @@ class Returning(Protocol):
     """An agent on its way back, as this module knows it; see agent_cogs.base."""
 
     name: str
-    house: House
+    services: AgentServices
     may_act: Callable[[], bool]
     late_orders: LateOrders
 
@@ -46,11 +46,11 @@ class Returning(Protocol):
     def owes(self, heard: Heard, said: Entry) -> Call | None: ...
 
 
-class Arrears:
+class CatchUp:
     """One agent's."""
 
-    def __init__(self, agent: Returning, taker: TurnTaker) -> None:
-        self._agent, self._house, self._taker = agent, agent.house, taker
+    def __init__(self, agent: Returning, taker: TurnRunner) -> None:
+        self._agent, self._services, self._taker = agent, agent.services, taker
         self._back = asyncio.Event()
         self._owed = False  # there may be mentions that nobody heard of
         self._unread: set[int] = set()  # channels whose past they may stand in
@@ -88,25 +88,25 @@ class Arrears:
         """Goes on with the turns that are open and not at work here. Raises RedisAway."""
         agent = self._agent
         if agent.may_act():
-            for event in await left_open(agent.name, self._house.ledger, self._taker.book):
+            for event in await left_open(agent.name, self._services.ledger, self._taker.book):
                 self._taker.enter(event)
 
     async def _answer_missed(self) -> None:
         if not self._agent.may_act():
             self._owed = True  # who takes an agent over has not answered what came meanwhile
             return
-        if self._owed and self._house.settings.mention_catchup_seconds:
+        if self._owed and self._services.settings.mention_catchup_seconds:
             await self._note_owed()
         for channel in self._agent.channels() if self._unread else ():
             # A past that cannot be read now is tried again (fetching.py), and looked at in a later round.
-            if channel.id in self._unread and await self._house.fetcher.known(channel.id):
+            if channel.id in self._unread and await self._services.fetcher.known(channel.id):
                 self._unread.discard(channel.id)
                 self._answer_missed_in(channel, self._since, self._people)
 
     async def _note_owed(self) -> None:
         """All channels are to be looked through. Raises RedisAway."""
-        now, most = self._house.clock(), self._house.settings.mention_catchup_seconds
-        since = max(now - most, await self._house.ledger.presence.first_seen(self._agent.name) or now)
+        now, most = self._services.clock(), self._services.settings.mention_catchup_seconds
+        since = max(now - most, await self._services.ledger.presence.first_seen(self._agent.name) or now)
         self._since = min(self._since, since) if self._unread else since
         self._owed = False
         self._unread |= {channel.id for channel in self._agent.channels()}
@@ -114,16 +114,16 @@ class Arrears:
 
     def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
         agent = self._agent
-        theme = self._house.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
-        entries = visible(self._house.transcripts.of(channel.id).entries())
+        theme = self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
+        entries = visible(self._services.transcripts.of(channel.id).entries())
         calling = missed(entries, lambda entry: agent.owes(heard_of(entry, channel), entry), since, people)
         for entry, call in calling if theme is not None else ():
-            event = self._house.mention(entry, channel.id, theme or "", to_all=call is Call.ROLE, late=True)
+            event = self._services.mention(entry, channel.id, theme or "", to_all=call is Call.ROLE, late=True)
             if self._taker.enter(event):
                 log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
 
 
-async def left_open(agent: str, ledger: Ledger, book: TurnBook) -> list[TurnEvent]:
+async def left_open(agent: str, ledger: Ledger, book: TurnRegistry) -> list[TurnEvent]:
     """What the turns began with that are open and that this process knows nothing of. Raises RedisAway."""
     found = []
     for turn_id in await ledger.turns.open_ids(agent):

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from agent_chat.outlet import CommandReplies, Outlet
 from agent_cogs.agent import Agent
 from agent_cogs.events import MentionEvent
-from agent_cogs.inbox.runner import TurnTaker
+from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.prompt.chat_mode import Asked, Chat
-from agent_cogs.prompt.prefill_mode import Begun
+from agent_cogs.prompt.prefill_mode import PrefillMode
 from agent_cogs.prompt.tools import ToolUse, box_of
-from agent_cogs.prompt.view import Eyes, Sight
-from agent_cogs.services import House
+from agent_cogs.prompt.view import TurnView, ViewBuilder
+from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import is_visible
 from agent_context.steering.commands import MCommand, parse_m
@@ -36,9 +36,9 @@ class MCommands:
     """One agent's. `busy` hears of an event for which there was no room."""
 
     def __init__(
-        self, agent: Agent, house: House, taker: TurnTaker, busy: Callable[[Outlet, MentionEvent], None]
+        self, agent: Agent, services: AgentServices, taker: TurnRunner, busy: Callable[[Outlet, MentionEvent], None]
     ) -> None:
-        self._agent, self._house, self._taker, self._busy = agent, house, taker, busy
+        self._agent, self._services, self._taker, self._busy = agent, services, taker, busy
 
     async def given(
         self, command: MCommand, asked: Entry, outlet: Outlet, theme: str, *, call: Call | None, to_one: bool
@@ -50,7 +50,7 @@ class MCommands:
         if call is None and (to_one or last_speaker(entries, asked.id) != self._agent.key):
             return
         goes = outlet.chores is not None and outlet.chores.discard(asked.id)
-        event = self._house.mention(
+        event = self._services.mention(
             asked,
             outlet.channel_id,
             theme,
@@ -72,7 +72,7 @@ class MCommands:
             return
         agent = self._agent.at(outlet)
         can_draw = agent.voice.can_draw and outlet.may_attach
-        sight = await Eyes(agent, outlet, event, can_draw=can_draw).look(closing=False)
+        sight = await ViewBuilder(agent, outlet, event, can_draw=can_draw).look(closing=False)
         sent = await as_sent(agent, outlet, event, sight, can_draw=can_draw)
         name = f"context-{agent.key}.txt"
         note = f"what {agent.identity.display_name} sees"
@@ -96,7 +96,7 @@ def last_seen(entries: Sequence[Entry], before: int) -> int | None:
     return next((entry.id for entry in reversed(entries) if entry.id < before and not entry.hidden), None)
 
 
-async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Sight, *, can_draw: bool) -> Asked:
+async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: TurnView, *, can_draw: bool) -> Asked:
     """What the model would be sent first, its tools with it."""
     sent: list[Prompt] = []
 
@@ -105,7 +105,7 @@ async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Sigh
         return Reply(text="")
 
     prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.voice.model_name)
-    way = Begun(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
+    way = PrefillMode(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
     use = ToolUse(
         agent=agent,
         outlet=outlet,

@@ -14,7 +14,7 @@ from typing import Protocol
 from agent_chat.incoming import Heard, Signed, Who
 from agent_cogs.inbox.stop_orders import STOP_SIGN, Stopping
 from agent_cogs.inbox.triggers import Call
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_discord.objects.channels import Channel, guild_id_of
 from agent_discord.objects.messages import parent_of
@@ -42,19 +42,23 @@ class LateOrders:
     """One agent's. `outlet_of` gives the way into a channel that its bot sees."""
 
     def __init__(
-        self, agent: Listening, house: House, stopping: Stopping, outlet_of: Callable[[int], DiscordOutlet | None]
+        self,
+        agent: Listening,
+        services: AgentServices,
+        stopping: Stopping,
+        outlet_of: Callable[[int], DiscordOutlet | None],
     ) -> None:
-        self._agent, self._house, self._stopping, self._outlet_of = agent, house, stopping, outlet_of
+        self._agent, self._services, self._stopping, self._outlet_of = agent, services, stopping, outlet_of
         self._sessions, self._looked = 0, 0
-        self._back = house.directory.id_of(agent.name) is not None  # a run of the bot's has ended before this one
+        self._back = services.directory.id_of(agent.name) is not None  # a run of the bot's has ended before this one
         self._met = False  # an agent whose user was not known when the past was read
-        house.fetcher.on_past(self.read)
-        house.directory.on_news(self._meet)
+        services.fetcher.on_past(self.read)
+        services.directory.on_news(self._meet)
 
     def stop(self) -> None:
         """Its bot has ended; another run of it looks for itself."""
-        self._house.fetcher.off_past(self.read)
-        self._house.directory.off_news(self._meet)
+        self._services.fetcher.off_past(self.read)
+        self._services.directory.off_news(self._meet)
 
     def came_back(self) -> None:
         """A new session."""
@@ -69,7 +73,7 @@ class LateOrders:
         outlet = self._outlet_of(channel_id)
         if outlet is None:
             return
-        entries = [one for one in self._house.transcripts.of(channel_id).entries() if self._is_young(one.created_at)]
+        entries = [one for one in self._services.transcripts.of(channel_id).entries() if self._is_young(one.created_at)]
         for entry in entries:
             await self._obey(entry, outlet.channel)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
@@ -83,7 +87,7 @@ class LateOrders:
         if self._met:
             self._met = False
             for channel in self._agent.channels():
-                if self._house.transcripts.of(channel.id).whole:
+                if self._services.transcripts.of(channel.id).whole:
                     await self.read(channel.id)
         if self._looked == self._sessions:
             return
@@ -100,7 +104,7 @@ class LateOrders:
                 await self._obey_signs(outlet, message.id, message.author.id, said_at)
 
     def _is_young(self, at: float) -> bool:
-        return at > self._house.clock() - LONGEST
+        return at > self._services.clock() - LONGEST
 
     async def _obey(self, entry: Entry, channel: Channel) -> None:
         if entry.order is None or entry.speaker.kind != "person":
@@ -110,7 +114,7 @@ class LateOrders:
         await self._stopping.found(entry.order, facts, self._agent.call_of(facts), who, entry.created_at)
 
     async def _obey_signs(self, outlet: DiscordOutlet, message_id: int, author: int, said_at: float) -> None:
-        if self._house.directory.agent_of(author) is None:
+        if self._services.directory.agent_of(author) is None:
             return
         try:
             givers = await outlet.givers(message_id, STOP_SIGN)

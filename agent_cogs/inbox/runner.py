@@ -1,4 +1,4 @@
-"""An agent's turns around `take_turn`: into their lane, claimed, taken, settled, and told to whoever waits for them.
+"""Run an agent's turns: into their lane, claimed, taken, settled, and reported to the coordinator.
 
     mention, instruction ─ book.py ─ inbox.py ─ claimed ─ turn.py ─ settled, result on the bus
 
@@ -19,11 +19,11 @@ from agent_cogs.events import ErrandEvent, HookEvent, InstructionEvent, TurnEven
 from agent_cogs.inbox.batching import pause
 from agent_cogs.inbox.inbox import Inbox
 from agent_cogs.inbox.saved_events import keep_waiting
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_cogs.turn.admission import asked_at_once, on_account
 from agent_cogs.turn.cancellation import Brake
 from agent_cogs.turn.progress import Progress
-from agent_cogs.turn.registry import TurnBook, told
+from agent_cogs.turn.registry import TurnRegistry, coordinator_message
 from agent_cogs.turn.result import refused
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
@@ -40,31 +40,31 @@ class Around(Protocol):
     async def after(self, event: TurnEvent) -> None: ...
 
 
-class TurnTaker:
+class TurnRunner:
     """One agent's. `may_act` says whether this process holds its lease, `silent` whether a person wants silence in a
     channel; `tell` takes what its owner should know."""
 
     def __init__(
         self,
         agent: Agent,
-        house: House,
+        services: AgentServices,
         *,
         may_act: Callable[[], bool],
         silent: Callable[[int], bool],
         find: Find,
         tell: Callable[[str], Awaitable[None]],
     ) -> None:
-        self._agent, self._house, self._name = agent, house, agent.key
+        self._agent, self._services, self._name = agent, services, agent.key
         self._may_act, self._silent, self._find, self._tell = may_act, silent, find, tell
-        shared = house.settings
-        self.book = TurnBook(self._name, house.ledger)
+        shared = services.settings
+        self.book = TurnRegistry(self._name, services.ledger)
         self.inbox: Inbox[TurnEvent] = Inbox(
             self._take,
             max_running=shared.max_concurrent_turns,
             max_depth=shared.max_queue_depth,
-            pause=lambda event: pause(event, shared.mention_debounce_seconds, house.clock()),
+            pause=lambda event: pause(event, shared.mention_debounce_seconds, services.clock()),
             lane=lambda event: event.lane,
-            clock=house.clock,
+            clock=services.clock,
         )
         self.running = RunningTurns(self.inbox)
         self.hooks: Around | None = None  # takes turns in line itself, so it comes after
@@ -88,7 +88,7 @@ class TurnTaker:
     async def keep_waiting(self) -> None:
         """What waited when the inbox was closed is kept for whoever acts for the agent next."""
         left, self._left = self._left, []
-        await keep_waiting(self._name, self._house, left)
+        await keep_waiting(self._name, self._services, left)
 
     async def instructed(self, read: Instruction | UnreadableInstruction) -> None:
         """Every instruction gets exactly one result; one that comes again gets the same."""
@@ -98,7 +98,7 @@ class TurnTaker:
             log.warning("%s: action %.40r is not known here", self._name, read.action)
             await self._publish(refused(self._name, read.instruction_id, "unknown_action"))
         else:
-            await self._decide(InstructionEvent.of(read, self._house.clock()))
+            await self._decide(InstructionEvent.of(read, self._services.clock()))
 
     async def _decide(self, event: InstructionEvent) -> None:
         standing = self.book.begin(event.id)
@@ -108,7 +108,7 @@ class TurnTaker:
             await self.give_up(event, "busy")
 
     async def give_up(self, event: TurnEvent, reason: str) -> None:
-        """The event gets no turn, and whoever waits for it is told."""
+        """End an event without a turn, and report that."""
         result = refused(self._name, event.id, reason)
         self.book.keep(event.id, result)
         if isinstance(event, InstructionEvent):
@@ -116,7 +116,7 @@ class TurnTaker:
 
     async def _publish(self, message: WireMessage) -> None:
         try:
-            await self._house.bus.publish(keys.results(self._name), message)
+            await self._services.bus.publish(keys.results(self._name), message)
         except RedisAway:
             log.warning(
                 "%s: a result could not be sent, Redis is away; whoever waits for it will ask again", self._name
@@ -129,7 +129,7 @@ class TurnTaker:
         if not self._may_act():  # the agent went to another process while the event waited
             self.book.forget(event.id)
             return
-        event = event.begun(self._house.clock())
+        event = event.begun(self._services.clock())
         with self.running.brake(event) as brake:
             if self._silent(event.channel_id):
                 brake.pull("stopped")
@@ -152,7 +152,7 @@ class TurnTaker:
         if outlet is not None:
             event = on_account(event, outlet.transcript)
         ask = asked_at_once(agent, outlet, event) if outlet is not None and brake.reason is None else None
-        standing = await self.book.claim(event, self._house.transcripts.of(event.channel_id).newest, ask)
+        standing = await self.book.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)
         if isinstance(standing, Progress):
             await self._go_on(agent, event, outlet, standing, brake)
         elif isinstance(standing, str):
@@ -164,12 +164,12 @@ class TurnTaker:
     async def _go_on(
         self, agent: Agent, event: TurnEvent, outlet: Outlet | None, progress: Progress, brake: Brake
     ) -> None:
-        """The turn from where it stands to its end, which Redis and whoever waits are told in one step."""
-        let_in = False
+        """Take the turn from where it stands to its end, settled and reported in one step in Redis."""
+        on_admitted = False
 
         async def before() -> None:
-            nonlocal let_in
-            let_in = True
+            nonlocal on_admitted
+            on_admitted = True
             if self.hooks is not None:
                 await self.hooks.before(event)
 
@@ -179,14 +179,14 @@ class TurnTaker:
             result = await take_turn(agent, outlet, event, progress, brake, before)
         left = result.reason == "not_ours" and result.skipped
         if progress.lost or not left:
-            say = told(self._name, event, result)
+            say = coordinator_message(self._name, event, result)
             await self.book.settle(event, result, self._agent.today(), say, progress.facts)
         self._agent.keeper.write()
         if left:
             self.book.give_up(event.id)
-        for notice in self._house.ledger.budgets.notices():
+        for notice in self._services.ledger.budgets.notices():
             await self._tell(notice)
-        if self.hooks is not None and let_in and not left:  # who takes the turn over has it stand between its own
+        if self.hooks is not None and on_admitted and not left:  # who takes the turn over has it stand between its own
             await self.hooks.after(event)
 
     async def _outlet(self, event: TurnEvent) -> Outlet | None:

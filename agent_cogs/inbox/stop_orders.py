@@ -16,8 +16,8 @@ from agent_cogs.agent import Find
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.inbox.runner import RunningTurns
 from agent_cogs.inbox.triggers import Call
-from agent_cogs.limits.reply_throttle import Told
-from agent_cogs.services import House
+from agent_cogs.limits.reply_throttle import ReplyThrottle
+from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.steering.stop_orders import Order as Order
 from agent_context.steering.stop_orders import order_in as order_in
@@ -45,14 +45,19 @@ def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: fl
 class Stopping:
     """One agent's part in it."""
 
-    def __init__(self, name: str, house: House, turns: RunningTurns, ended: Ended, find: Find, parent: Parent) -> None:
-        self._name, self._names, self._turns, self._ended = name, house.names, turns, ended
+    def __init__(
+        self, name: str, services: AgentServices, turns: RunningTurns, ended: Ended, find: Find, parent: Parent
+    ) -> None:
+        self._name, self._names, self._turns, self._ended = name, services.names, turns, ended
         self._find, self._parent = find, parent
-        self._told = Told(house.clock)
-        self._stops, self._transcripts, self._directory = house.stops, house.transcripts, house.directory
-        self._users, self._roles = frozenset(house.settings.stop_user_ids), frozenset(house.settings.stop_role_ids)
-        house.stops.on_stop(self._silence)
-        house.stops.on_hush(self._hush)
+        self._told = ReplyThrottle(services.clock)
+        self._stops, self._transcripts, self._directory = services.stops, services.transcripts, services.directory
+        self._users, self._roles = (
+            frozenset(services.settings.stop_user_ids),
+            frozenset(services.settings.stop_role_ids),
+        )
+        services.stops.on_stop(self._silence)
+        services.stops.on_hush(self._hush)
 
     async def written(
         self, text: str, heard: Heard, call: Call | None, wrote: Callable[[], Who], *, at: float | None, late: bool

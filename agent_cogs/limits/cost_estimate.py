@@ -24,7 +24,7 @@ from agent_context.steering.options import Options
 from agent_llm.pricing import Rates, price
 from agent_llm.types import Usage
 from agent_llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, tokens_of
-from agent_protocol.turns.budget_rules import Kind, Wish
+from agent_protocol.turns.budget_rules import BudgetRequest, Kind
 from agent_themes import theme_named
 
 FRAME_TOKENS = 2_700  # persona, rules, the answer's form, the present
@@ -131,7 +131,7 @@ def wish_of(
     *,
     window: int,
     frame: int,
-) -> Wish:
+) -> BudgetRequest:
     """What the turn asks to have put aside for its first call. `window`: the messages that the agent sees."""
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
@@ -142,7 +142,7 @@ def wish_of(
     usage = Usage(calls=1, input_tokens=tokens, output_tokens=options.max_output_tokens, searches=searches)
     most = tariff.most(usage)
     mention = event if isinstance(event, MentionEvent) else None
-    return Wish(
+    return BudgetRequest(
         turn_id=event.id,
         estimate=most.cost_usd,
         until=event.deadline + AFTER_DEADLINE,

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent_protocol.turns.budget_rules import Wish
-from agent_protocol.turns.limits import Ask, Verdict
+from agent_protocol.turns.budget_rules import BudgetRequest
+from agent_protocol.turns.limits import TurnRequest, Verdict
 
 
 class LimitStore(Protocol):
     """Where counts are kept; agent_protocol.turns.limits is the one in Redis."""
 
-    async def take(self, ask: Ask) -> Verdict: ...
+    async def take(self, ask: TurnRequest) -> Verdict: ...
 
-    def resume(self, ask: Ask, dollars: float) -> None: ...
+    def resume(self, ask: TurnRequest, dollars: float) -> None: ...
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool: ...
 
@@ -36,10 +36,12 @@ class Limits:
     daily_max: int
     unasked_max: int
 
-    def ask(self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: Wish, free: bool) -> Ask:
+    def ask(
+        self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: BudgetRequest, free: bool
+    ) -> TurnRequest:
         """One turn of the day, with the cooldown where it `cools_down`, and the money that it wishes to put aside.
         `free`: by a model that costs nothing, for which the daily maximum does not hold."""
-        return Ask(
+        return TurnRequest(
             agent=self.agent,
             channel_id=channel_id,
             cooldown=self.cooldown if cools_down else 0.0,
@@ -49,14 +51,14 @@ class Limits:
             free=free,
         )
 
-    async def take(self, ask: Ask) -> Verdict:
+    async def take(self, ask: TurnRequest) -> Verdict:
         """Takes what is asked for, or says which limit stands against it.
 
         "closing": it is taken, and the last one that the conversation has money for.
         """
         return await self.store.take(ask)
 
-    def resume(self, ask: Ask, dollars: float) -> None:
+    def resume(self, ask: TurnRequest, dollars: float) -> None:
         """Another process was let in with the turn and has spent so much on it: what it spends more is asked for by
         `afford`, before each call."""
         self.store.resume(ask, dollars)

@@ -25,7 +25,7 @@ SHARE_EVERY = 5.0  # seconds
 log = logging.getLogger(__name__)
 
 
-class Bench:
+class ProviderBackoff:
     """One agent's. `clock` gives unix seconds; `taken` is set when a rest begins, until somebody clears it, as is
     `begun`, for a rest that began here."""
 
@@ -85,7 +85,7 @@ class RestStore(Protocol):
     async def until(self, agent: str) -> float | None: ...
 
 
-async def share_rest(agent: str, bench: Bench, store: RestStore) -> None:
+async def share_rest(agent: str, bench: ProviderBackoff, store: RestStore) -> None:
     """Tells Redis of a rest that began here, and goes on with one that it knows of, until cancelled."""
     while True:
         bench.begun.clear()
@@ -98,7 +98,7 @@ async def share_rest(agent: str, bench: Bench, store: RestStore) -> None:
                 await bench.begun.wait()
 
 
-async def _share(agent: str, bench: Bench, store: RestStore) -> None:
+async def _share(agent: str, bench: ProviderBackoff, store: RestStore) -> None:
     kept = await store.until(agent) or 0.0
     if bench.seconds_left and kept < bench.until:
         await store.put(agent, bench.until)

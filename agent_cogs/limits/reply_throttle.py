@@ -12,7 +12,7 @@ REMEMBERED = 1000  # people
 EVERYBODY = 0
 
 
-class Told:
+class ReplyThrottle:
     """One bot's memory of what it says. `clock` gives unix seconds; `seconds`: as long as it is not said again."""
 
     def __init__(self, clock: Callable[[], float], seconds: float = TOLD_FOR) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from agent_chat.outlet import NOWHERE
 from agent_cogs.persona.file_rights import only_guild
 from agent_cogs.persona.persona import Persona
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_discord.objects.audience import Audience, ChannelOf
 from agent_personas.assembly import PersonaPrompt
 from agent_personas.workspace import Workspace
@@ -69,21 +69,21 @@ class Recall:
         return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
 
 
-def recall_of(agent: str, house: House, channel_of: ChannelOf) -> Recall | None:
+def recall_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> Recall | None:
     """None where no personas are read."""
-    if house.personas is None:
+    if services.personas is None:
         return None
-    most, places = house.settings.memory_writes, Audience(channel_of)
+    most, places = services.settings.memory_writes, Audience(channel_of)
 
     async def may_write(context: ToolContext) -> bool:
-        today = f"{datetime.fromtimestamp(house.clock(), house.settings.timezone):%Y-%m-%d}"
+        today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
         limit = most if context.asked_by is not None else most * NOBODYS_SHARE
-        return await house.ledger.memory_writes.take(agent, today, context.asked_by, limit)
+        return await services.ledger.memory_writes.take(agent, today, context.asked_by, limit)
 
     def may_share(channel_id: int) -> bool:
         """A turn without a channel has seen no closed one."""
         if channel_id == NOWHERE:
             return True
-        return places.is_open(channel_id) and only_guild(house.settings, places.guild_of) is not None
+        return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
 
-    return Recall(house.personas.of(agent), places, may_write, may_share)
+    return Recall(services.personas.of(agent), places, may_write, may_share)

@@ -10,7 +10,7 @@ from typing import Any
 from agent_cogs.answer.model_artifacts import lines_of_prompt
 from agent_cogs.answer.partial_json import text_so_far
 from agent_cogs.answer.schema import CONTRACT, DECISION_SCHEMA, REPAIR
-from agent_cogs.prompt.view import Sight
+from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, build_system, memory_part
 from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
@@ -32,7 +32,7 @@ class Asked:
     history: Sequence[Message]
 
 
-def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str, **own: Any) -> Prompt:
+def prompt_of(sight: TurnView, text: str, *, timeout: float, cache_key: str, **own: Any) -> Prompt:
     """What the prompts of all modes share, and what is a mode's own."""
     options: Options = sight.options
     return Prompt(
@@ -55,7 +55,7 @@ def prompt_of(sight: Sight, text: str, *, timeout: float, cache_key: str, **own:
 class Chat:
     """One turn's. `cache_key` is the same for all turns of an agent in a channel."""
 
-    sight: Sight
+    sight: TurnView
     cache_key: str
     acts: tuple[RunnableTool, ...] = field(default=(), init=False)
     speaker: str = field(default="", init=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_llm.providers.agent_query import Conversation
 from agent_protocol.state.sessions import Sessions
@@ -52,10 +52,10 @@ def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
     return [entry for entry in entries if entry.id > reset] if reset else entries
 
 
-async def begin_anew(house: House, agents: Iterable[str], channel_id: int, message_id: int) -> None:
+async def begin_anew(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
     """What lies before is context of these agents no longer, in that channel. Raises RedisAway."""
     names = tuple(agents)
-    if house.resets is not None:
-        await house.resets.reset(names, channel_id, message_id)
+    if services.resets is not None:
+        await services.resets.reset(names, channel_id, message_id)
     for name in names:
-        await house.ledger.sessions.drop(name, channel_id)
+        await services.ledger.sessions.drop(name, channel_id)

@@ -1,7 +1,7 @@
 """The agent's model is asked, with its tools, until there is a decision.
 
     kept answer ─────────────────────────────────────┐
-    Begun (prefilling.py) ─ or ─ Chat (chatting.py) ─┴─ ToolUse (tooling.py) ─ once more, if it must be ─ decision
+    PrefillMode (prefilling.py) ─ or ─ Chat (chatting.py) ─┴─ ToolUse (tooling.py) ─ once more, if it must be ─ decision
 
 Every call of the model is booked where it is made, what a failed one has cost too.
 """
@@ -19,10 +19,10 @@ from agent_cogs.events import POST_SECONDS, TurnEvent, TurnOver
 from agent_cogs.limits.usage import Spending
 from agent_cogs.prompt.chat_mode import Asked, Chat
 from agent_cogs.prompt.conversation import conversation_of
-from agent_cogs.prompt.prefill_mode import Begun
-from agent_cogs.prompt.streaming import Ear, listening
+from agent_cogs.prompt.prefill_mode import PrefillMode
+from agent_cogs.prompt.streaming import StreamFilter, listening
 from agent_cogs.prompt.tools import ToolUse, box_of
-from agent_cogs.prompt.view import Sight
+from agent_cogs.prompt.view import TurnView
 from agent_cogs.turn.progress import Progress
 from agent_llm.errors import BadAnswer, ModelError, PrefillRefused
 from agent_llm.types import Message, Prompt, Reply, Usage
@@ -34,11 +34,11 @@ MIN_MODEL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
-Way = Chat | Begun
+Way = Chat | PrefillMode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mind:
+class ModelCall:
     """One turn's thinking. `estimate` is of one call, in US dollars."""
 
     agent: Agent
@@ -49,7 +49,7 @@ class Mind:
     can_draw: bool
     estimate: float
 
-    async def decide(self, sight: Sight) -> tuple[Decision, Reply]:
+    async def decide(self, sight: TurnView) -> tuple[Decision, Reply]:
         """Asks the model, unless it has answered; on a forced turn, once more when the answer cannot be read. The
         reply's text is the JSON of the decision.
 
@@ -62,21 +62,21 @@ class Mind:
         after = self.progress.after
         async with listening(self.outlet, self.event, sight.options, self._names(sight), after) as ear:
             if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.voice.model_name):
-                begun = Begun(sight, self._cache_key, forced=self.event.forced, can_draw=self.can_draw)
+                begun = PrefillMode(sight, self._cache_key, forced=self.event.forced, can_draw=self.can_draw)
                 try:
                     return await self._asked(begun, ear)
                 except PrefillRefused as error:
                     self.agent.prefill.refused(error)
             return await self._asked(chat, ear)
 
-    async def _asked(self, way: Way, ear: Ear | None) -> tuple[Decision, Reply]:
+    async def _asked(self, way: Way, ear: StreamFilter | None) -> tuple[Decision, Reply]:
         sight = way.sight
         use = ToolUse(
             agent=self.agent,
             outlet=self.outlet,
             event=self.event,
             sight=sight,
-            box=box_of(self.agent, sight, prefilled=isinstance(way, Begun)),
+            box=box_of(self.agent, sight, prefilled=isinstance(way, PrefillMode)),
             may_go_on=self._may_go_on,
             acts=way.acts,
             speaker=way.speaker,
@@ -158,13 +158,13 @@ class Mind:
             prompt=way.lines,
         )
 
-    def _heard(self, asked: Asked, way: Way, ear: Ear | None) -> Asked:
+    def _heard(self, asked: Asked, way: Way, ear: StreamFilter | None) -> Asked:
         """The same, where somebody hears the answer as it grows."""
         if ear is None:
             return asked
         return replace(asked, prompt=replace(asked.prompt, on_text=ear.hearing(way.heard, way.lines)))
 
-    def _names(self, sight: Sight) -> Collection[str]:
+    def _names(self, sight: TurnView) -> Collection[str]:
         """What the agent itself goes by."""
         names = (self.agent.identity.display_name, self.agent.key, sight.context.me.display_name)
         return tuple(dict.fromkeys(names))

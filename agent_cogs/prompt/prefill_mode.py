@@ -17,7 +17,7 @@ from typing import Any
 from agent_cogs.answer.decision import Decision, as_json
 from agent_cogs.answer.model_artifacts import lines_of_prompt
 from agent_cogs.prompt.chat_mode import Asked, prompt_of
-from agent_cogs.prompt.view import Sight
+from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, memory_part
 from agent_context.layout.automation_task import errand_task
 from agent_context.layout.prefill import Transcript, build_prefill, read_completion
@@ -86,10 +86,10 @@ class Acts:
 
 
 @dataclass(frozen=True)
-class Begun:
+class PrefillMode:
     """One turn's. `cache_key` is the same for all turns of an agent in a channel."""
 
-    sight: Sight
+    sight: TurnView
     cache_key: str
     forced: bool
     can_draw: bool

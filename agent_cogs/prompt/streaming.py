@@ -55,7 +55,7 @@ def _begun_mark(text: str) -> int:
     return len(text)
 
 
-class Ear:
+class StreamFilter:
     """Hears a model's answer and lets its post grow. One for a turn, however often its model is asked."""
 
     def __init__(self, grow: Hear, names: Collection[str]) -> None:
@@ -78,7 +78,7 @@ class Ear:
 @asynccontextmanager
 async def listening(
     outlet: Outlet, event: TurnEvent, options: Options, names: Collection[str], after: int | None
-) -> AsyncIterator[Ear | None]:
+) -> AsyncIterator[StreamFilter | None]:
     """An ear as long as the model is asked; None where nobody waits for the answer, or it is to come whole.
 
     `after` is set where an earlier run of the program may have let the post grow, behind that message.
@@ -88,4 +88,4 @@ async def listening(
         return
     ping = event.ping if isinstance(event, MentionEvent) else None
     async with outlet.growing(event.id, ping=ping, after=after, split_at=options.split_at) as post:
-        yield Ear(post.grow, names)
+        yield StreamFilter(post.grow, names)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from agent_chat.outlet import Outlet
 from agent_cogs.agent import Agent
 from agent_cogs.events import POST_SECONDS, TurnEvent
-from agent_cogs.prompt.view import Sight
+from agent_cogs.prompt.view import TurnView
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
 from agent_llm.types import Picture, Prompt, Reply
 from agent_tools.builtin.memory import NAME as MEMORY
@@ -45,7 +45,7 @@ def searches_itself(model_name: str) -> bool:
     return bool(known.search) and known.tools_with_search
 
 
-def box_of(agent: Agent, sight: Sight, *, prefilled: bool = False) -> Toolbox:
+def box_of(agent: Agent, sight: TurnView, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel: none in a conversation's last turn. In prefill mode they are words, so any
     model can call them, and none searches by itself. A model with a loop of its own has its memory alone."""
     options, voice = sight.options, agent.voice
@@ -64,7 +64,7 @@ class ToolUse:
     agent: Agent
     outlet: Outlet
     event: TurnEvent
-    sight: Sight
+    sight: TurnView
     box: Toolbox
     may_go_on: Callable[[], Awaitable[bool]]
     acts: Sequence[RunnableTool] = ()

@@ -34,7 +34,7 @@ HINTS = 2  # openings that a starter is offered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class TurnView:
     """`pictures` by message id, `files` (texts) by attachment id: what is shown beside the words. `newest` is the
     channel's newest message when it was looked at."""
 
@@ -46,7 +46,7 @@ class Sight:
     files: Mapping[int, str] = field(default_factory=dict)
 
 
-class Eyes:
+class ViewBuilder:
     """One turn's look at its channel, in the stages of agent_context.build. `closing`: the conversation's last turn."""
 
     def __init__(self, agent: Agent, outlet: Outlet, event: TurnEvent, *, can_draw: bool) -> None:
@@ -57,7 +57,7 @@ class Eyes:
         """What is set for the agent in this channel."""
         return self.agent.options_for(self.outlet)
 
-    async def look(self, *, closing: bool) -> Sight:
+    async def look(self, *, closing: bool) -> TurnView:
         agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
         options = await self._settled()
         told = await agent.recalled(event.channel_id, options)
@@ -93,7 +93,9 @@ class Eyes:
         )
         newest = self.outlet.transcript.newest
         pictures, files = await self._attached(window, chosen, options)
-        return Sight(context=context, options=options, newest=newest, reset=self.reset, pictures=pictures, files=files)
+        return TurnView(
+            context=context, options=options, newest=newest, reset=self.reset, pictures=pictures, files=files
+        )
 
     def _started_with(self) -> int | None:
         """The running conversation's first message, where what people say in it since is to be heard."""

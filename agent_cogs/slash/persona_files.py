@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from agent_discord.posting.splitting import LIMIT, length
-from agent_discord.slash.responses import Form, Response, Told
+from agent_discord.slash.responses import CommandReply, Form, Response
 from agent_personas.boot import parse_boot
 from agent_personas.errors import Ambiguous, NotFound, PersonaError
 from agent_personas.files import PERSONA_FILES, FileCache
@@ -67,7 +67,7 @@ class FileDesk:
         was = f", before its last {f'{back} changes' if back > 1 else 'change'}" if back else ""
         head = f"{name} of {self._names[agent]}{was}{ELSEWHERE if elsewhere else ''}:"
         shown = f"{head}\n```md\n{text or ' '}\n```"
-        return Told(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
+        return CommandReply(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
 
     async def form(self, agent: str, name: str, here: int) -> Response:
         """A form with the file's text; the text alone where it is too long for one."""
@@ -83,7 +83,7 @@ class FileDesk:
         try:
             _ = form.fields
         except ValueError as error:
-            return Told(
+            return CommandReply(
                 f"{name} is too long to be changed here: {error}. Please change it on its disk.", file=(name, text)
             )
         return form
@@ -98,11 +98,11 @@ class FileDesk:
         text = text.rstrip() + "\n" if text.strip() else ""
         if problems := problems_of(name, text):
             told = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
-            return Told("\n".join(["Not kept, since this would not be understood:", *told]), file=(name, text))
+            return CommandReply("\n".join(["Not kept, since this would not be understood:", *told]), file=(name, text))
         try:
             await asyncio.to_thread(_save, self._folder / agent, name, text, digest)
         except PersonaError as error:
-            return Told(f"Not kept: {error}.", file=(name, text))
+            return CommandReply(f"Not kept: {error}.", file=(name, text))
         log.info("%s of %s was changed by a person", name, agent)
         return (
             f"{name} of {self._names[agent]} is kept and counts from the next event on; what it was is in its history."

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_cogs.slash.wording import counted, dollars, lasting, listed
 from agent_protocol.coordination.conversations import Running
 
@@ -74,18 +74,18 @@ class Board:
         return f"a conversation runs{rules}, round {self.talk.round_number}{who}"
 
 
-async def look(house: House, channel_id: int, parent_id: int | None = None) -> Board:
+async def look(services: AgentServices, channel_id: int, parent_id: int | None = None) -> Board:
     """The board as seen from a channel, or from a thread of the channel `parent_id`. Raises RedisAway."""
-    ledger, now = house.ledger, house.clock()
-    date = f"{datetime.fromtimestamp(now, house.settings.timezone):%Y-%m-%d}"
+    ledger, now = services.ledger, services.clock()
+    date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
     online, muted, rests, talk = await asyncio.gather(
-        ledger.presence.online(house.names),
-        ledger.mutes.read(house.names),
-        ledger.rests.read(house.names),
+        ledger.presence.online(services.names),
+        ledger.mutes.read(services.names),
+        ledger.rests.read(services.names),
         ledger.conversations.running(channel_id),
     )
-    turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in house.names))
-    costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in house.names))
+    turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
+    costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
     rows = tuple(
         Row(
             name=shown,
@@ -95,10 +95,10 @@ async def look(house: House, channel_id: int, parent_id: int | None = None) -> B
             muted=max(0.0, muted.get(agent, 0.0) - now),
             rests=max(0.0, rests.get(agent, 0.0) - now),
         )
-        for number, (agent, shown) in enumerate(house.names.items())
+        for number, (agent, shown) in enumerate(services.names.items())
     )
-    stops = {channel: until - now for channel, until in house.stops.held().items()}
+    stops = {channel: until - now for channel, until in services.stops.held().items()}
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
-    said = (agent.front.disclosure for agent in house.settings.agents.values())
-    return Board(rows, house.settings.budget_daily_usd, talk, stops, tuple(filter(None, said)))
+    said = (agent.front.disclosure for agent in services.settings.agents.values())
+    return Board(rows, services.settings.budget_daily_usd, talk, stops, tuple(filter(None, said)))

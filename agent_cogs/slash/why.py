@@ -120,7 +120,7 @@ class Present:
 
 
 async def why_not(
-    house: Readers,
+    services: Readers,
     agent: str,
     channel_id: int,
     now: float,
@@ -128,7 +128,7 @@ async def why_not(
     muted_until: Callable[[str], float | None] = lambda _: None,
 ) -> str:
     """Why an agent is silent in a channel, the decisive reason first. `muted_until` tells an agent's mute's end."""
-    ledger, settings, names = house.ledger, house.settings, house.names
+    ledger, settings, names = services.ledger, services.settings, services.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
     running = await ledger.conversations.running(channel_id)
     present = Present(
@@ -137,7 +137,7 @@ async def why_not(
         online=agent in await ledger.presence.online([agent]),
         muted_until=muted_until(agent),
         rests_until=await ledger.rests.until(agent),
-        stopped=house.stops.holds(channel_id),
+        stopped=services.stops.holds(channel_id),
         used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
         turns=await ledger.limits.count(agent, date),
         most_turns=settings.agent_max_daily,

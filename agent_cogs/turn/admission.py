@@ -15,7 +15,7 @@ from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_i
 from agent_cogs.limits.cost_estimate import wish_of
 from agent_cogs.prompt.question import called_off, gone, taken_back
 from agent_context.selecting.depth import Depth
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.limits import TurnRequest
 
 
 def withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
@@ -38,7 +38,7 @@ def obstacle(agent: Agent, outlet: Outlet) -> str | None:
     return outlet.refusal() or ("benched" if agent.voice.bench.seconds_left else None)
 
 
-def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
+def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     """What the turn asks the limits for."""
     options = agent.options_for(outlet)
     depth = Depth.of(options)
@@ -61,7 +61,7 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask:
     )
 
 
-def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> Ask | None:
+def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest | None:
     """What is asked along with the claim; None where the turn will not come that far."""
     if event.deadline <= agent.clock() or withdrawn(event, outlet) or obstacle(agent, outlet):
         return None

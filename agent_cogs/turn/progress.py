@@ -19,7 +19,7 @@ from agent_chat.outlet import CannotPost
 from agent_cogs.limits.cost_estimate import under_way, was_under_way
 from agent_cogs.turn.event_codec import read_begun
 from agent_llm.types import Picture, Reply, Source, Usage
-from agent_protocol.turns.limits import Ask, Verdict
+from agent_protocol.turns.limits import TurnRequest, Verdict
 from agent_protocol.turns.turns import Checkpoint, Claim
 
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class Progress:
         self._store, self._pictures, self._agent, self._turn_id = store, pictures, agent, turn_id
         self.going_on = False
         self.lost = False  # another process has taken the turn over
-        self.asked: Ask | None = None  # of the limits, in the step that claimed it, and what they said
+        self.asked: TurnRequest | None = None  # of the limits, in the step that claimed it, and what they said
         self.verdict: Verdict | None = None
         self.closing = False  # it was let in as its conversation's last turn
         self.foreseen = 0.0  # US dollars: what the turn comes to by its record, with the call that is made
@@ -117,7 +117,7 @@ class Progress:
         self.spent = was_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
         return self
 
-    def begin(self, ask: Ask | None, verdict: Verdict | None) -> Progress:
+    def begin(self, ask: TurnRequest | None, verdict: Verdict | None) -> Progress:
         """A new turn, and what the limits said where they were asked in the step that claimed it."""
         self.asked, self.verdict = ask, verdict
         if ask is not None and ask.wish is not None and verdict in ("ok", "closing"):

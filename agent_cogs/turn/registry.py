@@ -15,7 +15,7 @@ from agent_cogs.limits.usage import cost_fields
 from agent_cogs.turn.event_codec import save_event
 from agent_cogs.turn.progress import Facts, Progress
 from agent_protocol.ledger import Ledger
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
 from agent_protocol.wire.messages import MentionNotice, Result, WireMessage, read_result
 from agent_protocol.wire.messages import Usage as WireUsage
@@ -29,7 +29,7 @@ Standing = Literal["new", "running"]
 log = logging.getLogger(__name__)
 
 
-class TurnBook:
+class TurnRegistry:
     """One agent's turns."""
 
     def __init__(self, agent: str, ledger: Ledger) -> None:
@@ -65,7 +65,9 @@ class TurnBook:
         self._turns.pop(turn_id, None)
         self._ledger.turns.forget(self._agent, turn_id)
 
-    async def claim(self, event: TurnEvent, after: int = 0, ask: Ask | None = None) -> Progress | Standing | Result:
+    async def claim(
+        self, event: TurnEvent, after: int = 0, ask: TurnRequest | None = None
+    ) -> Progress | Standing | Result:
         """Claims the turn for good, right before it is taken: its progress, none yet or what another run kept of it.
 
         Else as `begin`, over all processes. `after` is the channel's newest message; what a new turn is to `ask` the
@@ -103,8 +105,8 @@ class TurnBook:
             log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)
 
 
-def told(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """What the coordinator is told of a turn: its result, or that a person was answered; of errands nothing."""
+def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
+    """Make the message for the coordinator: the result, or that a person was answered; None for automation."""
     if isinstance(event, ErrandEvent):
         return None
     if not isinstance(event, MentionEvent):

@@ -20,10 +20,10 @@ from agent_cogs.answer.decision import UnreadableDecision
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent, TurnOver
 from agent_cogs.limits.reply_throttle import EVERYBODY
 from agent_cogs.limits.usage import Spending
-from agent_cogs.prompt.model_call import Mind
+from agent_cogs.prompt.model_call import ModelCall
 from agent_cogs.prompt.question import wording
 from agent_cogs.prompt.tools import belongs_to
-from agent_cogs.prompt.view import Eyes, Sight
+from agent_cogs.prompt.view import TurnView, ViewBuilder
 from agent_cogs.turn.actions import Deed, act
 from agent_cogs.turn.admission import ask_of, obstacle, withdrawn
 from agent_cogs.turn.cancellation import Brake
@@ -43,7 +43,7 @@ _FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "s
 log = logging.getLogger(__name__)
 
 
-async def nothing_more() -> None:
+async def no_op() -> None:
     """For turns around which nothing happens."""
 
 
@@ -53,16 +53,16 @@ async def take_turn(
     event: TurnEvent,
     progress: Progress,
     brake: Brake | None = None,
-    let_in: LetIn = nothing_more,
+    on_admitted: LetIn = no_op,
 ) -> Result:
-    """Takes the turn, or goes on with it, and says how it ended; `brake` ends it early. `let_in` is awaited when no
+    """Take the turn, or continue it, and say how it ended; `brake` ends it early. `on_admitted` is awaited when no
     limit stands against the turn, before anything is read.
 
     Raises nothing but CancelledError.
     """
     began = agent.clock()
     spending = _spent(agent, progress)
-    turn = _Turn(agent, outlet, event, spending, progress, let_in)
+    turn = _Turn(agent, outlet, event, spending, progress, on_admitted)
     brake = brake or Brake()
     done = await _ended(turn, min(event.deadline - began, LONGEST_TURN), brake)
     if brake.reason is not None and done.nothing:
@@ -159,12 +159,12 @@ class _Turn:
         event: TurnEvent,
         spending: Spending,
         progress: Progress,
-        let_in: LetIn = nothing_more,
+        on_admitted: LetIn = no_op,
     ) -> None:
-        self.let_in = let_in
+        self.on_admitted = on_admitted
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
         self.can_draw = agent.voice.can_draw and outlet.may_attach
-        self.eyes = Eyes(agent, outlet, event, can_draw=self.can_draw)
+        self.eyes = ViewBuilder(agent, outlet, event, can_draw=self.can_draw)
         self.trouble: str | None = None  # what a person is told of it, where more is known than the reason
         self.closing = False  # the conversation's last turn: there is no money for another
         self.estimate = 0.0  # of one call, in US dollars
@@ -189,7 +189,7 @@ class _Turn:
         self._check_question()
         await self._admit()
         with self.outlet.typing() if self.event.forced else nullcontext():
-            await self.let_in()
+            await self.on_admitted()
             sight = await self._look()
             self._check_question()
             decision, reply = await self._mind().decide(sight)
@@ -261,7 +261,7 @@ class _Turn:
         if self.event.cools_down:
             await self.agent.limits.give_back_cooldown(self.event.channel_id)
 
-    async def _look(self) -> Sight:
+    async def _look(self) -> TurnView:
         """What the agent knows when it begins to think."""
         sight = await self.eyes.look(closing=self.closing)
         self.wording = wording(self.event, self.outlet.transcript)
@@ -274,8 +274,8 @@ class _Turn:
             self.seen = sight.newest
         return sight
 
-    def _mind(self) -> Mind:
-        return Mind(
+    def _mind(self) -> ModelCall:
+        return ModelCall(
             agent=self.agent,
             outlet=self.outlet,
             event=self.event,

@@ -10,7 +10,7 @@ import discord
 
 from agent_chat.outlet import CannotPost
 from agent_discord.objects.channels import Channel, permissions_in
-from agent_discord.posting.message_writer import ChannelHand
+from agent_discord.posting.message_writer import MessageWriter
 from agent_discord.posting.multipart import NO_EXTRAS, Extras
 from agent_discord.posting.webhooks import fitting
 from agent_discord.rest.gate import Gate, nonce
@@ -21,10 +21,10 @@ MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
 log = logging.getLogger(__name__)
 
 
-class Chores:
+class DiscordCommandReplies:
     """One bot's in one channel. What it says begins with a period, so that no bot reads it as talk."""
 
-    def __init__(self, channel: Channel, gate: Gate, hand: ChannelHand, background: Background) -> None:
+    def __init__(self, channel: Channel, gate: Gate, hand: MessageWriter, background: Background) -> None:
         self._channel, self._gate, self._hand, self._background = channel, gate, hand, background
 
     def discard(self, message_id: int) -> bool:

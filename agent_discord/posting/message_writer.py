@@ -21,7 +21,7 @@ MOST_SAID = 300  # characters of an error's text
 log = logging.getLogger(__name__)
 
 
-class ChannelHand:
+class MessageWriter:
     """Before each request it is asked whether this process still holds the agent (`may_post`), and before each new
     message why the bot may not write there (`refusal`): rights and threads change while a bot thinks. `may_remove` is
     asked before a deletion instead: what was begun is taken back also where a person wants silence now."""

@@ -83,7 +83,7 @@ def shortened(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class WayOut:
+class OutboundShared:
     """What all gates of a process share."""
 
     redact: Redactor = field(default_factory=Redactor)
@@ -93,9 +93,9 @@ class WayOut:
 class Gate:
     """One bot's way out."""
 
-    def __init__(self, window: RequestWindow | None = None, shared: WayOut | None = None) -> None:
+    def __init__(self, window: RequestWindow | None = None, shared: OutboundShared | None = None) -> None:
         self._window = window or RequestWindow()
-        self._shared = shared or WayOut()
+        self._shared = shared or OutboundShared()
         self._typed: LRUCache[int, float] = LRUCache(REMEMBERED_TYPING)
         self._may: Callable[[], bool] = lambda: True
 

@@ -19,7 +19,7 @@ from agent_chat.incoming import Who
 from agent_discord.objects.messages import parent_of
 from agent_discord.rest.gate import REQUEST_ERRORS, Gate
 from agent_discord.slash.definitions import FORM, MESSAGE, SLASH, SUB_COMMAND
-from agent_discord.slash.responses import Form, Response, Told, filled_in, modal_of, text_file
+from agent_discord.slash.responses import CommandReply, Form, Response, filled_in, modal_of, text_file
 
 DEFER_AFTER = 1.5  # seconds; the gateway has taken some of the three, and the answer travels too
 LONGEST = 60.0
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class CommandInvocation:
     """A command as a person used it: "bots mute" with {"bot": "grok", "minutes": 5}; ids of people and channels are
     texts, as Discord sends them. A command of a message's menu has the message's id as `message`. `id`: of this use."""
 
@@ -45,7 +45,7 @@ class Asked:
     values: Mapping[str, str | int] = field(default_factory=dict)
 
 
-Answer = Callable[[Asked], Awaitable[Response]]
+Answer = Callable[[CommandInvocation], Awaitable[Response]]
 
 
 class Slash(discord.Cog):
@@ -65,7 +65,7 @@ class Slash(discord.Cog):
         except REQUEST_ERRORS as error:
             log.warning("the answer to /%s could not be given: %s", asked.command, type(error).__name__)
 
-    async def _serve(self, interaction: discord.Interaction, asked: Asked) -> None:
+    async def _serve(self, interaction: discord.Interaction, asked: CommandInvocation) -> None:
         answering = asyncio.create_task(self._text(asked), name=f"/{asked.command}")
         try:
             await asyncio.wait((answering,), timeout=DEFER_AFTER)
@@ -75,13 +75,13 @@ class Slash(discord.Cog):
         finally:
             answering.cancel()
 
-    async def _give(self, interaction: discord.Interaction, asked: Asked, response: Response) -> None:
+    async def _give(self, interaction: discord.Interaction, asked: CommandInvocation, response: Response) -> None:
         if isinstance(response, Form):
             await self._show(interaction, response)
             return
-        told = response if isinstance(response, Told) else Told(response)
+        told = response if isinstance(response, CommandReply) else CommandReply(response)
         if told.public and interaction.response.is_done():
-            told = Told(TOO_SLOW)  # it was announced to one person alone
+            told = CommandReply(TOO_SLOW)  # it was announced to one person alone
         attach = partial(text_file, told.file[0], self.gate.clean(told.file[1])) if told.file else None
         await self.gate.answer(interaction, told.text, public=told.public, attach=attach)
 
@@ -94,7 +94,7 @@ class Slash(discord.Cog):
         else:
             await self.gate.show_form(interaction, modal_of(form))
 
-    async def _text(self, asked: Asked) -> Response:
+    async def _text(self, asked: CommandInvocation) -> Response:
         try:
             async with asyncio.timeout(LONGEST):
                 return await self._answer(asked)
@@ -107,7 +107,7 @@ class Slash(discord.Cog):
             return FAILED
 
 
-def read_interaction(interaction: discord.Interaction) -> Asked | None:
+def read_interaction(interaction: discord.Interaction) -> CommandInvocation | None:
     """None for what is no command: a button, a completion. A form that comes back is one, with its id and text."""
     data: Mapping[str, Any] = interaction.data or {}
     if interaction.type is discord.InteractionType.modal_submit:
@@ -127,15 +127,15 @@ def read_interaction(interaction: discord.Interaction) -> Asked | None:
     return _asked(interaction, path, values)
 
 
-def _returned_form(interaction: discord.Interaction, data: Mapping[str, Any]) -> Asked | None:
+def _returned_form(interaction: discord.Interaction, data: Mapping[str, Any]) -> CommandInvocation | None:
     if interaction.channel_id is None or interaction.user is None:
         return None
     return _asked(interaction, FORM, {"id": str(data.get("custom_id", "")), "text": filled_in(data)})
 
 
-def _asked(interaction: discord.Interaction, command: str, values: Mapping[str, str | int]) -> Asked:
+def _asked(interaction: discord.Interaction, command: str, values: Mapping[str, str | int]) -> CommandInvocation:
     assert interaction.channel_id is not None
-    return Asked(
+    return CommandInvocation(
         id=interaction.id,
         command=command,
         who=_who(interaction),

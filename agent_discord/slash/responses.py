@@ -15,7 +15,7 @@ FORM_SECONDS = 3600.0  # for which a form that nobody sends back is remembered
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CommandReply:
     """A text. `public`: everybody in the channel sees it, under the name of whoever used the command. `file`: a file's
     name and its text go along."""
 
@@ -41,7 +41,7 @@ class Form:
         return fields
 
 
-Response = str | Told | Form
+Response = str | CommandReply | Form
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -107,7 +107,7 @@ def _read(agent: str, text: str) -> float | None:
 LONGEST_BACKOFF = 3600.0  # seconds; a clock that is wrong must not silence an agent for long
 
 
-class Rests:
+class BackoffStore:
     """All methods raise RedisAway. `clock` gives unix seconds."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:

@@ -44,7 +44,7 @@ class Caps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class BudgetRequest:
     """What a turn asks for: `estimate` in US dollars, put aside until it is settled, at the latest `until` (unix
     seconds). `person_id` and `message_id` are of the person who called. `under_way` is what its record keeps of its
     first call, from before it is made until it is heard of; "" for nothing."""
@@ -109,7 +109,7 @@ class MemoryBudgets:
         self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
         self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
 
-    def take(self, agent: str, channel_id: int, wish: Wish, date: str) -> Verdict:
+    def take(self, agent: str, channel_id: int, wish: BudgetRequest, date: str) -> Verdict:
         if self._calls_too_often(wish):
             return "too_often"
         amount, scopes = millionths(wish.estimate), scopes_of(agent, channel_id, wish.person_id)
@@ -119,7 +119,7 @@ class MemoryBudgets:
             self.note_taken(name, Hold(date, wish.until, amount, scopes), wish)
         return verdict
 
-    def note_taken(self, name: str, hold: Hold, wish: Wish, seen: Sequence[int] = ()) -> None:
+    def note_taken(self, name: str, hold: Hold, wish: BudgetRequest, seen: Sequence[int] = ()) -> None:
         """Mirror what was put aside; `seen`: the totals that Redis told of its scopes."""
         now = self._clock()
         if name not in self.holds:
@@ -132,7 +132,7 @@ class MemoryBudgets:
         if wish.person_id is not None and wish.message_id is not None:
             self._recent(wish.person_id).setdefault(wish.message_id, now)
 
-    def resume(self, agent: str, channel_id: int, wish: Wish, date: str, dollars: float) -> None:
+    def resume(self, agent: str, channel_id: int, wish: BudgetRequest, date: str, dollars: float) -> None:
         """A turn that another process began goes on here; `dollars` are spent on it."""
         scopes = scopes_of(agent, channel_id, wish.person_id)
         self.holds[hold_name(agent, wish.turn_id)] = Hold(date, wish.until, millionths(dollars), scopes)
@@ -185,7 +185,7 @@ class MemoryBudgets:
         held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
         return held + self.owed.get((date, scope), 0)
 
-    def _calls_too_often(self, wish: Wish) -> bool:
+    def _calls_too_often(self, wish: BudgetRequest) -> bool:
         if not self.caps.mentions or wish.person_id is None:
             return False
         recent = self._recent(wish.person_id)

@@ -19,10 +19,10 @@ from agent_protocol.turns.budget_rules import (
     CLOSING_SHARE,
     MICRO,
     Bill,
+    BudgetRequest,
     Caps,
     Hold,
     MemoryBudgets,
-    Wish,
     hold_name,
     kind_of,
     millionths,
@@ -124,7 +124,7 @@ class Budgets:
         self.memory = MemoryBudgets(caps, clock, share=AWAY_SHARE)
         self._near: list[str] = []
 
-    def question(self, agent: str, channel_id: int, wish: Wish, date: str) -> tuple[list[str], list[Argument]]:
+    def question(self, agent: str, channel_id: int, wish: BudgetRequest, date: str) -> tuple[list[str], list[Argument]]:
         """Keys and arguments with which the limits' script asks for the money."""
         scopes = scopes_of(agent, channel_id, wish.person_id)
         asked = [keys.budget(date), keys.budget_holds(date), keys.mentions(wish.person_id or 0)]
@@ -133,7 +133,7 @@ class Budgets:
         hold: list[Argument] = [now, wish.until, name, amount, wish.kind]
         return asked, [mention, self._caps.mentions, *hold, *self._pairs(date, scopes)]
 
-    def granted(self, agent: str, channel_id: int, wish: Wish, date: str, totals: Sequence[int]) -> None:
+    def granted(self, agent: str, channel_id: int, wish: BudgetRequest, date: str, totals: Sequence[int]) -> None:
         scopes = scopes_of(agent, channel_id, wish.person_id)
         hold = Hold(date, wish.until, millionths(wish.estimate), scopes, in_redis=True)
         self.memory.note_taken(hold_name(agent, wish.turn_id), hold, wish, totals)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.moderation.agent_pauses import LIFTED, Mutes
 from agent_protocol.turns import budgets
-from agent_protocol.turns.budget_rules import MINUTE, REFUSED, Caps, MemoryBudgets, Wish
+from agent_protocol.turns.budget_rules import MINUTE, REFUSED, BudgetRequest, Caps, MemoryBudgets
 from agent_protocol.turns.budget_rules import Verdict as MoneyVerdict
 from agent_protocol.turns.budgets import Budgets
 from agent_protocol.wire import keys
@@ -84,7 +84,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class TurnRequest:
     """What a turn asks for before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0
     for none), and the money that it wishes to put aside. `date` is the local date, YYYY-MM-DD. `free`: its model costs
     nothing, so `daily_max` does not hold for it; it is counted apart."""
@@ -94,7 +94,7 @@ class Ask:
     cooldown: float
     daily_max: int
     date: str
-    wish: Wish | None = None
+    wish: BudgetRequest | None = None
     free: bool = False
 
     @property
@@ -118,10 +118,10 @@ def free_day(date: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """An Ask as TAKING reads it. `owed`: turns taken while Redis was away, which are written along."""
+class ScriptCall:
+    """A TurnRequest as TAKING reads it. `owed`: turns taken while Redis was away, which are written along."""
 
-    ask: Ask
+    ask: TurnRequest
     keys: list[str]
     args: list[str | int | float]
     owed: list[str]
@@ -136,7 +136,7 @@ class MemoryLimits:
         self._cooldowns: dict[tuple[str, int], float] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
-    def take(self, ask: Ask) -> Verdict:
+    def take(self, ask: TurnRequest) -> Verdict:
         if self.count(ask.agent, ask.counted_on) >= ask.most:
             return "daily_limit"
         if ask.cooldown > 0 and self._cooldowns.get((ask.agent, ask.channel_id), 0.0) > self._clock():
@@ -146,7 +146,7 @@ class MemoryLimits:
             self.note_taken(ask, self.count(ask.agent, ask.counted_on) + 1)
         return verdict
 
-    def note_taken(self, ask: Ask, count: int) -> None:
+    def note_taken(self, ask: TurnRequest, count: int) -> None:
         """Mirror a turn taken elsewhere; `count` is the day's count after it."""
         now = self._clock()
         if ask.cooldown > 0:
@@ -181,7 +181,7 @@ class Limits:
         self._owed: dict[tuple[str, str], list[str]] = {}
         self._away_said = False
 
-    async def take(self, ask: Ask) -> Verdict:
+    async def take(self, ask: TurnRequest) -> Verdict:
         """Take what a turn asks for, all of it or nothing.
 
         Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
@@ -193,7 +193,7 @@ class Limits:
             return self.taken_away(question, away)
         return self.told(question, told)
 
-    def question(self, ask: Ask) -> Question:
+    def question(self, ask: TurnRequest) -> ScriptCall:
         """For a script of TAKING, which is to be followed by one of the three below."""
         agent, day = ask.agent, ask.counted_on
         owed = self._owed.pop((agent, day), [])
@@ -204,9 +204,9 @@ class Limits:
         if ask.wish is not None:
             more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, ask.date)
             asked, args = [*asked, *more_keys], [*args, *more_args]
-        return Question(ask, asked, args, owed)
+        return ScriptCall(ask, asked, args, owed)
 
-    def told(self, question: Question, outcome: Sequence[Any]) -> Verdict:
+    def told(self, question: ScriptCall, outcome: Sequence[Any]) -> Verdict:
         """What the script said."""
         ask, (word, count, *totals) = question.ask, outcome
         self._away_said = False
@@ -219,12 +219,12 @@ class Limits:
                 self._money.granted(ask.agent, ask.channel_id, ask.wish, ask.date, totals)
         return verdict
 
-    def taken_away(self, question: Question, away: RedisAway) -> Verdict:
+    def taken_away(self, question: ScriptCall, away: RedisAway) -> Verdict:
         """Redis is away: the same rules in memory."""
         self.not_asked(question)
         return self._take_in_memory(question.ask, away)
 
-    def not_asked(self, question: Question) -> None:
+    def not_asked(self, question: ScriptCall) -> None:
         """It came to nothing, or nobody knows: a turn that is counted again counts once."""
         if question.owed:
             self._owed.setdefault((question.ask.agent, question.ask.counted_on), []).extend(question.owed)
@@ -240,7 +240,7 @@ class Limits:
                 self._owed.setdefault((agent, date), []).extend(owed)
                 return
 
-    def resume(self, ask: Ask, dollars: float) -> None:
+    def resume(self, ask: TurnRequest, dollars: float) -> None:
         """Go on with a turn that another process was let in with, and that has cost so much by now."""
         if ask.wish is not None:
             self._money.memory.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
@@ -274,7 +274,7 @@ class Limits:
             return self._memory.count(agent, date)
         return int(kept or 0) + len(self._owed.get((agent, date), ()))
 
-    def _take_in_memory(self, ask: Ask, away: RedisAway) -> Verdict:
+    def _take_in_memory(self, ask: TurnRequest, away: RedisAway) -> Verdict:
         if not self._away_said:
             log.warning("limits are kept in memory while Redis is away: %s", away)
             self._away_said = True

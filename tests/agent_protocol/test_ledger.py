@@ -9,7 +9,7 @@ from agent_chat.directory import Directory
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.schedule import Slot
 from agent_protocol.ledger import Ledger
-from agent_protocol.turns.limits import Ask, MemoryLimits
+from agent_protocol.turns.limits import MemoryLimits, TurnRequest
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire import keys
 from agent_runtime.presence import recall_agents
@@ -105,7 +105,7 @@ async def test_of_many_turns_at_once_the_newest_are_remembered(link, clock, monk
 
 
 def ask(**changes):
-    return Ask(**{"agent": "claude", "channel_id": 1, **RULES, **changes})
+    return TurnRequest(**{"agent": "claude", "channel_id": 1, **RULES, **changes})
 
 
 async def test_a_new_turn_takes_what_it_asks_for_in_the_step_that_claims_it(ledger, link, clock):
@@ -162,7 +162,7 @@ async def test_a_turn_begins_without_redis_by_the_rules_in_memory_and_counts_aft
 async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock):
     processes = [Ledger(link, clock) for _ in range(8)]
     verdicts = await asyncio.gather(
-        *(p.limits.take(Ask(agent="claude", channel_id=n, **RULES)) for n, p in enumerate(processes))
+        *(p.limits.take(TurnRequest(agent="claude", channel_id=n, **RULES)) for n, p in enumerate(processes))
     )
     assert sorted(verdicts) == ["daily_limit"] * 5 + ["ok"] * 3
     assert await processes[0].limits.count("claude", DAY) == 3
@@ -170,42 +170,44 @@ async def test_eight_takes_at_once_with_a_limit_of_three_give_three(link, clock)
 
 async def test_a_cooldown_holds_its_channel_only_and_a_refused_take_counts_nothing(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    verdicts = await asyncio.gather(*(ledger.limits.take(Ask(agent="claude", channel_id=1, **rules)) for _ in range(8)))
+    verdicts = await asyncio.gather(
+        *(ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) for _ in range(8))
+    )
     assert sorted(verdicts) == ["cooldown"] * 7 + ["ok"]
-    assert await ledger.limits.take(Ask(agent="claude", channel_id=2, **rules)) == "ok"
-    assert await ledger.limits.take(Ask(agent="grok", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=2, **rules)) == "ok"
+    assert await ledger.limits.take(TurnRequest(agent="grok", channel_id=1, **rules)) == "ok"
     assert await ledger.limits.count("claude", DAY) == 2
 
 
 async def test_a_take_without_cooldown_neither_heeds_nor_starts_one(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
-    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **rules)) == "ok"
-    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
+    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
+    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**rules, "cooldown": 0.0})) == "ok"
 
 
 async def test_a_released_cooldown_is_over(ledger):
     rules = {**RULES, "cooldown": 30.0}
-    await ledger.limits.take(Ask(agent="claude", channel_id=1, **rules))
+    await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
     await ledger.limits.release_cooldown("claude", 1)
-    assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **rules)) == "ok"
+    assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
 
 
 async def test_limits_hold_while_redis_is_away_and_what_was_taken_counts_afterwards(server: RedisServer, clock, caplog):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         limits = Ledger(link, clock).limits
         rules = {**RULES, "cooldown": 30.0}
-        assert await limits.take(Ask(agent="claude", channel_id=1, **rules)) == "ok"
+        assert await limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "ok"
         await take_away(link, server)
-        assert await limits.take(Ask(agent="claude", channel_id=1, **rules)) == "cooldown"
-        assert await limits.take(Ask(agent="claude", channel_id=2, **rules)) == "ok"
+        assert await limits.take(TurnRequest(agent="claude", channel_id=1, **rules)) == "cooldown"
+        assert await limits.take(TurnRequest(agent="claude", channel_id=2, **rules)) == "ok"
         clock.now += 31
-        assert await limits.take(Ask(agent="claude", channel_id=2, **rules)) == "ok"
-        assert await limits.take(Ask(agent="claude", channel_id=3, **rules)) == "daily_limit"
+        assert await limits.take(TurnRequest(agent="claude", channel_id=2, **rules)) == "ok"
+        assert await limits.take(TurnRequest(agent="claude", channel_id=3, **rules)) == "daily_limit"
         assert await limits.count("claude", DAY) == 3
         await back(link, server)
         assert await limits.count("claude", DAY) == 3
-        assert await limits.take(Ask(agent="claude", channel_id=4, **rules)) == "daily_limit"
+        assert await limits.take(TurnRequest(agent="claude", channel_id=4, **rules)) == "daily_limit"
         assert await Ledger(link, clock).limits.count("claude", DAY) == 3
         assert sum("limits are kept in memory" in record.getMessage() for record in caplog.records) == 1
 
@@ -215,7 +217,7 @@ async def test_turns_that_cost_nothing_are_counted_apart_and_without_end(server:
         limits = Ledger(link, clock).limits
 
         async def take(**free: bool) -> str:
-            return await limits.take(Ask(agent="claude", channel_id=1, **RULES, **free))
+            return await limits.take(TurnRequest(agent="claude", channel_id=1, **RULES, **free))
 
         assert [await take(free=True) for _ in range(5)] == ["ok"] * 5
         assert (await limits.count("claude", DAY), await limits.all("claude", DAY)) == (0, 5)
@@ -380,7 +382,7 @@ async def test_another_makers_values_under_our_names_are_made_anew(link, ledger)
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
-        await ledger.limits.take(Ask(agent="claude", channel_id=1, **RULES))
+        await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES))
         await ledger.agenda.next_starter(7, ["claude", "grok"])
         await take_away(link, server)
         await back(link, server)
@@ -393,7 +395,7 @@ async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.settle("claude", "t1", "{}", clock() + 90)
     await ledger.turns.claim("claude", "t3", clock() + 90)
     await ledger.settle("claude", "t2", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
-    await ledger.limits.take(Ask(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
+    await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
     await ledger.presence.renew("claude", "yes")
     await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
     await ledger.agenda.claim_slot(DAY, 0)
@@ -541,7 +543,7 @@ async def test_a_turn_whose_record_is_gone_is_still_ours(link, ledger, clock):
 
 def test_in_memory_too_a_cooldown_that_is_given_back_is_over(clock):
     limits = MemoryLimits(clock)
-    ask = Ask(agent="claude", channel_id=7, **{**RULES, "cooldown": 60.0})
+    ask = TurnRequest(agent="claude", channel_id=7, **{**RULES, "cooldown": 60.0})
     assert [limits.take(ask), limits.take(ask)] == ["ok", "cooldown"]
     limits.release_cooldown("claude", 7)
     assert limits.take(ask) == "ok"

@@ -70,8 +70,8 @@ class Process(BotProcess):
     def __init__(self, *ends):
         self._ends, self.runs, self.slept, self.open_at_start = list(ends), [], [], []
         agent = SimpleNamespace(name="claude", spec=SimpleNamespace(name="claude", token_setting="BOT_TOKEN_CLAUDE"))
-        house = SimpleNamespace(rng=random.Random(1))
-        super().__init__(agent, house, Lease(), object(), {}, clock=Clock(), sleep=self._note)
+        services = SimpleNamespace(rng=random.Random(1))
+        super().__init__(agent, services, Lease(), object(), {}, clock=Clock(), sleep=self._note)
 
     def _another(self):
         self.open_at_start += [run for run in self.runs if not run.closed]

@@ -27,55 +27,55 @@ class House:
 
 
 @pytest.fixture
-async def house():
-    house = House()
+async def services():
+    services = House()
     await settle()
-    yield house
-    await house.end()
+    yield services
+    await services.end()
 
 
-async def test_an_agent_that_is_online_says_which_user_it_is_again_and_again(house):
-    assert house.store.texts == {"claude": "21"}
-    house.store.texts.clear()  # the key ran out
-    await house.renewal()
-    assert house.store.texts == {"claude": "21"}
+async def test_an_agent_that_is_online_says_which_user_it_is_again_and_again(services):
+    assert services.store.texts == {"claude": "21"}
+    services.store.texts.clear()  # the key ran out
+    await services.renewal()
+    assert services.store.texts == {"claude": "21"}
 
 
-async def test_it_says_good_bye(house):
-    await house.end()
-    assert house.store.texts == {}
+async def test_it_says_good_bye(services):
+    await services.end()
+    assert services.store.texts == {}
 
 
-async def test_one_that_is_not_online_leaves_the_key_to_the_one_that_is(house):
-    house.online = False
-    house.store.texts["claude"] = "of another process"
-    await house.renewal()
-    await house.end()
-    assert house.store.texts == {"claude": "of another process"}
+async def test_one_that_is_not_online_leaves_the_key_to_the_one_that_is(services):
+    services.online = False
+    services.store.texts["claude"] = "of another process"
+    await services.renewal()
+    await services.end()
+    assert services.store.texts == {"claude": "of another process"}
 
 
-async def test_it_learns_who_the_others_are(house):
-    house.store.texts["grok"] = "22"
-    await house.renewal()
-    assert house.directory.agent_of(22) == "grok"
+async def test_it_learns_who_the_others_are(services):
+    services.store.texts["grok"] = "22"
+    await services.renewal()
+    assert services.directory.agent_of(22) == "grok"
 
 
-async def test_nonsense_under_a_key_makes_nobody_an_agent(house):
-    house.store.texts["grok"] = "hello"
-    await house.renewal()
-    assert house.directory.id_of("grok") is None
+async def test_nonsense_under_a_key_makes_nobody_an_agent(services):
+    services.store.texts["grok"] = "hello"
+    await services.renewal()
+    assert services.directory.id_of("grok") is None
 
 
-async def test_it_goes_on_when_redis_is_back(house):
-    house.store.away = True
-    await house.renewal()
-    house.store.texts.clear()
-    house.store.away = False
-    await house.renewal()
-    assert house.store.texts == {"claude": "21"}
+async def test_it_goes_on_when_redis_is_back(services):
+    services.store.away = True
+    await services.renewal()
+    services.store.texts.clear()
+    services.store.away = False
+    await services.renewal()
+    assert services.store.texts == {"claude": "21"}
 
 
-async def test_an_end_without_redis_is_an_end_all_the_same(house):
-    house.store.away = True
-    await house.end()
-    assert house.task.cancelled()
+async def test_an_end_without_redis_is_an_end_all_the_same(services):
+    services.store.away = True
+    await services.end()
+    assert services.task.cancelled()

@@ -14,22 +14,22 @@ import pytest
 from agent_config import load_settings
 from agent_runtime.services import open_tools
 from agent_tools.call_log.call import ToolRecord
-from agent_tools.toolset import ToolHouse
+from agent_tools.toolset import Toolset
 from tests.support.doubles import NOON
 from tests.support.tools.tool_doubles import FakeTool
 
 SERVER = Path(__file__).parents[1] / "support/tools/mcp_server.py"
 
 
-def house(*names, allowed=("*",), of=None):
+def services(*names, allowed=("*",), of=None):
     servers = of or {}
     tools = {agent: [FakeTool(name, str) for name in given] for agent, given in servers.items()}
     source = SimpleNamespace(tools_for=lambda agent: tools.get(agent, []))
-    return ToolHouse([FakeTool(name, str) for name in names], source, None, allowed)
+    return Toolset([FakeTool(name, str) for name in names], source, None, allowed)
 
 
 def test_a_tool_is_given_where_the_installation_and_the_options_allow_it():
-    tools = house(
+    tools = services(
         "web_search", "web_fetch", "odd", allowed=("web_*", "*__*", "!x__write"), of={"claude": ["x__write", "x__read"]}
     )
     assert tools.toolbox("claude", ("*",), False).names == ("web_fetch", "web_search", "x__read")
@@ -39,18 +39,18 @@ def test_a_tool_is_given_where_the_installation_and_the_options_allow_it():
 
 
 def test_options_never_widen_what_the_installation_allows():
-    tools = house("web_fetch", "odd", allowed=("web_fetch",))
+    tools = services("web_fetch", "odd", allowed=("web_fetch",))
     assert tools.toolbox("claude", ("*", "odd"), False).names == ("web_fetch",)
-    assert house("web_fetch", allowed=("none",)).toolbox("claude", ("*",), False).names == ()
+    assert services("web_fetch", allowed=("none",)).toolbox("claude", ("*",), False).names == ()
 
 
 def test_a_model_that_searches_by_itself_is_not_given_another_search():
-    tools = house("web_search", "web_fetch")
+    tools = services("web_search", "web_fetch")
     assert tools.toolbox("claude", ("*",), True).names == ("web_fetch",)
 
 
 def test_a_tool_that_no_provider_would_take_is_left_out_and_told_once(caplog):
-    tools = house("web_fetch", of={"claude": ["web_fetch", "no name"]})
+    tools = services("web_fetch", of={"claude": ["web_fetch", "no name"]})
     with caplog.at_level(logging.WARNING):
         assert tools.toolbox("claude", ("*",), False).names == ("web_fetch",)
         tools.toolbox("claude", ("*",), False)

@@ -119,6 +119,6 @@ async def _cut_next(scene: Inside) -> None:
 async def _written(scene: Inside) -> None:
     """Returns when Redis knows of each turn that has ended."""
     await scene.settled()
-    ledger = scene.runtime.house.ledger
+    ledger = scene.runtime.services.ledger
     await until(lambda: not ledger.settling.owes)
     await ledger.pay()

@@ -56,9 +56,9 @@ async def test_a_channel_that_goes_or_is_closed_while_a_bot_thinks_is_a_result_a
 ):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         debate, results = f.channel("debate"), []
-        runtime.house.bus.subscribe(keys.results("claude"), lambda raw: results.append(read_result(raw)))
+        runtime.services.bus.subscribe(keys.results("claude"), lambda raw: results.append(read_result(raw)))
         turn = Instruction(instruction_id="i1", channel_id=debate, channel_theme="debate")
-        async with thinking(f, lambda: runtime.house.bus.publish(keys.instructions("claude"), turn)):
+        async with thinking(f, lambda: runtime.services.bus.publish(keys.instructions("claude"), turn)):
             await happens(f, debate)
             await until(lambda: noticed(runtime.bots["claude"].client.get_channel(debate)))
         await until(lambda: [result for result in results if result.instruction_id == "i1"])
@@ -113,7 +113,7 @@ async def test_a_question_that_is_deleted_while_a_bot_thinks_gets_no_answer(tmp_
         async with thinking(f, lambda: f.discord.say("Alice", "debate", f"<@{claude}> hello")):
             (asked,) = f.discord.messages("debate")
             await f.discord.delete("debate", int(asked["id"]))
-            await until(lambda: int(asked["id"]) in runtime.house.transcripts.of(debate).deleted)
+            await until(lambda: int(asked["id"]) in runtime.services.transcripts.of(debate).deleted)
         await still_answers(f, channel="debate")
         assert "my answer" not in f.said("debate")
 

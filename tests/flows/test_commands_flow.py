@@ -146,14 +146,14 @@ async def test_who_is_ignored_calls_no_bot_of_any_process(tmp_path):
             bob = f.world.user("Bob").id
             assert await use(f, "bots ignore", "Bob", user=bob) == MANAGERS_ONLY
             await use(f, "bots ignore", user=bob)
-            await until(lambda: bob in there.house.ignores)
+            await until(lambda: bob in there.services.ignores)
             for bot in ("chatgpt", "grok"):
                 await f.discord.say("Bob", "debate", f"<@{f.user_id(bot)}> hello")
                 await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> hello")
                 await f.discord.wait_for(lambda bot=bot: f.said("debate", bot))
             assert len(f.models.requests) == 2
             await use(f, "bots unignore", user=bob)
-            await until(lambda: bob not in there.house.ignores)
+            await until(lambda: bob not in there.services.ignores)
             await f.discord.say("Bob", "casual", f"<@{f.user_id('grok')}> hello")
             await f.discord.wait_for(lambda: f.said("casual", "grok"))
 
@@ -211,7 +211,7 @@ async def test_a_person_without_the_right_stops_their_own_answer_in_another_proc
             go_on.set()
             await f.discord.wait_for(lambda: f.said("casual", "grok") == ["to Alice"])
             assert f.said("debate", "grok") == []
-            assert not there.house.stops.holds(f.channel("debate"))
+            assert not there.services.stops.holds(f.channel("debate"))
 
 
 async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
@@ -256,28 +256,28 @@ async def test_with_redis_away_the_person_is_told_so_in_time(tmp_path):
         async with flow(tmp_path, redis_url=redis.url) as f, f.running() as runtime:
             await ready(f)
             redis.kill()
-            await until(lambda: not runtime.house.bus.ready.is_set())
+            await until(lambda: not runtime.services.bus.ready.is_set())
             began = f.world.clock()
             for command, values in (("bots status", {}), ("why-not", {"bot": "grok"}), ("forget me", {})):
                 assert await told(f, await f.discord.interact("Alice", "debate", "chatgpt", command, values)) == AWAY
             assert "until it is back" in await use(f, "stop")
             assert f.world.clock() - began < ANSWER_SECONDS
-            assert runtime.house.stops.holds(f.channel("debate"))
+            assert runtime.services.stops.holds(f.channel("debate"))
 
 
 async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobody(tmp_path):
     async with flow(tmp_path) as f, f.running(coordinator=False) as runtime:
         await ready(f)
-        house, asked = runtime.house, []
-        house.orders._patience = 20.0
-        house.bus.subscribe(keys.COORDINATOR_COMMANDS, lambda raw: asked.append(read_command(raw)))
-        await house.bus.ready.wait()
+        services, asked = runtime.services, []
+        services.orders._patience = 20.0
+        services.bus.subscribe(keys.COORDINATOR_COMMANDS, lambda raw: asked.append(read_command(raw)))
+        await services.bus.ready.wait()
         used = await f.discord.interact("Alice", "debate", "chatgpt", "bots start", {})
         await f.discord.wait_for(lambda: used.deferred)
         assert used.callback["data"]["flags"] == EPHEMERAL
         text = "token-chatgpt @everyone " + "x" * 3000
         outcome = CommandOutcome(command_id=asked[0].command_id, outcome=text)
-        await house.bus.publish(keys.COORDINATOR_OUTCOMES, outcome)
+        await services.bus.publish(keys.COORDINATOR_OUTCOMES, outcome)
         answer = await told(f, used)
         assert answer.startswith("The coordinator did not do it: [redacted] @everyone")
         assert len(answer) == MAX_TEXT
@@ -292,9 +292,9 @@ async def test_a_fault_is_one_line_to_the_person_and_a_traceback_in_the_log(tmp_
         async def faulty(*_):
             raise ZeroDivisionError("a fault of the program")
 
-        runtime.house.ledger.presence.online = faulty
+        runtime.services.ledger.presence.online = faulty
         assert await use(f, "bots status") == FAILED
-        del runtime.house.ledger.presence.online
+        del runtime.services.ledger.presence.online
         assert "**Online**" in await use(f, "bots status"), "the next one is answered again"
     record = next(r for r in caplog.records if r.exc_info and r.exc_info[0] is ZeroDivisionError)
     assert record.levelno == logging.ERROR
@@ -312,7 +312,7 @@ async def test_who_does_not_hold_the_bots_lease_leaves_the_answer_to_who_does(tm
             await until(lambda: lease.held)
             assert "**Online**" in await use(f, "bots status")
             assert (used.callback, used.answers) == (None, [])
-            assert not runtime.house.stops.holds(f.channel("debate"))
+            assert not runtime.services.stops.holds(f.channel("debate"))
 
 
 @pytest.mark.parametrize("bot", ["chatgpt", "claude"])

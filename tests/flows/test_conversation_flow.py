@@ -129,7 +129,7 @@ async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, capl
 
 async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
-        runtime.house.bus.connected_since -= 60  # the bus has been up for long: nobody is just starting
+        runtime.services.bus.connected_since -= 60  # the bus has been up for long: nobody is just starting
         async with asyncio.timeout(5):
             report = await runtime.coordinator.fire(f.channel("debate"))
         assert (report.messages, report.timeouts) == (2, 0)
@@ -139,7 +139,7 @@ async def test_a_bot_whose_token_is_revoked_is_passed_over_from_then_on(tmp_path
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running(agents=("claude", "grok")) as runtime:
         await f.discord.drop_gateway("grok", 4004)
         await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
-        runtime.house.bus.connected_since -= 60
+        runtime.services.bus.connected_since -= 60
         async with asyncio.timeout(5):
             while (await runtime._link.commands.pubsub_numsub("agent:grok:instructions"))[0][1]:  # noqa: ASYNC110  (Redis has no event for it)
                 await asyncio.sleep(0)
@@ -162,7 +162,7 @@ async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_p
             talking = asyncio.create_task(runtime.coordinator.fire(f.channel("debate")))
             await thinking.wait()
             redis.kill()
-            await until(lambda: not runtime.house.bus.ready.is_set())
+            await until(lambda: not runtime.services.bus.ready.is_set())
             go_on.set()
             await until(lambda: len(f.said("debate")) == 2)  # the running turn ends without Redis
             redis.start()
@@ -174,7 +174,7 @@ async def test_a_conversation_outlives_redis_being_killed_and_brought_back(tmp_p
 
 async def test_the_same_instruction_twice_gives_one_post_and_the_same_result(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
-        bus, results = runtime.house.bus, []
+        bus, results = runtime.services.bus, []
         bus.subscribe("agent:claude:results", lambda raw: results.append(json.loads(raw)))
         await until(bus.ready.is_set)
         wire = {"protocol_version": 1, "instruction_id": "i-1", "action": "decide", "channel_id": f.channel("debate")}
@@ -198,8 +198,8 @@ async def test_the_same_instruction_twice_gives_one_post_and_the_same_result(tmp
 async def test_every_readable_instruction_gets_one_result_with_its_reason(tmp_path, change, reason):
     async with flow(tmp_path) as f, f.running(agents=("claude",), coordinator=False) as runtime:
         results = []
-        runtime.house.bus.subscribe("agent:claude:results", lambda raw: results.append(json.loads(raw)))
-        await until(runtime.house.bus.ready.is_set)
+        runtime.services.bus.subscribe("agent:claude:results", lambda raw: results.append(json.loads(raw)))
+        await until(runtime.services.bus.ready.is_set)
         wire = {"protocol_version": 1, "instruction_id": "i-1", "action": "decide", "channel_id": f.channel("debate")}
         await runtime._link.commands.publish("agent:claude:instructions", json.dumps({**wire, **change}))
         await until(lambda: results)

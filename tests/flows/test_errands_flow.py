@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from agent_cogs.automation.clock import Tick
-from agent_cogs.automation.webhook_server import News, sign
+from agent_cogs.automation.webhook_server import WebhookPayload, sign
 from agent_personas.schedules.cron import Job
 from agent_personas.schedules.heartbeat import Check
 from agent_protocol.connection.link import RedisLink
@@ -82,7 +82,7 @@ async def test_a_server_that_comes_late_loses_no_startup_hook_no_job_and_no_news
             async with f.running(agents=("claude",), coordinator=False) as runtime:
                 errands = runtime.bots["claude"].cog.errands
                 told = asyncio.create_task(
-                    errands.receive(News("event-1", f.channel("casual"), "build", "main is red"))
+                    errands.receive(WebhookPayload("event-1", f.channel("casual"), "build", "main is red"))
                 )
                 await until(lambda: errands._clocks._held)
                 assert f.models.requests == []
@@ -107,7 +107,7 @@ async def test_what_waits_at_a_shutdown_is_taken_up_by_the_next_run(tmp_path):
                 cog = runtime.bots["claude"].cog
                 await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> the BUILD?")
                 await f.models.wait_for(1)
-                news = [News(f"event-{n}", f.channel("casual"), "build", "main is red") for n in range(3)]
+                news = [WebhookPayload(f"event-{n}", f.channel("casual"), "build", "main is red") for n in range(3)]
                 assert [await cog.errands.receive(one) for one in news] == ["taken"] * 3
                 await f.discord.say("Bob", "casual", f"<@{f.user_id('claude')}> the PLAN?")
                 await until(lambda: cog._taker.inbox.size() == 4)

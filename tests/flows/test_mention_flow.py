@@ -190,7 +190,7 @@ async def test_a_question_that_is_deleted_while_it_waits_never_reaches_a_model(t
         taken_back = int((await f.discord.say("Alice", "debate", f"<@{me}> my password is canary"))["id"])
         await f.discord.say("Alice", "debate", f"<@{me}> last")
         await f.discord.delete("debate", taken_back)
-        transcript = runtime.house.transcripts.of(f.channel("debate"))
+        transcript = runtime.services.transcripts.of(f.channel("debate"))
         await until(lambda: taken_back in transcript.deleted)
         go_on.set()
         await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
@@ -221,7 +221,7 @@ async def test_a_message_edited_or_deleted_is_what_later_turns_see(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
         first = await f.discord.say("Bob", "debate", "I like cats")
         second = await f.discord.say("Bob", "debate", "secret")
-        transcript = runtime.house.transcripts.of(f.channel("debate"))
+        transcript = runtime.services.transcripts.of(f.channel("debate"))
         await until(lambda: int(second["id"]) in transcript)
         await f.discord.edit("debate", int(first["id"]), "I like dogs")
         await f.discord.delete("debate", int(second["id"]))

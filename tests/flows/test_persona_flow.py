@@ -106,7 +106,7 @@ async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_
 async def test_a_write_that_fails_leaves_the_answer(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), personas=True) as runtime:
         f.models.answer = noting("Ann keeps bees")
-        folder = runtime.house.personas.of("claude").folder
+        folder = runtime.services.personas.of("claude").folder
         (folder / "memory.md").unlink()
         (folder / "memory.md").symlink_to(tmp_path / "nowhere")
         last = await asked(f, "debate", "note that Ann keeps bees")

@@ -61,7 +61,7 @@ async def a_bit_of_everything(f, runtime, kept):
         while answered < len(odd) + 1:
             answered += (await results.get_message(ignore_subscribe_messages=True, timeout=10)) is not None
     await f.discord.say("Alice", "debate", f"<@{claude}> stop 30")
-    await until(lambda: runtime.house.stops.holds(f.channel("debate")))
+    await until(lambda: runtime.services.stops.holds(f.channel("debate")))
     await kept.publish(keys.COORDINATOR_COMMANDS, '{"command": "start", "channel_id": 5}')
 
 

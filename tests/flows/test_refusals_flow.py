@@ -9,7 +9,7 @@ from tests.support.redis_server import until
 
 async def test_refusals_of_all_bots_are_one_count(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
-        refused = runtime.house.way_out.refused
+        refused = runtime.services.outbound.refused
         before = refused.recent()
         faults = [f.discord.faults.add(Fault("POST", "/messages$", status=403, bot=bot)) for bot in ("claude", "grok")]
         for bot in ("claude", "grok"):
@@ -20,7 +20,7 @@ async def test_refusals_of_all_bots_are_one_count(tmp_path):
 
 async def test_with_many_refusals_people_are_still_answered_and_with_more_nothing_is_sent(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
-        refused, hello = runtime.house.way_out.refused, f"<@{f.user_id('claude')}> hello"
+        refused, hello = runtime.services.outbound.refused, f"<@{f.user_id('claude')}> hello"
         for _ in range(NARROW_AT):
             refused.count(403)
         report = await runtime.coordinator.fire(f.channel("casual"))

@@ -19,8 +19,8 @@ from tests.support.models.wire.values import Answer
 HOME, ABROAD = f"anthropic/{AGENTS['claude'].model}", "xai/grok-4.7"
 
 
-async def explained(house, message):
-    return await why(house.ledger, house.names, int(message["id"]), time.time())
+async def explained(services, message):
+    return await why(services.ledger, services.names, int(message["id"]), time.time())
 
 
 def abroad(f):
@@ -67,7 +67,7 @@ async def test_a_bot_speaks_in_each_server_with_its_model_and_each_turn_costs_it
             asked = [await ask(f, place) for place in ("debate", "abroad", "debate", "abroad")]
             assert [f"{r.provider}/{r.model}" for r in asked] == [HOME, ABROAD] * 2
             for place, model in (("debate", HOME), ("abroad", ABROAD)):
-                told = await explained(runtime.house, f.discord.messages(place)[1])
+                told = await explained(runtime.services, f.discord.messages(place)[1])
                 assert f"Model {model}, " in told
                 assert f"{cost(model):.4f} USD" in told
             assert cost(HOME) != cost(ABROAD)

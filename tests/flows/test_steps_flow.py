@@ -37,7 +37,7 @@ async def test_a_turn_waits_three_times_for_redis(tmp_path, waited, how):
 
         async def instruction(number):
             given = Instruction(instruction_id=f"i{number}", channel_id=channel, channel_theme="casual")
-            await runtime.house.bus.publish(keys.instructions("claude"), given)
+            await runtime.services.bus.publish(keys.instructions("claude"), given)
 
         for number in range(1, 4):
             await (mention if how == "a mention" else instruction)(number)

@@ -108,11 +108,11 @@ async def test_a_stop_that_one_process_hears_holds_in_the_other(tmp_path):
             f.running(agents=("grok",)) as here,
         ):
             channel = f.channel("debate")
-            await there.house.stops.stop(channel, "console")
-            await until(lambda: here.house.stops.holds(channel))
+            await there.services.stops.stop(channel, "console")
+            await until(lambda: here.services.stops.holds(channel))
             assert await here.coordinator.fire(channel) is None
             await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> resume")
-            await until(lambda: not there.house.stops.holds(channel))
+            await until(lambda: not there.services.stops.holds(channel))
             await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
 
 
@@ -132,5 +132,5 @@ async def test_a_person_who_barges_in_is_heard_before_another_word_is_said(tmp_p
 
 
 def _texts(bot):
-    transcripts = bot.cog.house.transcripts
-    return "\n".join(e.text for channel in bot.cog.house.scope.channels for e in transcripts.of(channel).entries())
+    transcripts = bot.cog.services.transcripts
+    return "\n".join(e.text for channel in bot.cog.services.scope.channels for e in transcripts.of(channel).entries())

@@ -12,29 +12,29 @@ from tests.support.models.wire.values import Answer
 from tests.support.redis_server import RedisServer, until
 
 
-async def explained(house, message):
-    return await why(house.ledger, house.names, int(message["id"]), time.time())
+async def explained(services, message):
+    return await why(services.ledger, services.names, int(message["id"]), time.time())
 
 
 async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_them(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
-        house, claude = runtime.house, f.user_id("claude")
+        services, claude = runtime.services, f.user_id("claude")
         f.models.answer = lambda r: decision("word " * 900 if "hello" in r.tail else "short", topic="t")
         await f.discord.say("Alice", "casual", f"<@{claude}> hello")
         await f.discord.wait_for(lambda: len(f.said("casual", "claude")) == 3)
         report = await runtime.coordinator.fire(f.channel("debate"))
         assert report.messages == 4
         question, *parts = f.discord.messages("casual")
-        told = [await explained(house, part) for part in parts]
+        told = [await explained(services, part) for part in parts]
         assert len(told) == 3
         assert told[0].startswith(f"**Claude** was called by <@{question['author']['id']}>.\nModel anthropic/")
         assert ", 1 message read, " in told[0]
         assert told[1:] == [told[0]] * 2
-        opening, *others = [await explained(house, message) for message in f.discord.messages("debate")]
+        opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
         assert "opened a conversation of the bots" in opening
         assert [("in round 1 of a conversation" in text) for text in others] == [True] * 3
-        assert await explained(house, question) == NO_RECORD
-        text = await why_not(house, "claude", f.channel("casual"), time.time())
+        assert await explained(services, question) == NO_RECORD
+        text = await why_not(services, "claude", f.channel("casual"), time.time())
         assert text.startswith("**Claude** is silent here: nobody has called it since")
 
 
@@ -59,7 +59,7 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                 assert runtime.bots["claude"].cog.agent.voice.bench.until == end
                 report = await runtime.coordinator.fire(f.channel("casual"))
                 assert (report.messages, report.absences, len(f.models.requests)) == (1, 1, asked + 1)
-                text = await why_not(runtime.house, "claude", f.channel("casual"), time.time())
+                text = await why_not(runtime.services, "claude", f.channel("casual"), time.time())
                 assert "is silent here: its provider refuses it" in text
                 ttl = await runtime._link.call(lambda link: link.ttl(keys.bench("claude")))
                 assert 0 < ttl <= 600

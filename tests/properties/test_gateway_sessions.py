@@ -37,12 +37,12 @@ def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channe
 
     async def play():
         async with RedisLink(FakeServer()) as link:
-            house, sessions = House(link), AgentSessions("claude", Sessions(link))
+            services, sessions = House(link), AgentSessions("claude", Sessions(link))
             await sessions.keep(channel, conversation)
-            await begin_anew(house, agents, channel, reset)
+            await begin_anew(services, agents, channel, reset)
             assert await sessions.of(channel) is None
             assert await AgentSessions("claude", Sessions(link)).of(channel) is None
-            return {name: await house.resets.since(name, channel) for name in ("claude", "grok")}
+            return {name: await services.resets.since(name, channel) for name in ("claude", "grok")}
 
     since = asyncio.run(play())
     assert since == {"claude": reset, "grok": reset if others else 0}
@@ -62,7 +62,7 @@ STEPS = st.lists(
 def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps, together):
     """Against a plain mapping; `together`: the two channels' steps at the same time, each channel's in order."""
 
-    async def walk(house, sessions, wanted, own):
+    async def walk(services, sessions, wanted, own):
         for number, (what, second, conversation) in own:
             channel = channels[second]
             if what == "keep":
@@ -72,17 +72,17 @@ def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps,
                 await sessions.drop(channel)
                 wanted[channel] = None
             elif what == "reset":
-                await begin_anew(house, ("claude",), channel, number + 1)
+                await begin_anew(services, ("claude",), channel, number + 1)
                 wanted[channel] = None
             assert await sessions.of(channel) == wanted[channel]
 
     async def play():
         async with RedisLink(FakeServer()) as link:
-            house = House(link)
-            sessions, wanted = AgentSessions("claude", house.ledger.sessions), dict.fromkeys(channels)
+            services = House(link)
+            sessions, wanted = AgentSessions("claude", services.ledger.sessions), dict.fromkeys(channels)
             numbered = list(enumerate(steps))
             lanes = [[one for one in numbered if one[1][1] is second] for second in (False, True)]
-            walks = [walk(house, sessions, wanted, lane) for lane in (lanes if together else [numbered])]
+            walks = [walk(services, sessions, wanted, lane) for lane in (lanes if together else [numbered])]
             await asyncio.gather(*walks)
             assert {channel: await sessions.of(channel) for channel in channels} == wanted
 

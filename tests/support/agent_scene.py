@@ -16,7 +16,7 @@ from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.model_access import is_free
 from agent_cogs.persona.options import opened_book
-from agent_cogs.services import House, Scope
+from agent_cogs.services import AgentServices, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
@@ -117,7 +117,7 @@ class Scene:
         self.directory = Directory({name: agent.display_name for name, agent in self.settings.agents.items()})
         self.transcripts = Transcripts(self.directory)
         self.acts = True
-        self.house = self._house()
+        self.services = self._services()
         self.clients: dict[str, Client] = {}
         self.cogs: dict[str, Any] = {}
         for number, name in enumerate(names or ("claude",)):
@@ -125,14 +125,14 @@ class Scene:
         self.cog: Any = next(iter(self.cogs.values()))
         self.client = next(iter(self.clients.values()))
 
-    def _house(self) -> House:
+    def _services(self) -> AgentServices:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         self.stops = MemoryStops(self.clock)
         self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
         doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
         fetcher: Any = self.pictures
-        return House(
+        return AgentServices(
             settings=self.settings,
             scope=Scope(self.settings.channels, frozenset(self.settings.guild_ids)),
             names=names,
@@ -158,7 +158,7 @@ class Scene:
             server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
             for server, there in agent.elsewhere.items()
         }
-        made: Any = cog(client, agent, self.house, model, elsewhere, may_act=lambda: self.acts)
+        made: Any = cog(client, agent, self.services, model, elsewhere, may_act=lambda: self.acts)
         made.answers, made.asked, made.drawn = [], [], []
         self.clients[name], self.cogs[name] = client, made
 
@@ -170,7 +170,7 @@ class Scene:
     async def aclose(self) -> None:
         for cog in self.cogs.values():
             await cog.aclose()
-        await self.house.fetcher.aclose()
+        await self.services.fetcher.aclose()
 
     # -- who is there -------------------------------------------------------------------------------------------------
 

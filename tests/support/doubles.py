@@ -20,7 +20,7 @@ from agent_net.addresses import FetchRefused
 from agent_net.fetch import FetchedPicture
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
-from agent_protocol.turns.limits import Ask, MemoryLimits, Verdict
+from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire import keys
@@ -504,10 +504,10 @@ class LimitStore:
         self.money = MemoryBudgets(caps, clock)
         self._rules = MemoryLimits(clock, self.money)
 
-    async def take(self, ask: Ask) -> Verdict:
+    async def take(self, ask: TurnRequest) -> Verdict:
         return self._rules.take(ask)
 
-    def resume(self, ask: Ask, dollars: float) -> None:
+    def resume(self, ask: TurnRequest, dollars: float) -> None:
         assert ask.wish is not None
         self.money.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
 
@@ -654,7 +654,7 @@ class MemoryLedger(_Away):
         self.recorded: list[TurnRecord] = []
 
     async def begin(
-        self, agent: str, turn_id: str, deadline: float, event: str, ask: Ask | None = None
+        self, agent: str, turn_id: str, deadline: float, event: str, ask: TurnRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
         claim = await self.turns.claim(agent, turn_id, deadline, event)
         if ask is None or claim.state != "new":

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent_cogs.automation.runner import STARTUP
-from agent_cogs.automation.webhook_server import News
+from agent_cogs.automation.webhook_server import WebhookPayload
 from agent_cogs.persona.persona import Personas
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Message, Prompt, Reply
 from agent_protocol.wire.messages import Instruction
@@ -45,8 +45,8 @@ class Gateway(ThinkingScene):
         self.cog.coder = coder
         self._events = 0
 
-    def _house(self) -> House:
-        return replace(super()._house(), personas=Personas(self.settings))
+    def _services(self) -> AgentServices:
+        return replace(super()._services(), personas=Personas(self.settings))
 
     def write(self, files: Mapping[str, str | None]) -> None:
         """The persona's files by their names without .md; None takes one away."""
@@ -70,7 +70,7 @@ class Gateway(ThinkingScene):
             made = Instruction(instruction_id=name, channel_id=channel, channel_theme="casual", topic=text)
             await self.cog.on_instruction(made.to_wire())
         elif kind == "webhook":
-            assert await self.cog.errands.receive(News(name, channel, "build", text)) == "taken"
+            assert await self.cog.errands.receive(WebhookPayload(name, channel, "build", text)) == "taken"
         elif kind == "heartbeat":
             await self._due("heartbeat", f"## {name}\n- interval: 60\n- channel: <#{channel}>\n\n{text}\n")
         elif kind == "cron":

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 from agent_cogs.persona.option_files import Layer
-from agent_cogs.services import House
+from agent_cogs.services import AgentServices
 from agent_context.steering.options import Options
 from agent_llm.types import Message, Prompt, Reply, ToolCall
-from agent_tools.toolset import ToolHouse
+from agent_tools.toolset import Toolset
 from tests.support.agent_scene import CALL, Scene, ScriptedCog
 
 
@@ -51,9 +51,9 @@ class NoServers:
 class ThinkingScene(Scene):
     """Its agents may use every tool that there is."""
 
-    def _house(self) -> House:
-        tools: Any = ToolHouse((), NoServers(), None, ("*",))  # type: ignore[arg-type]
-        return replace(super()._house(), tools=tools)
+    def _services(self) -> AgentServices:
+        tools: Any = Toolset((), NoServers(), None, ("*",))  # type: ignore[arg-type]
+        return replace(super()._services(), tools=tools)
 
 
 def let(
@@ -67,11 +67,11 @@ def let(
     """Sets what the agent's own files set of its options, which tools the installation has, its model's name, and any
     other field of it."""
     cog = cog or scene.cog  # type: ignore[union-attr]
-    agent, house = cog.agent, cog.house
+    agent, services = cog.agent, cog.services
     own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
-    house.book._extra = partial(_layer, agent.key, own, house.book._extra)
-    house.tools.built_in = tools
-    house.tools.allowed, house.tools.allowed_of = ("*",), {}
+    services.book._extra = partial(_layer, agent.key, own, services.book._extra)
+    services.tools.built_in = tools
+    services.tools.allowed, services.tools.allowed_of = ("*",), {}
     fields["voice"] = replace(agent.voice, model_name=model_name or agent.voice.model_name)
     for name, value in fields.items():
         object.__setattr__(agent, name, value)

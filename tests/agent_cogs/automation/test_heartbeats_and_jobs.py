@@ -11,8 +11,8 @@ from fakeredis import FakeServer
 
 from agent_chat.outlet import NOWHERE
 from agent_cogs.automation.clock import AWAY_SECONDS, LOOK_SECONDS, Clocks, Tick
-from agent_cogs.automation.target_channel import Placing
-from agent_cogs.channels import Known
+from agent_cogs.automation.target_channel import TargetResolver
+from agent_cogs.channels import ChannelInfo
 from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.turn.event_codec import read_begun
 from agent_personas.schedules.cron import Job
@@ -23,7 +23,7 @@ from agent_protocol.state.last_runs import Ticks
 from tests.support.doubles import Clock, MemoryTicks
 
 BERLIN = ZoneInfo("Europe/Berlin")
-LAB = Known(5, "lab", "science")
+LAB = ChannelInfo(5, "lab", "science")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ class Day:
             "claude",
             self,
             self.ticks,
-            Placing("claude", lambda: self.seen, None, lambda: self.arriving),
+            TargetResolver("claude", lambda: self.seen, None, lambda: self.arriving),
             enter=self.enter,
             has_room=lambda _: self.room,
             is_open=lambda turn_id: turn_id in self.open,

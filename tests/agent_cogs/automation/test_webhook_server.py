@@ -27,9 +27,9 @@ from agent_cogs.automation.webhook_server import (
     GOOD_FOR,
     LOG_EVERY,
     MAX_BYTES,
-    EventDoor,
-    News,
     Outcome,
+    WebhookPayload,
+    WebhookServer,
     serving_events,
     sign,
 )
@@ -57,12 +57,12 @@ class Seen:
 
 class Door:
     def __init__(self) -> None:
-        self.clock, self.taken = Clock(), list[News]()
+        self.clock, self.taken = Clock(), list[WebhookPayload]()
         self.outcome: Outcome = "taken"
-        door = EventDoor(SECRET, {"claude": self.take}.get, Seen(), self.clock)
+        door = WebhookServer(SECRET, {"claude": self.take}.get, Seen(), self.clock)
         self.client = TestClient(TestServer(door.app()))
 
-    async def take(self, news: News) -> Outcome:
+    async def take(self, news: WebhookPayload) -> Outcome:
         if self.outcome == "taken":
             self.taken.append(news)
         return self.outcome
@@ -208,7 +208,10 @@ async def test_a_body_is_taken_as_it_came_whatever_coding_it_claims(caplog: pyte
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     body = zlib.compress(b" " * 30_000_000, 9)[:MAX_BYTES]
-    async with serving_events(EventDoor(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port), ClientSession() as client:
+    async with (
+        serving_events(WebhookServer(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port),
+        ClientSession() as client,
+    ):
         for data in (b"no gzip", body):
             url, headers = f"http://127.0.0.1:{port}/events/claude", {"Content-Encoding": "gzip"}
             async with client.post(url, data=data, headers=headers) as answer:
@@ -239,7 +242,7 @@ async def test_there_is_nothing_else_behind_the_port(door: Door) -> None:
 async def test_a_port_that_somebody_else_has_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    door = EventDoor(SECRET, {}.get, Seen(), Clock())
+    door = WebhookServer(SECRET, {}.get, Seen(), Clock())
     async with server, serving_events(door, "127.0.0.1", port), serving_events(door, "127.0.0.1", 0):
         assert f"EVENTS_PORT {port} cannot be served" in caplog.text
 

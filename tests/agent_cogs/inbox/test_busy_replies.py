@@ -2,7 +2,7 @@ import asyncio
 
 from agent_cogs.events import MentionEvent
 from agent_cogs.inbox.busy_replies import MAX_LINES, MAX_WAITING, BusyLines
-from agent_cogs.limits.reply_throttle import TOLD_FOR, Told
+from agent_cogs.limits.reply_throttle import TOLD_FOR, ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, LINES
 from agent_context.entries import Entry, Speaker
 from tests.support.doubles import Clock, settle
@@ -30,7 +30,7 @@ def mention(message_id, person=11, channel=1):
 
 async def test_a_person_is_told_once_a_minute_in_a_channel_and_sees_a_sign_meanwhile():
     clock, outlet = Clock(), Outlet()
-    busy = BusyLines(Told(clock))
+    busy = BusyLines(ReplyThrottle(clock))
     for number in (1, 2, 3):
         busy.tell(outlet, mention(number))
     await settle()
@@ -47,7 +47,7 @@ async def test_a_person_is_told_once_a_minute_in_a_channel_and_sees_a_sign_meanw
 async def test_a_crowd_gets_a_few_lines_at_a_time_so_that_answers_come_through():
     outlet = Outlet()
     outlet.hold = asyncio.Event()
-    busy = BusyLines(Told(Clock()))
+    busy = BusyLines(ReplyThrottle(Clock()))
     for person in range(300):
         busy.tell(outlet, mention(person + 1, person=person + 1))
     outlet.hold.set()
@@ -62,7 +62,7 @@ async def test_a_crowd_gets_a_few_lines_at_a_time_so_that_answers_come_through()
 async def test_the_end_gives_up_what_is_on_its_way():
     outlet = Outlet()
     outlet.hold = asyncio.Event()
-    busy = BusyLines(Told(Clock()))
+    busy = BusyLines(ReplyThrottle(Clock()))
     busy.tell(outlet, mention(1))
     await settle()
     await busy.aclose()

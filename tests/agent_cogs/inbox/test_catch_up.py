@@ -290,7 +290,7 @@ async def test_a_stop_without_the_right_that_was_missed_ends_what_answers_earlie
     scene.clock.now += 5
     if asked_before:
         back.asked("stop", ago=0, author=BOB)
-    scene.house.transcripts.of(LOUNGE).note_gap()
+    scene.services.transcripts.of(LOUNGE).note_gap()
     await scene.cog.on_ready()
     await back.passes(2)
     go_on.set()
@@ -353,7 +353,7 @@ async def test_a_sign_that_is_no_order_any_more_or_never_was_stops_nothing(back,
 async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_found(back):
     scene = await back.comes()
     post = signed(back, ago=0)
-    transcript = scene.house.transcripts.of(LOUNGE)
+    transcript = scene.services.transcripts.of(LOUNGE)
     transcript.add(Entry(post, Speaker(scene.me.id, "Claude", "agent", "claude"), "as I said", scene.clock.now))
     assert not scene.stops.holds(LOUNGE)
     await scene.cog.on_ready()
@@ -377,7 +377,7 @@ async def test_who_takes_over_looks_for_what_came_although_it_was_never_away(bac
     await back.passes(2 * TAKE_UP_EVERY)
     asked = back.asked(ago=0)
     place = scene.channel()
-    scene.house.transcripts.of(LOUNGE).add(to_entry(place.past[0], scene.directory))
+    scene.services.transcripts.of(LOUNGE).add(to_entry(place.past[0], scene.directory))
     scene.acts = True
     await back.passes(2 * TAKE_UP_EVERY)
     assert scene.texts() == ["Hello."], asked
@@ -414,12 +414,12 @@ async def test_a_thread_that_was_silent_for_long_or_is_archived_is_not_read(back
 async def test_what_was_said_in_a_known_thread_during_a_new_session_is_read(back):
     scene = await back.comes()
     await scene.hear("a first word", channel=THREAD)
-    scene.house.transcripts.of(THREAD).whole = True
+    scene.services.transcripts.of(THREAD).whole = True
     gap = back.wrote("unheard", channel=THREAD, ago=0)
     scene.clock.now += 3600
     await scene.cog.on_ready()
     await back.passes(2)
-    assert gap in scene.house.transcripts.of(THREAD)
+    assert gap in scene.services.transcripts.of(THREAD)
 
 
 def test_people_who_had_theirs_are_passed_over():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_chat.outlet import NOWHERE
-from agent_cogs.automation.webhook_server import News
+from agent_cogs.automation.webhook_server import WebhookPayload
 from agent_cogs.events import CronEvent, HookEvent
 from tests.support.agent_scene import LOUNGE, MEMES, Scene
 from tests.support.doubles import ALICE, BOB, GUILD, settle
@@ -160,7 +160,7 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
     scene = await Scene().start()
     go_on = await held(scene, channel=MEMES)
     for n in range(3):
-        assert await scene.cog.errands.receive(News(f"event-{n}", MEMES, "build", f"red {n}")) == "taken"
+        assert await scene.cog.errands.receive(WebhookPayload(f"event-{n}", MEMES, "build", f"red {n}")) == "taken"
     await ended(scene, go_on)
     assert len(scene.cog.asked) == 1
     later = await restarted(scene)
@@ -177,7 +177,7 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
 async def test_news_that_were_taken_outlive_a_crash() -> None:
     scene = await Scene().start()
     await held(scene, channel=MEMES)
-    assert await scene.cog.errands.receive(News("event-1", MEMES, "build", "red")) == "taken"
+    assert await scene.cog.errands.receive(WebhookPayload("event-1", MEMES, "build", "red")) == "taken"
     scene.ledger.turns.crash()
     later = await Scene(ledger=scene.ledger).start()
     await later.cog.take_up()
@@ -190,7 +190,7 @@ async def test_news_that_were_taken_outlive_a_crash() -> None:
 async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     scene = await Scene(env={"MAX_QUEUE_DEPTH": "0"}).start()
     go_on = await held(scene, channel=MEMES)
-    news = News("event-1", MEMES, "build", "red")
+    news = WebhookPayload("event-1", MEMES, "build", "red")
     assert await scene.cog.errands.receive(news) == "full"
     assert ("claude", "event-1") not in scene.ledger.turns.kept
     go_on.set()
@@ -240,7 +240,7 @@ async def test_clocks_and_the_door_are_the_first_to_stop(tmp_path: Path) -> None
     before = dict(scene.ledger.ticks.times)
     await clocks.tick()
     assert scene.ledger.ticks.times == before, "what is due in the drain stays due"
-    assert await scene.cog.errands.receive(News("event-1", LOUNGE, "build", "red")) == "standby"
+    assert await scene.cog.errands.receive(WebhookPayload("event-1", LOUNGE, "build", "red")) == "standby"
     await scene.aclose()
 
 
@@ -248,7 +248,7 @@ async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for
     scene = await Scene().start()
     lounge = scene.client.channels.pop(LOUNGE)
     scene.client.guild.unavailable = True
-    waiting = asyncio.create_task(scene.cog.errands.receive(News("event-1", LOUNGE, "build", "red")))
+    waiting = asyncio.create_task(scene.cog.errands.receive(WebhookPayload("event-1", LOUNGE, "build", "red")))
     await settle()
     assert not waiting.done()
     scene.client.channels[LOUNGE], scene.client.guild.unavailable = lounge, False
@@ -264,7 +264,7 @@ async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatc
     scene = await Scene().start()
     del scene.client.channels[LOUNGE]
     scene.client.guild.unavailable = True
-    news = News("event-1", LOUNGE, "build", "red")
+    news = WebhookPayload("event-1", LOUNGE, "build", "red")
     assert await scene.cog.errands.receive(news) == "standby"
     scene.client.guild.unavailable = False
     assert await scene.cog.errands.receive(news) == "no_channel"

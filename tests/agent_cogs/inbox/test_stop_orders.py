@@ -520,8 +520,8 @@ async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_
 async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     scene = await open_scene(AGENT_DAILY_MAX="1")
     asked = await scene.hear("hello", author=BOB)
-    entry = scene.house.transcripts.of(LOUNGE).get(asked)
-    event = scene.house.mention(entry, LOUNGE, "casual", to_all=False)
+    entry = scene.services.transcripts.of(LOUNGE).get(asked)
+    event = scene.services.mention(entry, LOUNGE, "casual", to_all=False)
     outlet = scene.cog.where.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     assert await excuse(outlet, event, "daily_limit") is None

@@ -3,7 +3,7 @@ import asyncio
 import discord
 import pytest
 
-from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, Bench, share_rest
+from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, ProviderBackoff, share_rest
 from agent_discord.status import TEXT, show_rests
 from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agent_protocol.connection.link import RedisAway
@@ -11,7 +11,7 @@ from tests.support.doubles import Clock, LoopTime, settle
 
 
 def bench(clock=None):
-    return Bench("claude", clock or Clock())
+    return ProviderBackoff("claude", clock or Clock())
 
 
 def test_three_hard_failures_in_a_row_begin_a_rest_of_ten_minutes(caplog):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_cogs.answer.cleaning import clean_text
 from agent_cogs.answer.model_artifacts import lines_of_prompt
-from agent_cogs.prompt.streaming import Ear, sayable
+from agent_cogs.prompt.streaming import StreamFilter, sayable
 
 PROMPT = lines_of_prompt("A person speaks to you and waits for your answer.")
 SECRET = "secret"
@@ -64,7 +64,7 @@ def test_the_speakers_own_name_is_not_shown():
 
 def test_an_ear_cleans_only_now_and_then_but_hears_at_once_when_the_answer_begins_anew():
     heard, reads = [], []
-    hear = Ear(heard.append, ()).hearing(lambda raw: reads.append(raw) or raw)
+    hear = StreamFilter(heard.append, ()).hearing(lambda raw: reads.append(raw) or raw)
     for end in range(1, 60):
         hear("x" * end)
     hear("")

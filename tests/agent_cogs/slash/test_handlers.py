@@ -20,12 +20,12 @@ from agent_chat.incoming import Who
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.services import Scope
 from agent_cogs.slash.forget import Forgetting, Forgotten
-from agent_cogs.slash.handlers import AWAY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, Desk
+from agent_cogs.slash.handlers import AWAY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, SlashHandlers
 from agent_cogs.slash.why import NO_RECORD
 from agent_config import load_settings
-from agent_discord.slash.cog import Asked
+from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
-from agent_discord.slash.responses import Form, Told
+from agent_discord.slash.responses import CommandReply, Form
 from agent_personas.forget_person import Notes
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
@@ -33,7 +33,7 @@ from agent_protocol.moderation.forget_requests import Forgets
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.state.sessions import Resets
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
@@ -51,7 +51,7 @@ MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
 
 
 class Place:
-    """A desk with its house; the bus runs."""
+    """A desk with its services; the bus runs."""
 
     def __init__(self, link: RedisLink, personas: Path | None = None, **env: str) -> None:
         self.now = NOW
@@ -65,7 +65,7 @@ class Place:
         self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
         self.orders = Orders(self.bus, patience=0.01)
         done: Any = SimpleNamespace(last=0, keep=lambda _: None)
-        self.house: Any = SimpleNamespace(
+        self.services: Any = SimpleNamespace(
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
             scope=Scope(settings.channels, frozenset({GUILD}), "casual" if settings.allow_dms else None),
             names=NAMES,
@@ -83,7 +83,7 @@ class Place:
         self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
         self.application_owners: set[int] = set()
         self.asked_discord = 0
-        self.desk = Desk(self.house, FileRights(self.house.settings, self.guilds.get, self._owners))
+        self.desk = SlashHandlers(self.services, FileRights(self.services.settings, self.guilds.get, self._owners))
         self._ids = count(1)
 
     async def _owners(self) -> set[int]:
@@ -99,7 +99,7 @@ class Place:
         named = {name.rstrip("_"): value for name, value in values.items()}
         guild = named.pop("guild", GUILD)
         return await self.desk.answer(
-            Asked(
+            CommandInvocation(
                 id=next(self._ids),
                 command=command,
                 who=who,
@@ -115,7 +115,7 @@ class Place:
 async def a_place(personas: Path | None = None, **env: str) -> AsyncIterator[Place]:
     async with RedisLink(FakeServer()) as link:
         place = Place(link, personas, **env)
-        for memory in (place.stops, place.ignores, place.orders, place.house.resets):
+        for memory in (place.stops, place.ignores, place.orders, place.services.resets):
             memory.start()
         running = asyncio.create_task(place.bus.run())
         try:
@@ -328,7 +328,7 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
     async with a_place() as place:
         given = await orders_of(place, "started")
         await place.desk.answer(
-            Asked(
+            CommandInvocation(
                 id=1,
                 command="bots start",
                 who=MANAGER,
@@ -340,7 +340,7 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
         assert [(c.channel_id, c.theme) for c in given] == [(DEBATE, "roast")]
         await place.stops.stop(LOUNGE, "m1")
         assert "wants silence" in await place.use("bots start")
-        elsewhere = Asked(
+        elsewhere = CommandInvocation(
             id=2,
             command="bots start",
             who=MANAGER,
@@ -364,11 +364,11 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
     rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY}
     async with a_place() as place:
         assert "Grok is muted for 60 minutes" in await place.use("bots mute", bot="grok")
-        assert await place.ledger.limits.take(Ask(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
+        assert await place.ledger.limits.take(TurnRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
         assert "Grok is muted for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
         assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
         assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
-        assert await place.ledger.limits.take(Ask(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
+        assert await place.ledger.limits.take(TurnRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
 
 
 async def test_a_person_is_ignored_until_that_is_lifted():
@@ -416,7 +416,9 @@ async def test_who_may_not_ends_only_what_answers_them():
 
 async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
     async with a_place() as place:
-        place.desk = Desk(place.house, FileRights(place.house.settings, place.guilds.get), {THREAD: LOUNGE}.get)
+        place.desk = SlashHandlers(
+            place.services, FileRights(place.services.settings, place.guilds.get), {THREAD: LOUNGE}.get
+        )
         await place.use("stop", channel=THREAD, parent=LOUNGE)
         await place.use("stop", channel=LOUNGE)
         await place.use("stop", channel=DEBATE)
@@ -446,7 +448,7 @@ async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
             asked.append(user_id)
             return outcome
 
-        place.house.forgetting = SimpleNamespace(forget=forget)
+        place.services.forgetting = SimpleNamespace(forget=forget)
         assert await place.use("forget me", MEMBER) == outcome.text
         outcome = replace(outcome, whole=False)
         assert await place.use("forget me", MEMBER) == NOT_ALL
@@ -501,17 +503,19 @@ async def test_why_not_names_the_mute():
 async def test_a_question_is_shown_to_all_as_it_was_given():
     async with a_place() as place:
         told = await place.use("ask", MEMBER, agent="grok", prompt="  is *this* <b>right</b>?")
-        assert told == Told("<@501>   is *this* <b>right</b>?", public=True)
+        assert told == CommandReply("<@501>   is *this* <b>right</b>?", public=True)
 
 
 async def test_nobody_is_asked_where_nobody_may_answer():
     async with a_place(IGNORE_ROLE_IDS="7") as place:
-        assert not isinstance(await place.use("ask", Who(BOB, frozenset({7})), agent="grok", prompt="x"), Told)
-        assert not isinstance(await place.use("ask", agent="grok", prompt="  "), Told)
+        assert not isinstance(await place.use("ask", Who(BOB, frozenset({7})), agent="grok", prompt="x"), CommandReply)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="  "), CommandReply)
         assert await place.use("ask", agent="hal", prompt="x") == UNKNOWN
         await place.stops.stop(LOUNGE, "m1", None)
-        assert not isinstance(await place.use("ask", agent="grok", prompt="x"), Told)
-        assert not isinstance(await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), Told)
+        assert not isinstance(await place.use("ask", agent="grok", prompt="x"), CommandReply)
+        assert not isinstance(
+            await place.use("ask", agent="grok", prompt="x", channel=THREAD, parent=LOUNGE), CommandReply
+        )
 
 
 # other servers
@@ -525,7 +529,7 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
         assert "none of their channels" in await place.use("bots start", channel_=str(DEBATE))
         place.guilds.clear()  # what this bot does not see is this server's where the owner named no other
         assert f"<#{DEBATE}>" in await place.use("bots status")
-        place.house.scope = replace(place.house.scope, guild_ids=frozenset({GUILD, 2}))
+        place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
         assert f"<#{DEBATE}>" not in await place.use("bots status")
 
 
@@ -536,14 +540,14 @@ async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone()
     async with a_place() as place:
         assert await place.use("reset", MEMBER) == RESETS
         assert await place.use("reset", MEMBER, agent="grok") == RESETS
-        assert await place.house.resets.since("grok", LOUNGE) == 0
+        assert await place.services.resets.since("grok", LOUNGE) == 0
         assert "begins anew" in await place.use("reset", Who(BOB, manages_messages=True))
 
 
 async def test_anybody_may_reset_what_is_theirs():
     async with a_place(ALLOW_DMS="true") as place:
         assert "I begin anew" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
-        assert await place.house.resets.since("grok", DIRECT) > 0
+        assert await place.services.resets.since("grok", DIRECT) > 0
 
 
 async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
@@ -552,7 +556,7 @@ async def test_a_reset_is_for_one_agent_or_all_and_for_this_channel_alone():
             await place.ledger.sessions.keep(name, LOUNGE, {"id": "s"})
             await place.ledger.sessions.keep(name, DEBATE, {"id": "d"})
         await place.use("reset", agent="grok")
-        resets = place.house.resets
+        resets = place.services.resets
         assert (await resets.since("grok", LOUNGE), await resets.since("claude", LOUNGE)) == (1, 0)
         assert await place.ledger.sessions.read("grok", LOUNGE) is None
         assert await place.ledger.sessions.read("claude", LOUNGE) == {"id": "s"}

@@ -5,7 +5,7 @@ import pytest
 from agent_cogs.slash.persona_files import UNKNOWN_FILE, FileDesk, problems_of
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.slash.definitions import MOST_BACK
-from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, Form, Told
+from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form
 from agent_personas.files import PERSONA_FILES
 from agent_personas.memory import Origin, append
 from agent_personas.store import VERSIONS, before
@@ -29,12 +29,14 @@ async def test_a_file_is_shown_and_a_long_one_goes_along(desk, tmp_path):
     put(tmp_path, "user.md", "word " * 1000)
     put(tmp_path, "tools.md", "```\ncode\n```")
     assert "Dry humour." in await desk.show("claude", "soul.md", HERE)
-    assert await desk.show("claude", "user.md", HERE) == Told("user.md of Claude:", file=("user.md", "word " * 1000))
-    assert isinstance(await desk.show("claude", "tools.md", HERE), Told)
+    assert await desk.show("claude", "user.md", HERE) == CommandReply(
+        "user.md of Claude:", file=("user.md", "word " * 1000)
+    )
+    assert isinstance(await desk.show("claude", "tools.md", HERE), CommandReply)
     for size in range(1900, 2000):  # around the most that Discord takes
         put(tmp_path, "agents.md", "🐝" * (size // 2))
         shown = await desk.show("claude", "agents.md", HERE)
-        assert isinstance(shown, Told) or length(shown) <= LIMIT
+        assert isinstance(shown, CommandReply) or length(shown) <= LIMIT
     assert "cannot be shown" in await desk.show("claude", "memory.md", HERE)
 
 

@@ -10,8 +10,8 @@ from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.conversations import Running
 from agent_protocol.ledger import Ledger
-from agent_protocol.turns.budget_rules import Caps, Wish
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.budget_rules import BudgetRequest, Caps
+from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord
 from tests.support.doubles import Clock, MemoryStops, Snowflakes
 from tests.support.redis_server import PATIENT, RedisServer
@@ -134,8 +134,8 @@ def test_in_a_conversation_it_says_whose_turn_it_is():
 
 
 @pytest.fixture
-async def house():
-    """A house over a real Redis, as far as the question needs one."""
+async def services():
+    """A services over a real Redis, as far as the question needs one."""
     clock = Clock()
     settings = load_settings({"TIMEZONE": "UTC", "AGENT_MAX_DAILY": "3"}, env_file=None)
     caps = Caps(all=5.0, agent=1.0, channel=2.0)
@@ -147,79 +147,79 @@ async def house():
             )
 
 
-async def asked(house, **more):
-    return (await why_not(house, "claude", 1, house.clock(), **more)).splitlines()
+async def asked(services, **more):
+    return (await why_not(services, "claude", 1, services.clock(), **more)).splitlines()
 
 
-async def here(house):
-    await house.ledger.presence.renew("claude", "21")
+async def here(services):
+    await services.ledger.presence.renew("claude", "21")
 
 
-async def test_each_thing_that_keeps_an_agent_silent_is_found(house):
-    ledger, now = house.ledger, house.clock()
-    assert await asked(house) == ["**Claude** is silent here: it is offline."]
-    await here(house)
-    assert "nobody has called it" in (await asked(house))[0]
-    assert "muted until" in (await asked(house, muted_until={"claude": now + 60}.get))[0]
-    await house.stops.stop(1, "x")
+async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
+    ledger, now = services.ledger, services.clock()
+    assert await asked(services) == ["**Claude** is silent here: it is offline."]
+    await here(services)
+    assert "nobody has called it" in (await asked(services))[0]
+    assert "muted until" in (await asked(services, muted_until={"claude": now + 60}.get))[0]
+    await services.stops.stop(1, "x")
     await ledger.rests.put("claude", now + 300)
-    lines = await asked(house)
+    lines = await asked(services)
     assert "a person has stopped the channel" in lines[0]
     assert f"rests until <t:{now + 300:.0f}:R>" in lines[2]
 
 
-async def test_limits_are_found_and_asking_takes_nothing_of_them(house):
+async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
     rules = {"cooldown": 30.0, "daily_max": 3, "date": "2026-05-28"}
-    assert f"{house.clock():.0f}" == "1780000000"
-    await here(house)
-    await house.ledger.limits.take(Ask(agent="claude", channel_id=1, **rules))
+    assert f"{services.clock():.0f}" == "1780000000"
+    await here(services)
+    await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
     for _ in range(5):
-        assert "it has just spoken here, and waits" in (await asked(house))[0]
+        assert "it has just spoken here, and waits" in (await asked(services))[0]
     for channel in (2, 3):
-        assert await house.ledger.limits.take(Ask(agent="claude", channel_id=channel, **rules)) == "ok"
-    assert "its 3 turns of the day are used up" in (await asked(house))[0]
+        assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=channel, **rules)) == "ok"
+    assert "its 3 turns of the day are used up" in (await asked(services))[0]
 
 
 @pytest.mark.parametrize(("spent", "found"), [(0.9, []), (0.96, ["agent"]), (1.9, ["agent", "channel"]), (5, BUDGETS)])
-async def test_budgets_that_near_their_end_are_found(house, spent, found):
+async def test_budgets_that_near_their_end_are_found(services, spent, found):
     date = "2026-05-28"
-    wish = Wish(turn_id="i1", estimate=0.0001, until=house.clock() + 90, kind="round")
+    wish = BudgetRequest(turn_id="i1", estimate=0.0001, until=services.clock() + 90, kind="round")
     taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "wish": wish}
-    assert await house.ledger.limits.take(Ask(agent="claude", channel_id=1, **taken)) == "ok"
-    await house.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
-    assert sorted(await house.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
-    await here(house)
-    text = "\n".join(await asked(house))
+    assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **taken)) == "ok"
+    await services.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
+    assert sorted(await services.ledger.budgets.used_up("claude", 1, date)) == sorted(found)
+    await here(services)
+    text = "\n".join(await asked(services))
     assert [budget for budget in BUDGETS if BUDGETS[budget] in text] == list(found)
 
 
-async def test_without_caps_no_budget_is_used_up(house):
-    assert await Ledger(house.ledger._link).budgets.used_up("claude", 1, "2026-05-28") == []
+async def test_without_caps_no_budget_is_used_up(services):
+    assert await Ledger(services.ledger._link).budgets.used_up("claude", 1, "2026-05-28") == []
 
 
-async def test_a_conversation_is_found_as_its_coordinator_keeps_it(house):
+async def test_a_conversation_is_found_as_its_coordinator_keeps_it(services):
     state = ConversationState("talk", 1, "casual", started_at=0.0).begin_round(("grok", "claude"))
-    await here(house)
-    await house.ledger.agenda.hold_channel(1, "talk", 60)
-    await house.ledger.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
-    assert "in round 1 it is Grok's turn" in (await asked(house))[0]
-    await house.ledger.conversations.keep(1, "talk", "{}")
-    assert "nobody" in (await asked(house))[0]
+    await here(services)
+    await services.ledger.agenda.hold_channel(1, "talk", 60)
+    await services.ledger.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
+    assert "in round 1 it is Grok's turn" in (await asked(services))[0]
+    await services.ledger.conversations.keep(1, "talk", "{}")
+    assert "nobody" in (await asked(services))[0]
 
 
-async def test_its_last_turn_is_found(house):
-    await here(house)
-    await house.ledger.settle("claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"}))
-    assert REASONS["overtaken"] in (await asked(house))[0]
+async def test_its_last_turn_is_found(services):
+    await here(services)
+    await services.ledger.settle("claude", "i1", "{}", 1e10, record=SPOKE.model_copy(update={"reason": "overtaken"}))
+    assert REASONS["overtaken"] in (await asked(services))[0]
 
 
-async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(house):
-    ids = Snowflakes(house.clock)
-    assert await why(house.ledger, NAMES, ids(), house.clock()) == NO_RECORD
+async def test_a_message_without_a_record_and_one_that_is_too_old_are_said_to_be_unknown(services):
+    ids = Snowflakes(services.clock)
+    assert await why(services.ledger, NAMES, ids(), services.clock()) == NO_RECORD
     old = ids()
-    house.server.kill()
-    assert await why(house.ledger, NAMES, old, house.clock() + KEEP_SECONDS + 1) == NO_RECORD
+    services.server.kill()
+    assert await why(services.ledger, NAMES, old, services.clock() + KEEP_SECONDS + 1) == NO_RECORD
     with pytest.raises(RedisAway):
-        await why(house.ledger, NAMES, old, house.clock())
+        await why(services.ledger, NAMES, old, services.clock())
     with pytest.raises(RedisAway):
-        await why_not(house, "claude", 1, house.clock())
+        await why_not(services, "claude", 1, services.clock())

@@ -7,7 +7,7 @@ import pytest
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.limits.cost_estimate import was_under_way
 from agent_cogs.turn.event_codec import read_begun, save_event
-from agent_cogs.turn.registry import TurnBook
+from agent_cogs.turn.registry import TurnRegistry
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.messages import Instruction
@@ -72,7 +72,7 @@ async def test_a_turn_that_is_gone_on_with_has_a_budget_like_any_other():
     ledger = MemoryLedger(Clock(), caps=Caps(all=0.004))
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
     ledger.limits.money.holds.clear()  # of the process that is gone
-    scene.house.transcripts.of(LOUNGE).add(first.house.transcripts.of(LOUNGE).entries()[0])
+    scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.take_up()
     await settle()
     assert (scene.cog.asked, [emoji for _, emoji in scene.channel().reacted]) == ([], ["💤"])
@@ -127,7 +127,7 @@ async def test_a_post_that_was_made_is_found_and_not_made_again():
 
 async def test_where_the_past_cannot_be_read_the_post_goes_out_under_its_nonce_again():
     first, scene = await crashed(at="posting")
-    scene.house.transcripts.of(LOUNGE).whole = True
+    scene.services.transcripts.of(LOUNGE).whole = True
     scene.channel().wrong = [http_error(500)]
     await scene.instruct()
     nonces = [sent.options["nonce"] for sent in scene.channel().sent]
@@ -165,7 +165,7 @@ async def test_after_the_post_only_the_reaction_is_left_to_do():
     first, scene = await crashed(at="reacting", decision={"text": "Hello.", "react_emoji": "🔥"}, mention=True)
     assert [name for _, name in first.ledger.turns.checkpoints] == ["answer", "posted"]
     scene.channel().past = []  # not even looked for
-    scene.house.transcripts.of(LOUNGE).add(first.house.transcripts.of(LOUNGE).entries()[0])
+    scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
     await scene.cog.take_up()
     await settle()
     assert (scene.cog.asked, scene.texts(), [emoji for _, emoji in scene.channel().reacted]) == ([], [], ["🔥"])
@@ -319,7 +319,7 @@ async def test_a_kept_answer_that_cannot_be_read_is_asked_for_again():
     await first.ledger.turns.checkpoint("claude", "i1", "answer", "{broken")
     await scene.instruct()
     assert (len(scene.cog.asked), scene.texts()) == (1, ["Hello."])
-    book = TurnBook("claude", scene.ledger)
+    book = TurnRegistry("claude", scene.ledger)
     assert book.begin("i1") == "new"
     await end(first, scene)
 

@@ -1,6 +1,6 @@
 from agent_cogs.events import InstructionEvent
 from agent_cogs.turn.progress import Facts, Progress
-from agent_cogs.turn.registry import REMEMBERED, TurnBook
+from agent_cogs.turn.registry import REMEMBERED, TurnRegistry
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire.messages import Instruction, Result
 from tests.support.doubles import MemoryLedger
@@ -10,12 +10,12 @@ RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=
 
 
 def test_a_turn_is_new_once():
-    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
     assert [book.begin("i1"), book.begin("i1"), book.begin("i2")] == ["new", "running", "new"]
 
 
 def test_a_turn_that_was_not_taken_is_new_again():
-    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
     book.begin("i1")
     book.forget("i1")
     assert book.begin("i1") == "new"
@@ -23,28 +23,28 @@ def test_a_turn_that_was_not_taken_is_new_again():
 
 async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_process():
     ledger = MemoryLedger(lambda: 0.0)
-    book = TurnBook("claude", ledger)
+    book = TurnRegistry("claude", ledger)
     assert isinstance(await book.claim(EVENT), Progress)
     await book.settle(EVENT, RESULT, "2026-06-10", None, Facts())
     assert book.begin("i1") == RESULT
-    after_restart = TurnBook("claude", ledger)
+    after_restart = TurnRegistry("claude", ledger)
     assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
     assert after_restart.begin("i1") == RESULT
 
 
 async def test_a_turn_is_claimed_once_while_its_process_lives_and_gone_on_with_after_that():
     ledger = MemoryLedger(lambda: 0.0)
-    first = await TurnBook("claude", ledger).claim(EVENT)
+    first = await TurnRegistry("claude", ledger).claim(EVENT)
     assert (isinstance(first, Progress) and first.going_on) is False
-    assert await TurnBook("claude", ledger).claim(EVENT) == "running"
+    assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
     ledger.turns.crash()
-    second = await TurnBook("claude", ledger).claim(EVENT)
+    second = await TurnRegistry("claude", ledger).claim(EVENT)
     assert isinstance(second, Progress)
     assert second.going_on
 
 
 async def test_a_turn_that_was_given_up_can_be_claimed_again():
-    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
     book.begin("i1")
     await book.claim(EVENT)
     book.give_up("i1")
@@ -54,20 +54,20 @@ async def test_a_turn_that_was_given_up_can_be_claimed_again():
 
 async def test_the_same_id_is_another_turn_for_another_agent():
     ledger = MemoryLedger(lambda: 0.0)
-    claims = [await TurnBook(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
+    claims = [await TurnRegistry(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
     assert [isinstance(claim, Progress) and claim.going_on for claim in claims] == [False, False]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
     ledger = MemoryLedger(lambda: 0.0)
     ledger.turns.kept["claude", "i1"] = Claim("done", "{broken")
-    assert await TurnBook("claude", ledger).claim(EVENT) == "running"
+    assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
 
 
 async def test_while_redis_is_away_this_process_remembers(caplog):
     ledger = MemoryLedger(lambda: 0.0)
     ledger.away = ledger.turns.away = True
-    book = TurnBook("claude", ledger)
+    book = TurnRegistry("claude", ledger)
     assert book.begin("i1") == "new"
     assert isinstance(await book.claim(EVENT), Progress)
     await book.settle(EVENT, RESULT, "2026-06-10", None, Facts())
@@ -76,7 +76,7 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
 
 
 def test_its_memory_has_a_bound_and_the_oldest_go_first():
-    book = TurnBook("claude", MemoryLedger(lambda: 0.0))
+    book = TurnRegistry("claude", MemoryLedger(lambda: 0.0))
     for number in range(REMEMBERED + 1):
         book.begin(str(number))
     assert (book.begin(str(REMEMBERED)), book.begin("0")) == ("running", "new")

@@ -20,7 +20,7 @@ from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.posting.webhooks import NAME, Face, Webhooks, allowed_name, fitting
 from agent_discord.reading.gateway import ListeningCog
 from agent_discord.reading.history import Fetcher
-from agent_discord.rest.gate import Gate, WayOut
+from agent_discord.rest.gate import Gate, OutboundShared
 from agent_discord.rest.rate_limit import NARROW_AT
 from agent_llm.types import Picture
 from agent_local.discord.rest import webhooks as rest_webhooks
@@ -45,11 +45,11 @@ class House:
     posts: MemoryPosts
     transcripts: Transcripts
     session: aiohttp.ClientSession
-    way_out: WayOut
+    outbound: OutboundShared
     fetcher: Fetcher
 
     def webhooks(self):
-        return Webhooks(self.session, self.directory, self.posts, self.way_out.refused)
+        return Webhooks(self.session, self.directory, self.posts, self.outbound.refused)
 
     def outlet(self, channel=None):
         origin = self.server.api_base.split("/api")[0]
@@ -70,9 +70,9 @@ class House:
 
 
 @asynccontextmanager
-async def house():
+async def services():
     async with one_bot() as (server, bot, channel):
-        directory, way_out = Directory(), WayOut(Redactor([SECRET]))
+        directory, outbound = Directory(), OutboundShared(Redactor([SECRET]))
         directory.learn("claude", bot.user.id)
         transcripts = Transcripts(directory)
         fetcher = Fetcher(transcripts)
@@ -82,12 +82,12 @@ async def house():
                 server,
                 bot,
                 channel,
-                Gate(shared=way_out),
+                Gate(shared=outbound),
                 directory,
                 MemoryPosts(),
                 transcripts,
                 session,
-                way_out,
+                outbound,
                 fetcher,
             )
         await fetcher.aclose()
@@ -97,7 +97,7 @@ MAKE, LIST = ("POST", "/channels/{channel_id}/webhooks"), ("GET", "/channels/{ch
 
 
 async def test_a_channel_has_one_webhook_that_a_restarted_process_finds_again():
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         first = await webhooks.send(h.gate, h.channel, ".claude>[clock]: now", CLAUDE)
         await webhooks.send(h.gate, h.channel, ".claude<[clock]: noon", CLAUDE)
@@ -113,7 +113,7 @@ def _all(h):
 
 
 async def test_a_post_is_edited_and_pings_nobody_and_tells_no_secret():
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         text = f".claude>[x]: @everyone <@{h.bot.user.id}> {SECRET}"
         post = await webhooks.send(h.gate, h.channel, text, CLAUDE)
@@ -126,7 +126,7 @@ async def test_a_post_is_edited_and_pings_nobody_and_tells_no_secret():
 
 
 async def test_a_thread_uses_its_channels_webhook():
-    async with house() as h:
+    async with services() as h:
         thread = await h.channel.create_thread(name="side", type=discord.ChannelType.public_thread)
         webhooks = h.webhooks()
         await webhooks.send(h.gate, h.channel, ".above", CLAUDE)
@@ -138,7 +138,7 @@ async def test_a_thread_uses_its_channels_webhook():
 
 
 async def test_a_webhook_that_somebody_deleted_is_made_anew_once_for_a_post():
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         old = await webhooks.send(h.gate, h.channel, ".one", CLAUDE)
         h.server.world.webhooks.clear()
@@ -159,7 +159,7 @@ async def test_a_webhook_that_somebody_deleted_is_made_anew_once_for_a_post():
 
 
 async def test_without_the_permission_one_line_says_so_and_nothing_is_asked(caplog):
-    async with house() as h:
+    async with services() as h:
         role = next(r for r in h.server.world.guild.roles.values() if r.bot_id == h.bot.user.id)
         bits = role.permissions & ~permissions.MANAGE_WEBHOOKS & ~permissions.ADMINISTRATOR
         await h.server.change_role(role.id, permissions=bits)
@@ -174,7 +174,7 @@ async def test_without_the_permission_one_line_says_so_and_nothing_is_asked(capl
 
 
 async def test_a_webhook_of_somebody_else_is_not_ours_whatever_its_name():
-    async with house() as h:
+    async with services() as h:
         await h.server.say_as_webhook("Claude", "debate", "I am Claude")
         for webhook in h.server.world.webhooks.values():
             webhook.name = NAME
@@ -186,7 +186,7 @@ async def test_a_webhook_of_somebody_else_is_not_ours_whatever_its_name():
 
 
 async def test_a_webhook_that_another_of_our_bots_made_comes_without_its_token_and_is_not_used():
-    async with house() as h:
+    async with services() as h:
         world, channel = h.server.world, h.server.world.channel("debate")
         made_by_grok = rest_webhooks.make(h.server.backend, channel, NAME, 4242, 4343)
         world.users[4242] = User(4242, "Grok", bot=True)
@@ -198,7 +198,7 @@ async def test_a_webhook_that_another_of_our_bots_made_comes_without_its_token_a
 
 
 async def test_of_several_webhooks_of_ours_the_oldest_is_used_whichever_is_listed_first():
-    async with house() as h:
+    async with services() as h:
         for _ in range(2):
             await h.gate.make_webhook(h.channel, NAME)
         oldest, newest = sorted(h.server.world.webhooks.values(), key=lambda webhook: webhook.id)
@@ -209,7 +209,7 @@ async def test_of_several_webhooks_of_ours_the_oldest_is_used_whichever_is_liste
 
 
 async def test_posts_at_once_in_a_new_channel_share_one_webhook():
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         posts = await asyncio.gather(*(webhooks.send(h.gate, h.channel, f".{n}", CLAUDE) for n in range(3)))
         assert None not in posts
@@ -217,7 +217,7 @@ async def test_posts_at_once_in_a_new_channel_share_one_webhook():
 
 
 async def test_a_webhook_that_is_found_gone_at_an_edit_is_not_tried_again_and_one_that_is_there_is_kept():
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         post = await webhooks.send(h.gate, h.channel, ".x", CLAUDE)
         assert not await webhooks.edit(h.gate, h.channel, 4242, ".no such message")
@@ -231,14 +231,14 @@ async def test_a_webhook_that_is_found_gone_at_an_edit_is_not_tried_again_and_on
 
 
 async def test_a_name_is_shown_without_secrets_too():
-    async with house() as h:
+    async with services() as h:
         await h.webhooks().send(h.gate, h.channel, ".hi", Face("claude", f"Claude {SECRET}"))
         (message,) = h.server.messages("debate")
         assert message["author"]["username"] == "Claude [redacted]"
 
 
 async def test_no_log_shows_a_webhooks_token(caplog):
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         with caplog.at_level(logging.DEBUG, "agent_discord"):
             post = await webhooks.send(h.gate, h.channel, ".x", CLAUDE)
@@ -252,14 +252,14 @@ async def test_no_log_shows_a_webhooks_token(caplog):
 
 
 async def test_refusals_of_webhooks_are_counted_with_the_others():
-    async with house() as h:
+    async with services() as h:
         webhooks = h.webhooks()
         await webhooks.send(h.gate, h.channel, ".x", CLAUDE)
         for webhook in h.server.world.webhooks.values():
             webhook.token = "another"
-        before = h.way_out.refused.recent()
+        before = h.outbound.refused.recent()
         await webhooks.send(h.gate, h.channel, ".y", CLAUDE)
-        assert h.way_out.refused.recent() == before + 1
+        assert h.outbound.refused.recent() == before + 1
 
 
 @pytest.mark.parametrize("text", ["x" * 5000, "🙂" * 1500, "🙂" + "x" * 5000, "short"])
@@ -287,7 +287,7 @@ def drawn(size=(3000, 20)):
 
 
 async def test_a_post_grows_by_edits_and_ends_with_its_picture():
-    async with house() as h:
+    async with services() as h:
         outlet = h.outlet()
         async with outlet.growing("t1", ping=None) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
@@ -307,7 +307,7 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
 
 
 async def test_the_end_of_a_growing_post_is_as_short_as_it_grew():
-    async with house() as h:
+    async with services() as h:
         outlet = h.outlet()
         async with outlet.growing("t1", ping=None) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
@@ -317,20 +317,20 @@ async def test_the_end_of_a_growing_post_is_as_short_as_it_grew():
 
 
 async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
-    async with house() as h:
+    async with services() as h:
         you = next(m.user.id for m in h.server.world.guild.members.values() if not m.user.bot)
         outlet = h.outlet()
         async with outlet.growing("t1", ping=you) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.transcript.newest)
             for _ in range(NARROW_AT):
-                h.way_out.refused.count(403)
+                h.outbound.refused.count(403)
             await outlet.post(Post(text="The whole answer.", ping=you), "t1")
         assert h.texts() == ["The whole answer."]
 
 
 async def test_a_post_that_grows_is_not_ended_by_another_turn():
-    async with house() as h:
+    async with services() as h:
         outlet = h.outlet()
         async with outlet.growing("t1") as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
@@ -342,7 +342,7 @@ async def test_a_post_that_grows_is_not_ended_by_another_turn():
 
 
 async def test_what_grew_for_nothing_is_taken_back():
-    async with house() as h:
+    async with services() as h:
         outlet = h.outlet()
         async with outlet.growing("t1") as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
@@ -353,7 +353,7 @@ async def test_what_grew_for_nothing_is_taken_back():
 
 
 async def test_a_restarted_process_brings_a_partial_post_to_its_end():
-    async with house() as h:
+    async with services() as h:
         before = await h.server.say("you", "debate", "what do you think?")
         async with h.outlet().growing("t1") as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
@@ -365,7 +365,7 @@ async def test_a_restarted_process_brings_a_partial_post_to_its_end():
 
 
 async def test_a_growing_post_ends_the_typing():
-    async with house() as h:
+    async with services() as h:
         outlet = h.outlet()
         with outlet.typing():
             async with outlet.growing("t1") as growing:
@@ -376,7 +376,7 @@ async def test_a_growing_post_ends_the_typing():
 
 
 async def test_a_pinned_command_tells_what_its_author_may_do():
-    async with house() as h:
+    async with services() as h:
         pin = await h.server.say("you", "debate", ".config\n---\nmode: chat")
         await h.server.pin("you", "debate", int(pin["id"]))
         members = h.bot._connection._guilds[h.channel.guild.id]._members
@@ -398,7 +398,7 @@ async def test_a_pinned_command_tells_what_its_author_may_do():
 
 
 async def test_a_thread_has_its_parents_pins_before_its_own():
-    async with house() as h:
+    async with services() as h:
         thread = await h.channel.create_thread(name="side", type=discord.ChannelType.public_thread)
         for place, text in (("debate", "above"), (thread.id, "below")):
             pin = await h.server.say("you", place, text)
@@ -409,7 +409,7 @@ async def test_a_thread_has_its_parents_pins_before_its_own():
 
 
 async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins():
-    async with house() as h:
+    async with services() as h:
         pin = await h.server.say("you", "debate", "rules")
         await h.server.pin("you", "debate", int(pin["id"]))
         outlet = h.outlet()
@@ -422,7 +422,7 @@ async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins():
 
 
 async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
-    async with house() as h:
+    async with services() as h:
         notes = b"# Notes\nh\xc3\xa9"
         files = [("big.png", drawn()), ("notes.md", notes), ("old.txt", b"caf\xe9"), ("x.txt", b"a\0b")]
         await h.server.say("you", "debate", "look", attachments=[(*file, None) for file in files])
@@ -440,7 +440,7 @@ async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
 
 
 async def test_a_command_is_deleted_beside_the_work_and_stays_where_that_is_not_allowed(caplog):
-    async with house() as h:
+    async with services() as h:
         command = int((await h.server.say("you", "debate", "m continue"))["id"])
         h.outlet().chores.discard(command)
         may = h.channel.permissions_for(h.channel.guild.me).manage_messages
@@ -458,7 +458,7 @@ async def test_a_command_is_deleted_beside_the_work_and_stays_where_that_is_not_
 
 
 async def test_a_wrong_pin_is_answered_with_a_hidden_line_and_a_context_is_a_file_without_secrets():
-    async with house() as h:
+    async with services() as h:
         pin = int((await h.server.say("you", "debate", ".config"))["id"])
         chores = h.outlet().chores
         assert await chores.reply(pin, f"mode: must be chat or prefill, @everyone {SECRET}", f"pin {pin}")

@@ -10,7 +10,7 @@ import aiohttp
 import discord
 import pytest
 
-from agent_discord.rest.gate import TYPING_SECONDS, Gate, GateClosed, Silenced, WayOut, nonce, pings, shortened
+from agent_discord.rest.gate import TYPING_SECONDS, Gate, GateClosed, OutboundShared, Silenced, nonce, pings, shortened
 from agent_discord.rest.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
 from agent_process.redaction import REDACTED, Redactor
 from tests.support.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
@@ -235,7 +235,7 @@ async def test_history_is_read_from_before_a_message():
 
 
 async def test_a_secret_leaves_in_no_text_no_embed_and_no_file_name():
-    gate, channel = Gate(shared=WayOut(Redactor(["canary-secret"]))), a_channel()
+    gate, channel = Gate(shared=OutboundShared(Redactor(["canary-secret"]))), a_channel()
     embed = discord.Embed(title="canary-secret", description="a canary-secret").set_footer(text="canary-secret")
     embed.add_field(name="canary-secret", value="canary-secret")
 
@@ -253,7 +253,7 @@ def refused(count):
     counter = RefusedRequests(narrow_at=10, close_at=20)
     for _ in range(count):
         counter.count(403)
-    return WayOut(refused=counter)
+    return OutboundShared(refused=counter)
 
 
 async def test_where_discord_refuses_much_only_answers_to_people_pass_and_then_nothing():
@@ -287,7 +287,7 @@ def asked_for(channel):
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_closed_gate_holds_every_kind_of_request_and_opens_again_by_itself(kind):
     now, channel = Clock(), a_channel()
-    shared = WayOut(refused=RefusedRequests(narrow_at=10, close_at=20, clock=now))
+    shared = OutboundShared(refused=RefusedRequests(narrow_at=10, close_at=20, clock=now))
     for _ in range(20):
         shared.refused.count(429)
     gate = Gate(shared=shared)
@@ -329,9 +329,9 @@ async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():
 @pytest.mark.parametrize("kind", ["post", "reaction", "typing"])
 async def test_what_stands_in_line_when_a_person_wants_silence_is_not_sent(kind):
     loop, channel, silent = LoopTime(), a_channel(), False
-    way_out = Gate(RequestWindow(limit=1))
-    gate = way_out.under(lambda: not silent)
-    await way_out.history(channel, 1, None)
+    outbound = Gate(RequestWindow(limit=1))
+    gate = outbound.under(lambda: not silent)
+    await outbound.history(channel, 1, None)
     waiting = asyncio.create_task(KINDS[kind](gate, channel))
     await settle()
     silent = True
@@ -340,7 +340,7 @@ async def test_what_stands_in_line_when_a_person_wants_silence_is_not_sent(kind)
         await waiting
     assert asked_for(channel) == 1, "the history"
     await loop.run(WINDOW_SECONDS)
-    await KINDS[kind](way_out, channel)
+    await KINDS[kind](outbound, channel)
     assert asked_for(channel) == 2, "who does not speak is not held"
 
 
@@ -364,7 +364,7 @@ async def test_no_secret_leaves_in_the_words_or_the_name_of_a_webhooks_post():
         async def edit_message(self, _, **options):
             sent.append((options["content"], ""))
 
-    gate = Gate(shared=WayOut(redact=Redactor(("canary-secret",))))
+    gate = Gate(shared=OutboundShared(redact=Redactor(("canary-secret",))))
     named = {"name": "Tool canary-secret", "avatar": None, "thread": None}
     await gate.send_by_webhook(Webhook(), "it is canary-secret", **named)
     await gate.edit_by_webhook(Webhook(), 1, "still canary-secret", thread=None)

@@ -9,24 +9,24 @@ import pytest
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.agent_pauses import LONGEST, Mutes
-from agent_protocol.turns.budget_rules import Wish
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.budget_rules import BudgetRequest
+from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.wire import keys
 from tests.support.redis_server import PATIENT, RedisServer
 
 RULES = {"cooldown": 30.0, "daily_max": 3, "date": "2027-01-15"}
-WISH = Wish(kind="mention", turn_id="m1", estimate=0.01, until=1_800_000_100.0, person_id=5, message_id=1)
+WISH = BudgetRequest(kind="mention", turn_id="m1", estimate=0.01, until=1_800_000_100.0, person_id=5, message_id=1)
 
 
 @pytest.mark.parametrize("wish", [None, WISH], ids=["without money", "with money"])
 async def test_a_muted_agent_takes_nothing_until_it_is_lifted_in_any_process(link: RedisLink, clock, wish):
     here, there = Ledger(link, clock), Ledger(link, clock)
     await here.mutes.mute("claude", 60.0)
-    assert await there.limits.take(Ask(agent="claude", channel_id=1, wish=wish, **RULES)) == "muted"
-    assert await there.limits.take(Ask(agent="grok", channel_id=1, wish=wish, **RULES)) == "ok"
+    assert await there.limits.take(TurnRequest(agent="claude", channel_id=1, wish=wish, **RULES)) == "muted"
+    assert await there.limits.take(TurnRequest(agent="grok", channel_id=1, wish=wish, **RULES)) == "ok"
     assert await there.mutes.lift("claude")
     assert not await there.mutes.lift("claude"), "it is lifted already"
-    assert await here.limits.take(Ask(agent="claude", channel_id=1, wish=wish, **RULES)) == "ok", (
+    assert await here.limits.take(TurnRequest(agent="claude", channel_id=1, wish=wish, **RULES)) == "ok", (
         "the cooldown was not taken before"
     )
     assert await here.limits.count("claude", "2027-01-15") == 1
@@ -54,14 +54,14 @@ async def test_a_mute_that_was_seen_holds_while_redis_is_away_and_ends_with_its_
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         here, there = Ledger(link, clock), Ledger(link, clock)
         await here.mutes.mute("claude", 60.0)
-        await there.limits.take(Ask(agent="claude", channel_id=1, **RULES))
+        await there.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES))
         server.kill()
         with pytest.raises(RedisAway):
             await link.call(lambda redis: redis.ping())
         for ledger in (here, there):
-            assert await ledger.limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "muted"
+            assert await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "muted"
         clock.now += 61
-        assert await here.limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "ok"
+        assert await here.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "ok"
         with pytest.raises(RedisAway):
             await here.mutes.mute("claude", 60.0)
         server.start()
@@ -73,7 +73,7 @@ async def test_a_mute_outlives_a_restart_of_redis(server: RedisServer, clock):
         await Mutes(link, clock).mute("claude", 60.0)
     server.restart()
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
-        assert await Ledger(link, clock).limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "muted"
+        assert await Ledger(link, clock).limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "muted"
 
 
 async def test_a_mute_outlives_a_redis_that_was_emptied_where_a_process_has_seen_it(link: RedisLink, clock):
@@ -81,10 +81,12 @@ async def test_a_mute_outlives_a_redis_that_was_emptied_where_a_process_has_seen
     until = await here.mutes.mute("claude", 60.0)
     await there.mutes.read(["claude"])
     await link.call(lambda redis: redis.flushall())
-    await there.limits.take(Ask(agent="claude", channel_id=1, **RULES))  # what it saw before is not forgotten by it
+    await there.limits.take(
+        TurnRequest(agent="claude", channel_id=1, **RULES)
+    )  # what it saw before is not forgotten by it
     looking = asyncio.create_task(there.mutes.run(["claude", "grok"], every=0.01))
     async with asyncio.timeout(10):
-        asked = Ask(agent="claude", channel_id=2, **RULES)
+        asked = TurnRequest(agent="claude", channel_id=2, **RULES)
         while await later.limits.take(asked) != "muted":  # noqa: ASYNC110
             await asyncio.sleep(0)
     assert await later.mutes.read(["claude", "grok"]) == {"claude": until}
@@ -99,7 +101,7 @@ async def test_a_mute_that_was_lifted_is_not_written_again_by_who_did_not_hear_o
     await there.read(["claude"])
     assert await here.lift("claude")
     assert await there.read(["claude"]) == {}
-    assert await Ledger(link, clock).limits.take(Ask(agent="claude", channel_id=1, **RULES)) == "ok"
+    assert await Ledger(link, clock).limits.take(TurnRequest(agent="claude", channel_id=1, **RULES)) == "ok"
 
 
 async def test_a_mute_that_cannot_be_read_mutes_nobody_and_is_named(link: RedisLink, clock, caplog):

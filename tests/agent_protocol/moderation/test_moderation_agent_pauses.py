@@ -1,18 +1,18 @@
 import pytest
 
 from agent_protocol.moderation.agent_pauses import LONGEST_BACKOFF as LONGEST
-from agent_protocol.moderation.agent_pauses import Rests
+from agent_protocol.moderation.agent_pauses import BackoffStore
 from agent_protocol.wire import keys
 
 
 @pytest.fixture
 def rests(link, clock):
-    return Rests(link, clock)
+    return BackoffStore(link, clock)
 
 
 async def test_a_rest_is_seen_by_every_process_and_its_key_goes_with_it(link, rests, clock):
     await rests.put("claude", clock() + 600)
-    assert await Rests(link, clock).until("claude") == clock() + 600
+    assert await BackoffStore(link, clock).until("claude") == clock() + 600
     assert await rests.read(["claude", "grok"]) == {"claude": clock() + 600}
     assert 590 <= await link.call(lambda redis: redis.ttl(keys.bench("claude"))) <= 600
     clock.now += 600

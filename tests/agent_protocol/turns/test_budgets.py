@@ -6,8 +6,8 @@ import pytest
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.turns.budget_rules import Caps, MemoryBudgets, Wish, millionths
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.budget_rules import BudgetRequest, Caps, MemoryBudgets, millionths
+from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.wire import keys
 from tests.support.redis_server import RedisServer
 
@@ -22,7 +22,7 @@ class Desk:
         self.ledger, self.clock = ledger, clock
 
     async def take(self, turn, dollars=1.0, *, agent="claude", channel=1, person=11, kind="mention", date=DAY, **rules):
-        wish = Wish(
+        wish = BudgetRequest(
             turn_id=turn,
             estimate=dollars,
             until=self.clock() + 90,
@@ -30,7 +30,7 @@ class Desk:
             person_id=person,
             message_id=int(turn[1:]) if person else None,
         )
-        ask = Ask(agent=agent, channel_id=channel, date=date, wish=wish, **{**RULES, **rules})
+        ask = TurnRequest(agent=agent, channel_id=channel, date=date, wish=wish, **{**RULES, **rules})
         return await self.ledger.limits.take(ask)
 
     async def settle(self, turn, dollars, *, agent="claude", date=DAY):
@@ -245,7 +245,9 @@ def test_a_sum_that_is_not_zero_never_counts_as_nothing():
 def test_what_is_remembered_of_money_stays_small(clock):
     memory = MemoryBudgets(Caps(all=1e6, mentions=6), clock)
     for n in range(200):
-        wish = Wish(turn_id=f"m{n}", estimate=1.0, until=clock() + 90, kind="mention", person_id=n, message_id=n)
+        wish = BudgetRequest(
+            turn_id=f"m{n}", estimate=1.0, until=clock() + 90, kind="mention", person_id=n, message_id=n
+        )
         assert memory.take("claude", 1, wish, DAY) == "ok"
         clock.now += 30
     assert len(memory.holds) < 10
@@ -256,7 +258,7 @@ async def test_what_is_spent_and_not_written_yet_lessens_the_caps_and_adds_up(de
     budgets = desk(all=10.0).ledger.budgets
     for turn in ("m1", "m2"):
         budgets.memory.spend(budgets.bill("claude", turn, DAY, 2.0))
-    wish = Wish(turn_id="m3", estimate=1.0, until=clock() + 90, kind="round")
+    wish = BudgetRequest(turn_id="m3", estimate=1.0, until=clock() + 90, kind="round")
     _, arguments = budgets.question("claude", 1, wish, DAY)
     assert arguments[arguments.index("all") + 1] == millionths(6.0)
 

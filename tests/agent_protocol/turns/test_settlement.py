@@ -8,8 +8,8 @@ import pytest
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.turns.budget_rules import Caps, Wish
-from agent_protocol.turns.limits import Ask
+from agent_protocol.turns.budget_rules import BudgetRequest, Caps
+from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from tests.chaos.slow_redis import SlowRedis
@@ -20,9 +20,11 @@ DAY = "2027-01-15"
 SETTLE, BEGIN, ANSWER, TAKE = "'settled:'", "local kept = claim()", "return 'kept'", "return take(0, 0)"
 
 
-def ask(turn: str, clock, dollars=1.0, daily_max=100) -> Ask:
-    wish = Wish(turn_id=turn, estimate=dollars, until=clock() + 90, kind="mention", person_id=11, under_way="{}")
-    return Ask(agent="claude", channel_id=1, cooldown=0.0, daily_max=daily_max, date=DAY, wish=wish)
+def ask(turn: str, clock, dollars=1.0, daily_max=100) -> TurnRequest:
+    wish = BudgetRequest(
+        turn_id=turn, estimate=dollars, until=clock() + 90, kind="mention", person_id=11, under_way="{}"
+    )
+    return TurnRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=daily_max, date=DAY, wish=wish)
 
 
 def record(turn: str, **more) -> TurnRecord:
