@@ -30,7 +30,14 @@ HAPPENS: dict[str, tuple[str, ...]] = {
             "copies its prompt",
             "traceback",
         ),
-        *("told of a failure", "longer than a message", "code block", "answer is empty", "Canary", "system prompt"),
+        *(
+            "turn fails and a person",
+            "longer than a message",
+            "code block",
+            "answer is empty",
+            "Canary",
+            "system prompt",
+        ),
     ),
     "What comes in": (
         *("nicknames", "channel names and topics", "another speaker", "Names with colons", "webhook or bot", "picture"),
@@ -56,23 +63,25 @@ HAPPENS: dict[str, tuple[str, ...]] = {
 
 class Promise(NamedTuple):
     section: str
+    number: str
     happens: str
     does: str
-    proof: str
-
-    @property
-    def tests(self) -> list[tuple[str, str]]:
-        """Files and names."""
-        return re.findall(r"`([\w/]+\.py)::(test_\w+)`", self.proof)
 
 
-def promises() -> Iterator[Promise]:
+def rows(part: str) -> Iterator[tuple[str, list[str]]]:
+    """Each numbered row of a table: the heading above it, its cells."""
     section = ""
-    for line in DOCUMENT.splitlines():
+    for line in part.splitlines():
         if line.startswith("## "):
             section = line.removeprefix("## ")
-        elif line.startswith("| ") and not line.startswith(("| What happens |", "| --- |")):
-            yield Promise(section, *(cell.strip() for cell in line.strip("|").split("|")))
+        elif re.match(r"\| \d+ \|", line):
+            yield section, [cell.strip() for cell in line.strip("|").split("|")]
+
+
+BEFORE, HEADING, AFTER = DOCUMENT.partition("## Proofs\n")
+PROMISES = [Promise(section, *cells) for section, cells in rows(BEFORE)]
+PROOFS = [(number, re.findall(r"`([\w/]+\.py)::(test_\w+)`", tests)) for _, (number, tests) in rows(AFTER)]
+"""By the promise's number: files and names of tests."""
 
 
 @cache
@@ -85,9 +94,6 @@ def names_in(file: str) -> frozenset[str]:
 
 def _is_left_out(decorator: ast.expr) -> bool:
     return ast.unparse(decorator).startswith(("pytest.mark.skip", "pytest.mark.xfail"))
-
-
-PROMISES = list(promises())
 
 
 def test_every_section_is_there_in_its_order() -> None:
@@ -104,10 +110,16 @@ def test_everything_that_can_happen_has_its_row(section: str, what: str) -> None
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.happens[:60])
 def test_every_promise_names_tests_that_are_there_and_run(promise: Promise) -> None:
     assert promise.does
-    assert promise.tests
-    for file, name in promise.tests:
+    (tests,) = (tests for number, tests in PROOFS if number == promise.number)
+    assert tests
+    for file, name in tests:
         assert (TESTS / file).is_file(), file
         assert name in names_in(file), f"{file}::{name}"
+
+
+def test_every_proof_has_its_promise() -> None:
+    assert HEADING
+    assert [number for number, _ in PROOFS] == [promise.number for promise in PROMISES]
 
 
 def test_a_test_that_is_left_out_is_no_proof(tmp_path: Path) -> None:
@@ -118,7 +130,8 @@ def test_a_test_that_is_left_out_is_no_proof(tmp_path: Path) -> None:
 
 def test_a_promise_is_made_once() -> None:
     happenings = [(promise.section, promise.happens) for promise in PROMISES]
-    assert len(happenings) == len(set(happenings))
+    numbers = [promise.number for promise in PROMISES]
+    assert len(happenings) == len(set(happenings)) == len(set(numbers))
 
 
 def test_addresses_are_tried_by_the_dozen() -> None:
