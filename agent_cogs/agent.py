@@ -22,7 +22,7 @@ from agent_cogs.prompt.window_store import WindowKeeper
 from agent_context.build import Identity
 from agent_context.selecting.window import WindowMemory
 from agent_context.steering.options import Options
-from agent_llm.prefill import PrefillMemory
+from agent_llm.prefill_support import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
 from agent_net.scaling import Fit
 from agent_personas.assembly import PersonaPrompt

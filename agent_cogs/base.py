@@ -44,8 +44,7 @@ from agent_discord.objects.permissions import signed, who_wrote
 from agent_discord.reading.gateway import ListeningCog
 from agent_discord.rest.gate import Gate
 from agent_discord.startup_check import troubles
-from agent_llm.model import Model
-from agent_llm.types import Drawing, Message, Prompt, Reply
+from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import read_instruction
 

@@ -22,9 +22,9 @@ from agent_config import AgentSettings
 from agent_context.build import Identity
 from agent_context.selecting.window import WindowMemory
 from agent_discord.objects.audience import ChannelOf
-from agent_llm.model import Model
 from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.types import Model
 from agent_net.scaling import Fit
 from agent_tools.toolset import nothing
 

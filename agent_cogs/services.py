@@ -20,7 +20,7 @@ from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
 from agent_discord.rest.gate import OutboundShared
-from agent_llm.prefill import PrefillMemory
+from agent_llm.prefill_support import PrefillMemory
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops

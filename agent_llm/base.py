@@ -18,11 +18,11 @@ from agent_llm.endpoints import Aws, Endpoint
 from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
-from agent_llm.transport.stream_listener import Hearing
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
 from agent_llm.usage_estimate import expected, filled_in
-from agent_llm.wire import stops
-from agent_llm.wire.shaping import has_pictures, wants_schema, with_newest_pictures, without_pictures
+from agent_llm.wire import stop_sequences
+from agent_llm.wire.schemas import wants_schema
+from agent_llm.wire.turns import has_pictures, with_newest_pictures, without_pictures
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -50,6 +50,28 @@ class Access:
     rates: pricing.Rates | None = None
     endpoint: Endpoint | None = None
     aws: Aws | None = None
+
+
+@dataclass(slots=True)
+class StreamListener:
+    """Passes on a streamed answer: the whole text so far, each time it has changed; "" when an attempt begins.
+
+    `billed` is what the provider has reported of the attempt's cost so far: one that is cut off is billed too.
+    """
+
+    on_text: Callable[[str], None]
+    billed: Usage | None = None
+    _last: str | None = None
+
+    def begin(self) -> None:
+        """Start a new attempt."""
+        self.billed, self._last = None, None
+        self("")
+
+    def __call__(self, text: str) -> None:
+        if text != self._last:
+            self._last = text
+            self.on_text(text)
 
 
 class ProviderModel:
@@ -105,7 +127,7 @@ class ProviderModel:
                 raise
             reply = await self._shaped(*without_pictures(prompt, history), ends)
         usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
-        return replace(reply, text=stops.cut(reply.text, prompt.stop), model=self.name, usage=usage)
+        return replace(reply, text=stop_sequences.cut(reply.text, prompt.stop), model=self.name, usage=usage)
 
     def _fitted(self, prompt: Prompt) -> Prompt:
         """The prompt without what this model lacks. Raises PrefillRefused before a call that would be for nothing."""
@@ -114,7 +136,7 @@ class ProviderModel:
         tools = prompt.tools if self.profile.tools else ()
         search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
         temperature = prompt.temperature if self.profile.temperature else None
-        hear = stops.heeding(prompt.on_text, prompt.stop)
+        hear = stop_sequences.heeding(prompt.on_text, prompt.stop)
         return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=hear)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
@@ -135,10 +157,10 @@ class ProviderModel:
     async def _complete(self, prompt: Prompt, history: Sequence[Message], seconds: float) -> Reply:
         request = self._request(prompt, history)
         may_be_empty = prompt.prefill is not None  # the model had nothing to add
-        hearing = Hearing(prompt.on_text) if prompt.on_text else None
-        attempt = partial(self._checked, request, may_be_empty, hearing)
+        listener = StreamListener(prompt.on_text) if prompt.on_text else None
+        attempt = partial(self._checked, request, may_be_empty, listener)
         lost = partial(expected, prompt, history)
-        return await self._run(self.access.model, seconds, attempt, lost, hearing, prompt.retries)
+        return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """One picture within `timeout` seconds. Raises ModelError only."""
@@ -159,7 +181,7 @@ class ProviderModel:
         """The provider's request, made once for all attempts."""
         raise NotImplementedError
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+    async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
         """One call, streamed where somebody hears; its usage not yet priced. Raises the SDK's errors, or ours."""
         raise NotImplementedError
 
@@ -175,18 +197,18 @@ class ProviderModel:
         raise NotImplementedError
 
     async def _checked(
-        self, request: Mapping[str, Any], may_be_empty: bool, hearing: Hearing | None, seconds: float
+        self, request: Mapping[str, Any], may_be_empty: bool, listener: StreamListener | None, seconds: float
     ) -> Reply:
-        if hearing is not None:
-            hearing.begin()
-        reply = await self._ask(request, seconds, hearing)
+        if listener is not None:
+            listener.begin()
+        reply = await self._ask(request, seconds, listener)
         if reply.stop == "refusal":
             raise _paid(Refused(request_id=reply.request_id), reply.usage)
         if not reply.text.strip() and not reply.tool_calls and not (may_be_empty and reply.stop == "stop"):
             why = "cut off before the answer began" if reply.stop == "length" else "empty"
             raise _paid(BadAnswer(why, request_id=reply.request_id), reply.usage)
-        if hearing is not None:
-            hearing(reply.text)
+        if listener is not None:
+            listener(reply.text)
         return reply
 
     async def _run(
@@ -195,13 +217,13 @@ class ProviderModel:
         seconds: float,
         attempt: Callable[[float], Awaitable[T]],
         lost: Callable[[], Usage] = Usage,
-        hearing: Hearing | None = None,
+        listener: StreamListener | None = None,
         retries: int | None = None,
     ) -> T:
         """The answer, or the last attempt's error, with what the attempts before it cost; `lost` is what one costs that
         was cut off and of which nothing is known."""
         paid: list[Usage] = []
-        failed = partial(self._failed, model, paid, lost, hearing)
+        failed = partial(self._failed, model, paid, lost, listener)
         attempts = None if retries is None else retries + 1
         translated = partial(self._translated, attempt)
         try:
@@ -225,12 +247,12 @@ class ProviderModel:
         model: str,
         paid: list[Usage],
         lost: Callable[[], Usage],
-        hearing: Hearing | None,
+        listener: StreamListener | None,
         error: ModelError,
         number: int,
     ) -> None:
         error.provider, error.model = self.provider, model
-        cost = error.usage or (hearing.told if hearing else None) or (lost() if error.made else None)
+        cost = error.usage or (listener.billed if listener else None) or (lost() if error.made else None)
         if cost is not None:
             paid.append(cost)
         log.warning("model call failed, attempt %d: %s", number, error)

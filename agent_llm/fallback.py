@@ -14,9 +14,8 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from agent_llm.errors import CannotDraw, ModelError, TimedOut, not_made
-from agent_llm.model import Model
 from agent_llm.retry import Clock, reaction_to
-from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
+from agent_llm.types import Drawing, Message, Model, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
 

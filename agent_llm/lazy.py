@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from agent_llm.model import Model
 from agent_llm.registry import import_seconds
-from agent_llm.types import Drawing, Message, Prompt, Reply
+from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 
 
 class LazyModel:

@@ -19,10 +19,10 @@ from agent_llm import pricing
 from agent_llm.base import Access, ProviderModel
 from agent_llm.endpoints import ENDPOINTS, Aws, Endpoint
 from agent_llm.fallback import Fallbacks
-from agent_llm.model import Model
 from agent_llm.profiles import DEFAULTS, Defaults
 from agent_llm.providers import anthropic, bedrock, compatible, gemini, grok, openai
 from agent_llm.retry import Retrier, RetryPolicy
+from agent_llm.types import Model
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""What goes to a model and what comes back, in no provider's own shape."""
+"""The Model protocol, and the values that go in and come out: no provider's own shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Role = Literal["user", "assistant"]
 StopReason = Literal["stop", "length", "refusal", "other"]
@@ -202,3 +202,28 @@ class Drawing:
     picture: Picture
     usage: Usage = Usage()
     model: str = ""
+
+
+class Model(Protocol):
+    """The interface of every model, real or scripted. Retries within `prompt.timeout`; raises `ModelError` only."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, for logs and prices."""
+        ...
+
+    @property
+    def can_draw(self) -> bool: ...
+
+    @property
+    def free(self) -> bool:
+        """Its calls cost nothing: it is scripted, or runs on the owner's machine."""
+        ...
+
+    async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply: ...
+
+    async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - all attempts
+        """One picture; `CannotDraw` where the model has none to give."""
+        ...
+
+    async def aclose(self) -> None: ...

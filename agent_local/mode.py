@@ -28,7 +28,7 @@ from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
 from agent_discord.slash.definitions import command_list
-from agent_llm.model import Model
+from agent_llm.types import Model
 from agent_local.discord.interactions import EPHEMERAL
 from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.discord.world.world import Attachment, World

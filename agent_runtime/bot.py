@@ -21,8 +21,8 @@ from agent_cogs.services import AgentServices
 from agent_config import AgentSettings, Settings, doubled_tokens, missing_key_message
 from agent_discord.reading.gateway_connection import NewSessions
 from agent_discord.rest.retries import STEADY_SECONDS, backoff
-from agent_llm.model import Model
 from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.types import Model
 from agent_protocol.coordination.leases import Lease
 from agent_runtime.bot_run import LEASE, BotRun, SideTaskFailed, cancel
 

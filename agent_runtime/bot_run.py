@@ -34,7 +34,7 @@ from agent_discord.slash.cog import Slash
 from agent_discord.slash.definitions import command_list
 from agent_discord.slash.sync import CommandSync
 from agent_discord.status import show_rests
-from agent_llm.model import Model
+from agent_llm.types import Model
 from agent_personas.files import PERSONA_FILES
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.leases import Lease

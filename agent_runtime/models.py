@@ -8,11 +8,11 @@ from collections.abc import Callable
 from agent_cogs.limits.model_access import access, is_free
 from agent_config import AgentSettings, CodingSettings, ModelSettings
 from agent_llm.lazy import LazyModel
-from agent_llm.model import Model
-from agent_llm.providers.agent_query import QueryConfig
 from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.providers.agent_sdk_query import QueryConfig
 from agent_llm.registry import build_model, in_order
 from agent_llm.retry import RetryPolicy
+from agent_llm.types import Model
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_discord.rest.gate import OutboundShared
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel, warm_up
-from agent_llm.model import Model
+from agent_llm.types import Model
 from agent_process.redaction import Redactor, own_folders
 from agent_process.signals import Stopping, last_turns
 from agent_protocol.connection.link import RedisAway, RedisLink

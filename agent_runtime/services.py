@@ -24,7 +24,7 @@ from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
 from agent_discord.rest.gate import OutboundShared
-from agent_llm.model import Model
+from agent_llm.types import Model
 from agent_net.fetch import PictureFetcher
 from agent_net.public import PublicFetcher
 from agent_protocol.connection.link import RedisLink

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
-from agent_llm.wire.shaping import unique_sources
+from agent_llm.wire.turns import unique_sources
 from agent_tools.call_log.call import ToolRecord
 from agent_tools.call_log.rendering import rounds_as_text
 from agent_tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, visible, went_on, with_description

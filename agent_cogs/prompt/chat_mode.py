@@ -16,7 +16,7 @@ from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
 from agent_context.steering.options import Options
 from agent_llm.types import Message, Prompt, Reply
-from agent_llm.wire.stops import settled
+from agent_llm.wire.stop_sequences import settled
 from agent_tools.protocol import RunnableTool
 
 CONTRACT_LINES = lines_of_prompt(CONTRACT)

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_llm.providers.agent_query import Conversation
+from agent_llm.providers.agent_sdk_query import Conversation
 from agent_protocol.state.sessions import Sessions
 
 
 class AgentSessions:
-    """One agent's sessions, by channel; what agent_llm.providers.agent_query.Conversations asks for."""
+    """One agent's sessions, by channel; what agent_llm.providers.agent_sdk_query.Conversations asks for."""
 
     def __init__(self, agent: str, store: Sessions) -> None:
         self._agent, self._store = agent, store

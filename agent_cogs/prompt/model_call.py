@@ -28,7 +28,7 @@ from agent_llm.errors import BadAnswer, ModelError, PrefillRefused
 from agent_llm.types import Message, Prompt, Reply, Usage
 from agent_llm.usage_estimate import expected
 from agent_llm.usage_estimate import read as tokens_read
-from agent_llm.wire.stops import cut
+from agent_llm.wire.stop_sequences import cut
 
 MIN_MODEL_SECONDS = 1.0
 

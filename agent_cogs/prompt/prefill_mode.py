@@ -23,7 +23,7 @@ from agent_context.layout.automation_task import errand_task
 from agent_context.layout.prefill import Transcript, build_prefill, read_completion
 from agent_context.untrusted import one_line
 from agent_llm.types import Reply, Tool
-from agent_llm.wire.stops import cut
+from agent_llm.wire.stop_sequences import cut
 from agent_tools.prefill_tools import describe
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
 

@@ -37,7 +37,7 @@ from agent_llm.errors import (
     SessionLost,
     TimedOut,
 )
-from agent_llm.providers.agent_query import (
+from agent_llm.providers.agent_sdk_query import (
     Conversation,
     Conversations,
     QueryArguments,

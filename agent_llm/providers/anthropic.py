@@ -10,28 +10,18 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_llm.base import Access, ProviderModel
+from agent_llm.base import Access, ProviderModel, StreamListener
 from agent_llm.errors import ModelError
 from agent_llm.profiles import Profile
-from agent_llm.providers import messages_stream
+from agent_llm.providers import anthropic_stream
 from agent_llm.retry import Retrier
-from agent_llm.transport import stainless
-from agent_llm.transport.stream_listener import Hearing
+from agent_llm.transport import sdk_http
 from agent_llm.types import CacheTtl, Message, Prompt, Reply, Source, StopReason, ToolCall, ToolResult, ToolRound, Usage
-from agent_llm.wire import stops
-from agent_llm.wire.reading import json_object, number, parts, text
-from agent_llm.wire.shaping import (
-    Part,
-    Turn,
-    base64_of,
-    cache_marks,
-    schema_of,
-    system_parts,
-    turns_of,
-    unique_sources,
-    wants_schema,
-)
-from agent_llm.wire.tooling import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
+from agent_llm.wire import stop_sequences
+from agent_llm.wire.lenient_json import json_object, number, parts, text
+from agent_llm.wire.schemas import schema_of, wants_schema
+from agent_llm.wire.tool_calls import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
+from agent_llm.wire.turns import Part, Turn, base64_of, cache_marks, system_parts, turns_of, unique_sources
 
 if TYPE_CHECKING:
     import anthropic
@@ -61,7 +51,7 @@ def load() -> None:
     """Import the SDK and what its first call would import; takes about a second."""
     import anthropic  # noqa: F401
 
-    stainless.load()
+    sdk_http.load()
 
 
 class AnthropicModel(ProviderModel):
@@ -73,8 +63,8 @@ class AnthropicModel(ProviderModel):
         super().__init__(access, retrier)
         import anthropic
 
-        self._sdk_errors = (anthropic.AnthropicError, *stainless.transport_errors())
-        transport = anthropic.DefaultAioHttpClient(**stainless.http_options())
+        self._sdk_errors = (anthropic.AnthropicError, *sdk_http.transport_errors())
+        transport = anthropic.DefaultAioHttpClient(**sdk_http.http_options())
         self._client = self._connected(access, transport)
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> Client:
@@ -95,15 +85,15 @@ class AnthropicModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         return request_of(prompt, history, self.access.model, self.profile, asked_by=self.name)
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+    async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
         """One call, and more while the turn pauses; what was said so far is one message of the assistant's."""
         spent, asked = Usage(), request
         said: list[Mapping[str, Any]] = []
         for left in range(MOST_CONTINUATIONS, -1, -1):
-            if hearing is None:
+            if listener is None:
                 answer, request_id = await self._send(asked, seconds)
             else:
-                answer, request_id = await self._stream(asked, seconds, hearing, said, spent)
+                answer, request_id = await self._stream(asked, seconds, listener, said, spent)
             spent += _usage(answer)
             said += parts(answer, "content")
             if answer.get("stop_reason") != "pause_turn" or not said or not left:
@@ -112,37 +102,37 @@ class AnthropicModel(ProviderModel):
         return reply_of({**answer, "content": said}, spent, request_id, self.name)
 
     async def _send(self, request: Mapping[str, Any], seconds: float) -> tuple[Mapping[str, Any], str | None]:
-        response = await stainless.post(self._client, "/v1/messages", request, seconds)
+        response = await sdk_http.post(self._client, "/v1/messages", request, seconds)
         return json_object(response.content), response.headers.get("request-id")
 
     async def _stream(
         self,
         request: Mapping[str, Any],
         seconds: float,
-        hearing: Hearing,
+        listener: StreamListener,
         before: Sequence[Mapping[str, Any]],
         spent: Usage,
     ) -> tuple[Mapping[str, Any], str | None]:
         """The same, heard as it grows; `before` was said and `spent` before the turn paused."""
 
         def told(answer: Mapping[str, Any]) -> None:
-            hearing.told = spent + _usage(answer)
+            listener.billed = spent + _usage(answer)
 
         def listen(blocks: Sequence[Mapping[str, Any]]) -> None:
-            hearing(_joined(_last_said([*before, *blocks])))
+            listener(_joined(_last_said([*before, *blocks])))
 
-        response = await stainless.begin(self._client, "/v1/messages", request, seconds)
+        response = await sdk_http.begin(self._client, "/v1/messages", request, seconds)
         try:
-            answer = await messages_stream.gathered(response.aiter_bytes(), told, listen)
+            answer = await anthropic_stream.gathered(response.aiter_bytes(), told, listen)
         finally:
             await response.aclose()
         return answer, response.headers.get("request-id")
 
     async def _look(self, seconds: float) -> None:
-        await stainless.get(self._client, f"/v1/models/{self.access.model}", seconds)
+        await sdk_http.get(self._client, f"/v1/models/{self.access.model}", seconds)
 
     def _explain(self, error: Exception) -> ModelError:
-        return stainless.explain(error, "request-id")
+        return sdk_http.explain(error, "request-id")
 
 
 def request_of(
@@ -165,7 +155,7 @@ def request_of(
         request["messages"] += _round(step, place, profile, asked_by)
     if system:
         request["system"] = [{"type": "text", "text": piece, "cache_control": mark} for piece in system]
-    if wanted := stops.for_request(prompt.stop, profile.max_stops):
+    if wanted := stop_sequences.for_request(prompt.stop, profile.max_stops):
         request["stop_sequences"] = wanted
     if prompt.temperature is not None:
         request["temperature"] = prompt.temperature

@@ -20,7 +20,7 @@ from agent_llm.base import Access
 from agent_llm.endpoints import Aws
 from agent_llm.errors import BadKey, ModelError, NotInstalled
 from agent_llm.providers import anthropic as claude
-from agent_llm.transport import stainless
+from agent_llm.transport import sdk_http
 from agent_llm.types import Message, Prompt, Reply
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ class BedrockModel(claude.AnthropicModel):
     async def _look(self, seconds: float) -> None:
         """Describing a model takes further rights on AWS: the smallest completion tells as much."""
         smallest = Prompt(text="Hello", max_output_tokens=1)
-        await stainless.post(self._client, "/v1/messages", self._request(smallest, ()), seconds)
+        await sdk_http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds)
 
     def _explain(self, error: Exception) -> ModelError:
         if type(error) is RuntimeError or type(error).__module__.startswith("botocore"):
             return BadKey("no AWS credentials")
         if isinstance(error, RuntimeError):
             raise error
-        return stainless.explain(error, "x-amzn-requestid")
+        return sdk_http.explain(error, "x-amzn-requestid")
 
 
 def _invoking(access: Access, aws: Aws, transport: httpx2.AsyncClient) -> claude.Client:

@@ -11,18 +11,17 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from agent_llm.base import Access, ProviderModel
+from agent_llm.base import Access, ProviderModel, StreamListener
 from agent_llm.endpoints import profile_at
 from agent_llm.errors import ModelError
-from agent_llm.providers import chat_wire
-from agent_llm.providers.chat_stream import gathered
+from agent_llm.providers import compatible_wire
+from agent_llm.providers.compatible_stream import gathered
 from agent_llm.providers.openai import load
 from agent_llm.retry import Retrier
-from agent_llm.transport import sse, stainless
-from agent_llm.transport.stream_listener import Hearing
+from agent_llm.transport import sdk_http, sse
 from agent_llm.types import Message, Prompt, Reply
-from agent_llm.wire.reading import json_object
-from agent_llm.wire.shaping import without_pictures
+from agent_llm.wire.lenient_json import json_object
+from agent_llm.wire.turns import without_pictures
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,13 +54,13 @@ class CompatibleModel(ProviderModel):
         self.endpoint = access.endpoint
         self.provider = self.endpoint.name
         self.profile = profile_at(self.endpoint, access.model)
-        self._sdk_errors = (openai.OpenAIError, *stainless.transport_errors())
+        self._sdk_errors = (openai.OpenAIError, *sdk_http.transport_errors())
         unsigned = () if access.api_key else (_without_key,)
         self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
             api_key=access.api_key or "none",
             base_url=access.base_url or self.endpoint.base_url,
             max_retries=0,
-            http_client=openai.DefaultAioHttpClient(**stainless.http_options(*unsigned)),
+            http_client=openai.DefaultAioHttpClient(**sdk_http.http_options(*unsigned)),
             default_headers=_others_left_out(),
         )
 
@@ -75,10 +74,10 @@ class CompatibleModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         if prompt.prefill is not None and self.endpoint.prefill == "completions":
             plain = replace(self.profile, alternate=False)
-            body = chat_wire.completion_of(*without_pictures(prompt, history), self.access.model, plain)
+            body = compatible_wire.completion_of(*without_pictures(prompt, history), self.access.model, plain)
             path = "/completions"
         else:
-            body = chat_wire.request_of(
+            body = compatible_wire.request_of(
                 prompt,
                 history,
                 self.access.model,
@@ -91,22 +90,22 @@ class CompatibleModel(ProviderModel):
             body["stream_options"] = {"include_usage": True}
         return {"call": Call(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
+    async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
         call: Call = request["call"]
-        if hearing is None:
-            response = await stainless.post(self._client, call.path, call.body, seconds)
+        if listener is None:
+            response = await sdk_http.post(self._client, call.path, call.body, seconds)
             answer, request_id = json_object(response.content), response.headers.get("x-request-id")
         else:
             async with aclosing(sse.objects(self._client, call.path, call.body, seconds)) as pieces:
-                answer, request_id = await gathered(pieces, hearing), None
-        return chat_wire.reply_of(answer, self.provider, request_id)
+                answer, request_id = await gathered(pieces, listener), None
+        return compatible_wire.reply_of(answer, self.provider, request_id)
 
     async def _look(self, seconds: float) -> None:
         """Not every server describes a single model; all list theirs."""
-        await stainless.get(self._client, "/models", seconds)
+        await sdk_http.get(self._client, "/models", seconds)
 
     def _explain(self, error: Exception) -> ModelError:
-        return stainless.explain(error, "x-request-id")
+        return sdk_http.explain(error, "x-request-id")
 
 
 def _others_left_out() -> dict[str, Any]:

@@ -15,17 +15,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.request import getproxies
 
-from agent_llm.base import KEEP_ALIVE_SECONDS, Access, ProviderModel
+from agent_llm.base import KEEP_ALIVE_SECONDS, Access, ProviderModel, StreamListener
 from agent_llm.errors import BadAnswer, ModelError, QuotaUsedUp
 from agent_llm.providers import gemini_stream
 from agent_llm.providers.gemini_wire import drawing_of, reply_of, request_of, usage_of
 from agent_llm.retry import Retrier
-from agent_llm.transport import stainless
-from agent_llm.transport.bounded import bound_middleware
-from agent_llm.transport.failures import error_of_status
-from agent_llm.transport.stream_listener import Hearing
+from agent_llm.transport import sdk_http
+from agent_llm.transport.http_errors import error_of_status
+from agent_llm.transport.size_limit import bound_middleware
 from agent_llm.types import Drawing, Message, Prompt, Reply
-from agent_llm.wire.reading import json_object
+from agent_llm.wire.lenient_json import json_object
 
 if TYPE_CHECKING:
     import aiohttp
@@ -39,7 +38,7 @@ def load() -> None:
     from google import genai  # noqa: F401
 
     _options({}, 1.0)
-    stainless.load()
+    sdk_http.load()
 
 
 class GeminiModel(ProviderModel):
@@ -53,7 +52,7 @@ class GeminiModel(ProviderModel):
         from google.genai import types
 
         self._sdk_errors = _sdk_errors()
-        tls = stainless.ssl_context()
+        tls = sdk_http.ssl_context()
         # One attempt: without retry options the SDK tries once more by itself after a lost connection.
         options = types.HttpOptions(
             base_url=access.base_url,
@@ -86,16 +85,16 @@ class GeminiModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         return request_of(prompt, history, self.profile, asked_by=self.name)
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
-        if hearing is None:
+    async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
+        if listener is None:
             return reply_of(await self._generate(self.access.model, request, seconds), self.name)
 
         def told(answer: Mapping[str, Any]) -> None:
-            hearing.told = usage_of(answer, {})
+            listener.billed = usage_of(answer, {})
 
         response = await self._begin(request, seconds)
         try:
-            answer = await gemini_stream.gathered(response.content.iter_any(), told, hearing)
+            answer = await gemini_stream.gathered(response.content.iter_any(), told, listener)
         finally:
             response.close()  # aiohttp has given the connection back where all has been read
         return reply_of(answer, self.name)
@@ -163,7 +162,7 @@ def _sdk_errors() -> tuple[type[Exception], ...]:
     from google.genai import errors
 
     odd_answers = (AttributeError, KeyError, TypeError)
-    return (errors.APIError, gemini_stream.ErrorWithin, *stainless.transport_errors(), *odd_answers)
+    return (errors.APIError, gemini_stream.ErrorWithin, *sdk_http.transport_errors(), *odd_answers)
 
 
 def _explained(error: Exception) -> ModelError:
@@ -175,7 +174,7 @@ def _explained(error: Exception) -> ModelError:
         return _of_status(error)
     if isinstance(error, (AttributeError, KeyError, TypeError)):
         return BadAnswer("not what the API promises")
-    return stainless.explain(error, "")
+    return sdk_http.explain(error, "")
 
 
 def _of_status(error: errors.APIError) -> ModelError:

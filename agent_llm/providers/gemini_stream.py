@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from agent_llm.base import StreamListener
 from agent_llm.errors import ConnectionFailed
 from agent_llm.transport import sse
-from agent_llm.transport.stream_listener import Hearing
-from agent_llm.wire.reading import part, parts, text
+from agent_llm.wire.lenient_json import part, parts, text
 
 
 class ErrorWithin(Exception):
@@ -66,7 +66,7 @@ class Gathering:
 
 
 async def gathered(
-    chunks: AsyncIterator[bytes], told: Callable[[Mapping[str, Any]], None], hearing: Hearing
+    chunks: AsyncIterator[bytes], told: Callable[[Mapping[str, Any]], None], listener: StreamListener
 ) -> Mapping[str, Any]:
     """The whole answer. `told` hears it each time its cost is told anew.
 
@@ -80,7 +80,7 @@ async def gathered(
                 gathering.add(event)
                 if "usageMetadata" in event:
                     told(gathering.answer)
-                hearing(gathering.said)
+                listener(gathering.said)
                 if gathering.ended and rest.when() is None:
                     rest.reschedule(asyncio.get_running_loop().time() + sse.REST_SECONDS)
     except TimeoutError:

@@ -13,10 +13,11 @@ from typing import Any
 from agent_llm.errors import BadAnswer, Refused
 from agent_llm.profiles import Profile
 from agent_llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Tool, ToolCall, ToolRound, Usage
-from agent_llm.wire import stops
-from agent_llm.wire.reading import number, part, parts, picture_of, text
-from agent_llm.wire.shaping import Part, Turn, base64_of, schema_of, turns_of, unique_sources, wants_schema
-from agent_llm.wire.tooling import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
+from agent_llm.wire import stop_sequences
+from agent_llm.wire.lenient_json import number, part, parts, picture_of, text
+from agent_llm.wire.schemas import schema_of, wants_schema
+from agent_llm.wire.tool_calls import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
+from agent_llm.wire.turns import Part, Turn, base64_of, turns_of, unique_sources
 
 # What a model or its filter declined; the names are those of FinishReason and BlockedReason.
 _REFUSALS = frozenset(
@@ -45,7 +46,7 @@ def request_of(prompt: Prompt, history: Sequence[Message], profile: Profile, *, 
     if prompt.schema is not None and wants_schema(prompt, profile):
         config["responseMimeType"] = "application/json"
         config["responseJsonSchema"] = schema_of(prompt.schema, profile)
-    if wanted := stops.for_request(prompt.stop, profile.max_stops):
+    if wanted := stop_sequences.for_request(prompt.stop, profile.max_stops):
         config["stopSequences"] = wanted
     if prompt.temperature is not None:
         config["temperature"] = prompt.temperature

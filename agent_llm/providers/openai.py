@@ -1,7 +1,7 @@
 """OpenAI by its Responses API: https://platform.openai.com/docs/api-reference/responses
 
 The answer is a list of output items (reasoning, web searches, messages); only messages that are not commentary are the
-answer. Requests and answers are plain JSON, see `stainless.post`.
+answer. Requests and answers are plain JSON, see `sdk_http.post`.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_llm.base import Access, ProviderModel
+from agent_llm.base import Access, ProviderModel, StreamListener
 from agent_llm.errors import BadAnswer, BadRequest, ModelError, QuotaUsedUp, RateLimited, Refused, ServerFailed
 from agent_llm.profiles import Profile
-from agent_llm.providers import responses_stream
+from agent_llm.providers import openai_stream
 from agent_llm.retry import Retrier
-from agent_llm.transport import stainless
-from agent_llm.transport.stream_listener import Hearing
+from agent_llm.transport import sdk_http
 from agent_llm.types import Drawing, Message, Prompt, Reply, Source, StopReason, Tool, ToolCall, ToolRound, Usage
-from agent_llm.wire.reading import json_object, number, part, parts, picture_of, text
-from agent_llm.wire.shaping import Part, Turn, cache_marks, data_url, schema_of, turns_of, unique_sources, wants_schema
-from agent_llm.wire.tooling import (
+from agent_llm.wire.lenient_json import json_object, number, part, parts, picture_of, text
+from agent_llm.wire.schemas import schema_of, wants_schema
+from agent_llm.wire.tool_calls import (
     arguments_of,
     calls_with_results,
     echo_of,
@@ -29,6 +28,7 @@ from agent_llm.wire.tooling import (
     shown,
     written,
 )
+from agent_llm.wire.turns import Part, Turn, cache_marks, data_url, turns_of, unique_sources
 
 if TYPE_CHECKING:
     import openai
@@ -41,7 +41,7 @@ def load() -> None:
     """Import the SDK and what its first call would import; takes a third of a second."""
     import openai  # noqa: F401
 
-    stainless.load()
+    sdk_http.load()
 
 
 class OpenAIModel(ProviderModel):
@@ -54,12 +54,12 @@ class OpenAIModel(ProviderModel):
         super().__init__(access, retrier)
         import openai
 
-        self._sdk_errors = (openai.OpenAIError, *stainless.transport_errors())
+        self._sdk_errors = (openai.OpenAIError, *sdk_http.transport_errors())
         self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
             api_key=access.api_key,
             base_url=access.base_url or self.home,
             max_retries=0,
-            http_client=openai.DefaultAioHttpClient(**stainless.http_options()),
+            http_client=openai.DefaultAioHttpClient(**sdk_http.http_options()),
             default_headers=self._headers(),
         )
 
@@ -72,28 +72,28 @@ class OpenAIModel(ProviderModel):
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
         return request_of(prompt, history, self.access.model, self.profile, asked_by=self.name)
 
-    async def _ask(self, request: Mapping[str, Any], seconds: float, hearing: Hearing | None) -> Reply:
-        if hearing is None:
-            response = await stainless.post(self._client, "/responses", request, seconds)
+    async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
+        if listener is None:
+            response = await sdk_http.post(self._client, "/responses", request, seconds)
             answer = json_object(response.content)
         else:
-            response = await stainless.begin(self._client, "/responses", request, seconds)
+            response = await sdk_http.begin(self._client, "/responses", request, seconds)
             try:
-                answer = await responses_stream.gathered(response.aiter_bytes(), hearing)
+                answer = await openai_stream.gathered(response.aiter_bytes(), listener)
             finally:
                 await response.aclose()
         return reply_of(answer, response.headers.get("x-request-id"), self.name)
 
     async def _look(self, seconds: float) -> None:
-        await stainless.get(self._client, f"/models/{self.access.model}", seconds)
+        await sdk_http.get(self._client, f"/models/{self.access.model}", seconds)
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         wanted: dict[str, Any] = {"model": self.access.image_model, "prompt": prompt, "n": 1, **self.profile.image}
-        response = await stainless.post(self._client, "/images/generations", wanted, seconds)
+        response = await sdk_http.post(self._client, "/images/generations", wanted, seconds)
         return drawing_of(json_object(response.content))
 
     def _explain(self, error: Exception) -> ModelError:
-        return stainless.explain(error, "x-request-id")
+        return sdk_http.explain(error, "x-request-id")
 
 
 def request_of(

@@ -12,8 +12,8 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from agent_llm.errors import BadAnswer
-from agent_llm.transport import stainless
-from agent_llm.wire.reading import json_object
+from agent_llm.transport import sdk_http
+from agent_llm.wire.lenient_json import json_object
 
 # A server that babbles on without end is cut here: in all, and within one line, whose parsing holds the event loop.
 MOST_BYTES = 16 * 1024 * 1024
@@ -68,7 +68,7 @@ async def rest(chunks: AsyncIterator[Any]) -> None:
 
     The answer is there already, so nothing that goes wrong now matters.
     """
-    with suppress(BadAnswer, *stainless.transport_errors()):
+    with suppress(BadAnswer, *sdk_http.transport_errors()):
         async with asyncio.timeout(REST_SECONDS):
             async for _ in chunks:
                 pass
@@ -79,10 +79,10 @@ async def objects(
 ) -> AsyncGenerator[Mapping[str, Any]]:
     """The JSON objects that the answer to a POST streams.
 
-    `client` is OpenAI's SDK's, for its authentication and its errors; it raises what `stainless.post` does besides. To
+    `client` is OpenAI's SDK's, for its authentication and its errors; it raises what `sdk_http.post` does besides. To
     be closed (`contextlib.aclosing`), so that the connection goes with it.
     """
-    response = await stainless.begin(client, path, request, seconds)
+    response = await sdk_http.begin(client, path, request, seconds)
     try:
         async with aclosing(objects_in(response.aiter_bytes())) as events:
             async for event in events:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_llm.errors import BadAnswer, PrefillRefused
-from agent_llm.prefill import PrefillMemory, takes_prefill
+from agent_llm.prefill_support import PrefillMemory, takes_prefill
 from agent_llm.types import Message, Picture, Prompt
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer

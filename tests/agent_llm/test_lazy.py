@@ -10,9 +10,8 @@ import pytest
 
 from agent_llm import registry
 from agent_llm.lazy import LazyModel, warm_up
-from agent_llm.model import Model
 from agent_llm.registry import build_model
-from agent_llm.types import Prompt
+from agent_llm.types import Model, Prompt
 from tests.support.models.model_doubles import talking
 
 

@@ -9,7 +9,7 @@ import pytest
 from agent_llm import errors, retry
 from agent_llm.errors import BadKey, Final, ModelError, RateLimited, Retryable, ServerFailed, TimedOut
 from agent_llm.retry import REACTIONS, Retrier, RetryPolicy, reaction_to
-from agent_llm.transport.failures import seconds_to_wait
+from agent_llm.transport.http_errors import seconds_to_wait
 
 
 class Time:

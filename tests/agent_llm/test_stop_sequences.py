@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_llm.wire.stops import cut, for_request, heeding, settled
+from agent_llm.wire.stop_sequences import cut, for_request, heeding, settled
 
 TEXTS = st.text("ab:\n", max_size=30)
 STOPS = st.lists(st.text("ab:\n", max_size=4), max_size=4)

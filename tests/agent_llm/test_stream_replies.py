@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_llm.base import StreamListener
 from agent_llm.errors import (
     BadAnswer,
     BadRequest,
@@ -23,10 +24,9 @@ from agent_llm.errors import (
     TimedOut,
 )
 from agent_llm.lazy import LazyModel
-from agent_llm.providers import gemini_stream, messages_stream, responses_stream
+from agent_llm.providers import anthropic_stream, gemini_stream, openai_stream
 from agent_llm.registry import build_model
 from agent_llm.transport import sse
-from agent_llm.transport.stream_listener import Hearing
 from agent_llm.types import Message, Picture, Prompt, Reply
 from tests.support.models.model_doubles import Script, talking
 from tests.support.models.model_server import ModelServer
@@ -249,7 +249,7 @@ async def test_a_lazy_model_streams() -> None:
 
 # --- bytes split and cut anywhere -----------------------------------------------------------------------------------
 
-Gather = Callable[[AsyncIterator[bytes], Hearing], Any]
+Gather = Callable[[AsyncIterator[bytes], StreamListener], Any]
 REQUEST = ModelRequest(provider="any", model="m")
 
 
@@ -257,14 +257,14 @@ def _nothing_told(_answer: Mapping[str, Any]) -> None:
     return None
 
 
-def _claude(chunks: AsyncIterator[bytes], hearing: Hearing) -> Any:
-    def listen(blocks: messages_stream.Blocks) -> None:
+def _claude(chunks: AsyncIterator[bytes], hearing: StreamListener) -> Any:
+    def listen(blocks: anthropic_stream.Blocks) -> None:
         hearing("".join(block["text"] for block in blocks if block["type"] == "text"))
 
-    return messages_stream.gathered(chunks, _nothing_told, listen)
+    return anthropic_stream.gathered(chunks, _nothing_told, listen)
 
 
-def _gemini(chunks: AsyncIterator[bytes], hearing: Hearing) -> Any:
+def _gemini(chunks: AsyncIterator[bytes], hearing: StreamListener) -> Any:
     return gemini_stream.gathered(chunks, _nothing_told, hearing)
 
 
@@ -279,7 +279,7 @@ BODIES = {
     "anthropic": streams.encoded(streams.message(WHOLE["anthropic"])),
     "google": streams.encoded(streams.content(WHOLE["google"])),
 }
-GATHER: dict[str, Gather] = {"openai": responses_stream.gathered, "anthropic": _claude, "google": _gemini}
+GATHER: dict[str, Gather] = {"openai": openai_stream.gathered, "anthropic": _claude, "google": _gemini}
 
 
 async def _split(body: bytes, sizes: list[int]) -> AsyncIterator[bytes]:
@@ -294,7 +294,7 @@ async def _split(body: bytes, sizes: list[int]) -> AsyncIterator[bytes]:
 @given(sizes=st.lists(st.integers(0, 40), max_size=200))
 def test_bytes_may_be_split_anywhere(name: str, sizes: list[int]) -> None:
     heard: list[str] = []
-    answer = asyncio.run(GATHER[name](_split(BODIES[name], sizes), Hearing(heard.append)))
+    answer = asyncio.run(GATHER[name](_split(BODIES[name], sizes), StreamListener(heard.append)))
     assert all(TEXT.startswith(text) for text in heard)
     whole = WHOLE[name]
     for key in ("output", "content", "candidates"):
@@ -308,5 +308,5 @@ def test_what_was_heard_before_a_cut_is_the_beginning_of_the_answer(name: str, d
     cut = data.draw(st.integers(0, len(body) * 9 // 10))
     heard: list[str] = []
     with pytest.raises(ConnectionFailed):
-        asyncio.run(GATHER[name](_split(body[:cut], [7, 100]), Hearing(heard.append)))
+        asyncio.run(GATHER[name](_split(body[:cut], [7, 100]), StreamListener(heard.append)))
     assert all(TEXT.startswith(text) for text in heard)

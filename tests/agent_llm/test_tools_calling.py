@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent_llm.errors import BadAnswer
 from agent_llm.profiles import profile_of
 from agent_llm.types import Message, Picture, Prompt, Reply, Tool, ToolCall, ToolResult, ToolRound
-from agent_llm.wire.tooling import RAW, arguments_of, is_strict, parameters_of, written
+from agent_llm.wire.tool_calls import RAW, arguments_of, is_strict, parameters_of, written
 from tests.support.models.model_doubles import SCHEMA, talking
 from tests.support.models.wire.values import SMALL_PNG, Answer
 

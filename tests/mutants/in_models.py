@@ -7,7 +7,7 @@ from tests.mutants.mutant import of
 RETRY = "agent_llm/test_retry.py agent_llm/test_model_failures.py"
 FALLBACK = "agent_llm/test_fallback.py"
 PRICING = "agent_llm/test_pricing.py"
-SHAPING = "agent_llm/wire/test_shaping.py agent_llm/test_begun_answers.py agent_llm/test_providers.py"
+SHAPING = "agent_llm/wire/test_turns.py agent_llm/test_begun_answers.py agent_llm/test_providers.py"
 
 IN_MODELS = (
     *of(
@@ -90,7 +90,7 @@ IN_MODELS = (
         ),
     ),
     *of(
-        "agent_llm/wire/shaping.py",
+        "agent_llm/wire/turns.py",
         SHAPING,
         ("turns[-1].role == turn.role", "turns[-1].role != turn.role", "roles alternate where they must"),
         ('turns[0].role == "assistant"', 'turns[0].role == "user"', "the user opens where they must"),

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_context.untrusted import words
-from agent_llm.providers.agent_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
 from agent_llm.providers.agent_sdk import AgentSdkModel, options_of
+from agent_llm.providers.agent_sdk_query import IN_FOLDER, QueryConfig, after_reading, query_arguments
 from agent_llm.types import Message, Prompt
 from tests.support.agent_scene import LOUNGE, MEMES
 from tests.support.gateway_agent import gateway

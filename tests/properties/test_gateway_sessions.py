@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent_cogs.prompt.conversation import AgentSessions, after, begin_anew
 from agent_context.entries import Entry, Speaker
-from agent_llm.providers.agent_query import Conversation
+from agent_llm.providers.agent_sdk_query import Conversation
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
 from agent_protocol.state.sessions import Resets, Sessions

@@ -15,7 +15,7 @@ from agent_cogs.prompt.prefill_mode import Acts
 from agent_cogs.turn.failure_replies import LINES
 from agent_context.steering.options import Options
 from agent_llm.errors import PrefillRefused
-from agent_llm.prefill import PrefillMemory
+from agent_llm.prefill_support import PrefillMemory
 from agent_protocol.wire.messages import HistoryEntry
 from agent_tools.call_log.records import ToolRecords
 from tests.support.agent_scene import CALL, LOUNGE, MEMES

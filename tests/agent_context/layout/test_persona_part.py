@@ -13,7 +13,7 @@ from agent_context.steering.options import Options
 from agent_llm.profiles import profile_of
 from agent_llm.providers.anthropic import request_of
 from agent_llm.types import Prompt
-from agent_llm.wire.shaping import system_parts
+from agent_llm.wire.turns import system_parts
 from tests.support.said import ALICE, context, said
 
 PERSONA = "Be that.\n\n## Personality\n\nYou are dry.\n\n"

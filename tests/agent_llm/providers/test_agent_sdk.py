@@ -19,8 +19,8 @@ from agent_llm.errors import (
     SessionLost,
     TimedOut,
 )
-from agent_llm.providers.agent_query import after_reading, unread
 from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.providers.agent_sdk_query import after_reading, unread
 from agent_llm.types import Message, Prompt, Tool, ToolResult
 from tests.support.doubles import until
 from tests.support.models.agent_sdk_doubles import (

@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 
 from agent_llm.errors import BadKey, ModelError, SessionLost
-from agent_llm.providers.agent_query import after_reading
 from agent_llm.providers.agent_sdk import AgentSdkModel
+from agent_llm.providers.agent_sdk_query import after_reading
 from agent_llm.types import Message, Prompt, Tool, ToolResult
 from tests.support.models.agent_sdk_doubles import MemoryConversations, config_in
 

@@ -9,10 +9,10 @@ import pytest
 
 from agent_llm.endpoints import ENDPOINTS, Endpoint
 from agent_llm.errors import BadAnswer, BadKey, BadRequest, QuotaUsedUp, RateLimited, Refused, ServerFailed
-from agent_llm.providers.chat_wire import without_thinking
+from agent_llm.providers.compatible_wire import without_thinking
 from agent_llm.registry import build_model
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
-from agent_llm.wire.tooling import RAW
+from agent_llm.wire.tool_calls import RAW
 from tests.support.models.chat_api import ChatAnswer
 from tests.support.models.chat_doubles import chatting
 from tests.support.models.model_doubles import KEY, SCHEMA

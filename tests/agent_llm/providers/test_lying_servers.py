@@ -18,7 +18,7 @@ from agent_llm.base import ProviderModel
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut
 from agent_llm.registry import build_model
 from agent_llm.retry import Retrier
-from agent_llm.transport import bounded
+from agent_llm.transport import size_limit
 from agent_llm.types import Message, Prompt
 from tests.support.models.model_doubles import KEY, SECRET, Waits, talking
 from tests.support.models.wire.values import Answer
@@ -99,7 +99,7 @@ async def test_an_error_with_a_body_that_is_none_is_a_model_error(provider: str,
 async def test_an_answer_without_an_end_is_given_up_when_it_is_too_long(
     provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(size_limit, "MOST_BYTES", 1_000_000)
     async with talking(provider, Answer(endless=True)) as (model, server):
         with pytest.raises(BadAnswer, match="too long"):
             await model.complete(Prompt(text="x", timeout=20))
@@ -173,7 +173,7 @@ async def test_an_answer_that_drips_ends_with_the_turns_time(provider: str) -> N
 
 
 async def test_a_bomb_of_compressed_blanks_is_too_long(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(size_limit, "MOST_BYTES", 1_000_000)
     bomb = gzip.compress(b" " * 50_000_000)
     assert len(bomb) < 100_000
 

@@ -13,12 +13,13 @@ from typing import Any
 from agent_llm.endpoints import Prefill
 from agent_llm.errors import BadAnswer, ModelError, ServerFailed
 from agent_llm.profiles import Profile
-from agent_llm.transport.failures import error_of_status
+from agent_llm.transport.http_errors import error_of_status
 from agent_llm.types import Message, Prompt, Reply, StopReason, Tool, ToolCall, ToolResult, ToolRound, Usage
-from agent_llm.wire import stops
-from agent_llm.wire.reading import number, part, parts, text
-from agent_llm.wire.shaping import Part, Turn, cache_marks, data_url, schema_of, system_parts, turns_of, wants_schema
-from agent_llm.wire.tooling import arguments_of, parameters_of, written
+from agent_llm.wire import stop_sequences
+from agent_llm.wire.lenient_json import number, part, parts, text
+from agent_llm.wire.schemas import schema_of, wants_schema
+from agent_llm.wire.tool_calls import arguments_of, parameters_of, written
+from agent_llm.wire.turns import Part, Turn, cache_marks, data_url, system_parts, turns_of
 
 _STOPS: Mapping[str, StopReason] = {
     "stop": "stop",
@@ -83,7 +84,7 @@ def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profil
 
 def _limits(prompt: Prompt, profile: Profile) -> dict[str, Any]:
     limits: dict[str, Any] = {"max_tokens": prompt.max_output_tokens}
-    if wanted := stops.for_request(prompt.stop, profile.max_stops):
+    if wanted := stop_sequences.for_request(prompt.stop, profile.max_stops):
         limits["stop"] = wanted
     if prompt.temperature is not None:
         limits["temperature"] = prompt.temperature

@@ -11,11 +11,11 @@ import pytest
 
 from agent_llm.endpoints import ENDPOINTS, profile_at
 from agent_llm.fallback import Fallbacks
-from agent_llm.model import Model
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.registry import build_model, in_order, parted
-from agent_llm.types import Message, Picture, Prompt, ToolResult, ToolRound
-from agent_llm.wire.shaping import OPENING, cache_marks, has_pictures, schema_of, turns_of, with_newest_pictures
+from agent_llm.types import Message, Model, Picture, Prompt, ToolResult, ToolRound
+from agent_llm.wire.schemas import schema_of
+from agent_llm.wire.turns import OPENING, cache_marks, has_pictures, turns_of, with_newest_pictures
 
 NESTED = {
     "type": "object",
@@ -124,7 +124,7 @@ def test_older_models_are_not_asked_for_what_they_lack(model: str, effort: str |
 
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
-        "import sys, agent_llm.registry, agent_llm.model, agent_llm.transport.stainless\n"
+        "import sys, agent_llm.registry, agent_llm.types, agent_llm.transport.sdk_http\n"
         "heavy = {'openai', 'anthropic', 'boto3', 'google.genai', 'httpx2', 'aiohttp', 'genai_prices', 'pydantic'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -1,4 +1,4 @@
-"""From a Prompt and a history to what every provider's request is made of: turns, parts, a schema or words for it.
+"""From a Prompt and a history to the turns that every provider's request is made of.
 
 Pure functions. A part is a text or a picture; `cache` marks the last part of what stays the same from call to call.
 """
@@ -6,22 +6,15 @@ Pure functions. A part is a text or a picture; `cache` marks the last part of wh
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from agent_llm.profiles import Profile
 from agent_llm.types import Message, Picture, Prompt, Role, Source
-from agent_llm.wire.schema_cache import MadeOnce
+from agent_llm.wire.schemas import tail_of
 
 # A conversation that must begin with the user but begins with the model's own words begins with this.
 OPENING = "[the conversation so far]"
-
-_IN_WORDS = (
-    "\n\nAnswer with exactly one JSON object that fits the JSON schema below, and with nothing else: no prose before "
-    "or after it, no code fence, no citation marks inside its strings.\n"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,72 +134,6 @@ def system_parts(prompt: Prompt) -> tuple[str, ...]:
     whole, stable = prompt.system, prompt.stable
     pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
     return pieces if whole else ()
-
-
-def wants_schema(prompt: Prompt, profile: Profile) -> bool:
-    """True where the request carries the schema, False where there is none or words must do."""
-    if prompt.schema is None or (prompt.tools and not profile.schema_with_tools):
-        return False
-    return profile.schema and (profile.schema_with_search or not prompt.search)
-
-
-def tail_of(prompt: Prompt, profile: Profile) -> str:
-    """The prompt's text, with the schema in words where the provider cannot take it."""
-    if prompt.schema is None or wants_schema(prompt, profile):
-        return prompt.text
-    return f"{prompt.text}{_IN_WORDS}{json.dumps(prompt.schema, ensure_ascii=False, default=dict)}"
-
-
-def schema_of(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """The schema as strict structured output takes it: closed objects, no keyword that the provider refuses."""
-    return _SCHEMAS.of(schema, profile)
-
-
-def _strict(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    converted: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key == "properties":
-            converted[key] = {name: _strict(part, profile) for name, part in value.items()}
-        elif key not in profile.unknown_keywords:
-            converted[key] = _converted(value, profile)
-    if "properties" in converted:
-        _close(converted, profile)
-    return converted
-
-
-def _converted(value: Any, profile: Profile) -> Any:
-    if isinstance(value, Mapping):
-        return _strict(value, profile)
-    if isinstance(value, (list, tuple)):
-        return [_converted(item, profile) for item in value]
-    return value
-
-
-def _close(schema: dict[str, Any], profile: Profile) -> None:
-    schema["additionalProperties"] = False
-    if not profile.all_required:
-        return
-    required = schema.get("required", [])
-    for name, part in schema["properties"].items():
-        if name not in required:
-            schema["properties"][name] = _nullable(part)
-    schema["required"] = list(schema["properties"])
-
-
-def _nullable(part: dict[str, Any]) -> dict[str, Any]:
-    """The same part of a schema, with null allowed."""
-    kinds = part.get("type")
-    if kinds is None or "enum" in part:
-        return part if _takes_null(part) else {"anyOf": [part, {"type": "null"}]}
-    listed = [kinds] if isinstance(kinds, str) else list(kinds)
-    return part if "null" in listed else {**part, "type": [*listed, "null"]}
-
-
-def _takes_null(part: Mapping[str, Any]) -> bool:
-    return None in part.get("enum", ()) or any(option.get("type") == "null" for option in part.get("anyOf", ()))
-
-
-_SCHEMAS = MadeOnce(_strict, most=100)
 
 
 def base64_of(picture: Picture) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_llm.errors import BadAnswer, ConnectionFailed, RateLimited
-from agent_llm.providers.chat_stream import MOST_CHARACTERS, Gathering
+from agent_llm.providers.compatible_stream import MOST_CHARACTERS, Gathering
 from agent_llm.transport.sse import MOST_BYTES, Decoder
 from agent_llm.types import Prompt
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, pieces, whole, written

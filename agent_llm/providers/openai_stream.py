@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
+from agent_llm.base import StreamListener
 from agent_llm.errors import ConnectionFailed
 from agent_llm.transport import sse
-from agent_llm.transport.stream_listener import Hearing
-from agent_llm.wire.reading import number, part, text
+from agent_llm.wire.lenient_json import number, part, text
 
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
@@ -55,7 +55,7 @@ class Gathering:
         return {**response, "output": [self._kinds[place] for place in sorted(self._kinds)]}
 
 
-async def gathered(chunks: AsyncIterator[bytes], hearing: Hearing) -> Mapping[str, Any]:
+async def gathered(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
     """The whole response. Raises ConnectionFailed where the stream ends before it has come."""
     gathering = Gathering()
     async with aclosing(sse.objects_in(chunks)) as events:
@@ -64,5 +64,5 @@ async def gathered(chunks: AsyncIterator[bytes], hearing: Hearing) -> Mapping[st
             if gathering.answer is not None:
                 await sse.rest(events)
                 return gathering.answer
-            hearing(gathering.said)
+            listener(gathering.said)
     raise ConnectionFailed("cut in mid-answer")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from agent_llm.base import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut, not_made
-from agent_llm.transport.bounded import ENCODINGS, TooLong, bound_response
-from agent_llm.transport.failures import error_of_status
-from agent_llm.wire.reading import part, text
+from agent_llm.transport.http_errors import error_of_status
+from agent_llm.transport.size_limit import ENCODINGS, TooLong, bound_response
+from agent_llm.wire.lenient_json import part, text
 
 if TYPE_CHECKING:
     import httpx2

@@ -13,9 +13,9 @@ from typing import Any
 
 from agent_llm.errors import ConnectionFailed
 from agent_llm.transport import sse
-from agent_llm.transport.failures import error_of_status
-from agent_llm.wire.reading import number, part, text
-from agent_llm.wire.tooling import RAW
+from agent_llm.transport.http_errors import error_of_status
+from agent_llm.wire.lenient_json import number, part, text
+from agent_llm.wire.tool_calls import RAW
 
 Blocks = list[Mapping[str, Any]]
 Listen = Callable[[Blocks], None]

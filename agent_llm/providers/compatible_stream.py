@@ -6,8 +6,8 @@ from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Any
 
 from agent_llm.errors import ConnectionFailed
-from agent_llm.providers.chat_wire import error_within, said_in, without_thinking
-from agent_llm.wire.reading import part, parts, text
+from agent_llm.providers.compatible_wire import error_within, said_in, without_thinking
+from agent_llm.wire.lenient_json import part, parts, text
 
 # Lists and texts that grow from piece to piece, besides the calls.
 MOST_CHARACTERS = 100_000  # a server that heeds no limit is cut here, as at its own

@@ -16,9 +16,9 @@ from typing import Any
 
 from agent_llm.profiles import Profile
 from agent_llm.types import Picture, ToolCall, ToolResult, ToolRound
-from agent_llm.wire.reading import parts
-from agent_llm.wire.schema_cache import MadeOnce
-from agent_llm.wire.shaping import is_seen
+from agent_llm.wire.lenient_json import parts
+from agent_llm.wire.schemas import ConvertedSchemas
+from agent_llm.wire.turns import is_seen
 
 RAW = "_raw"
 
@@ -73,7 +73,7 @@ def _plain(parameters: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, 
     return flat | ({"required": list(dict.fromkeys(required))} if required else {})
 
 
-_PARAMETERS = MadeOnce(_plain, most=1000)
+_PARAMETERS = ConvertedSchemas(_plain, most=1000)
 
 
 def _cleaned(schema: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
