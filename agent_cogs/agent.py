@@ -68,27 +68,28 @@ async def never_reset(_: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelBinding:
-    """A model that an agent speaks with, and all that hangs on it. `think` and `draw` call it; `fit` is what a picture
-    must be for it, `max_pictures` how many it is shown at most, `bench` the rest that it takes when its provider
-    refuses it. `own_loop`: a coding agent, which has tools of its own, runs them by itself, and of ours is given its
-    memory alone."""
+    """A model that an agent calls, with its prices and bounds.
 
-    model_name: str  # provider/model, the first of its list
+    `fit` is what a picture must be for it, `max_pictures` the most that it is shown, `backoff` pauses it while its
+    provider refuses it. `own_loop`: a coding agent, which runs its own tools; of ours it is given its memory alone.
+    """
+
+    name: str  # provider/model, the first of its list
     think: Think
     draw: Draw
     can_draw: bool
     tariff: Tariff
     fit: Fit
     max_pictures: int
-    bench: ProviderBackoff
+    backoff: ProviderBackoff
     own_loop: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Agent:
-    """Who takes the turn. `voice` is its model, `voices` has those of servers where another is set; `names` maps all
-    agents' keys to shown names, `user_id` gives an agent's in Discord. `book` says what is set for it, and for the
-    others, in a channel.
+    """An agent as its turns know it. `guild_models` are the models of guilds where another than `model` is set; `names`
+    maps all agents' keys to shown names, `user_id` gives an agent's id in Discord. `options` says what is set for each
+    agent in a channel.
 
     `toolbox` has its tools under a channel's options, for a model that searches the web by itself or not;
     `tool_records` keeps what they brought, `show_tools` shows it in Discord.
@@ -96,12 +97,12 @@ class Agent:
 
     identity: Identity
     names: Mapping[str, str]
-    voice: ModelBinding
+    model: ModelBinding
     limits: Limits
     costs: Costs
-    told: ReplyThrottle  # who has heard lately that there is no answer
-    explained: ReplyThrottle  # who has heard what a sign means
-    book: OptionBook
+    reply_throttle: ReplyThrottle  # of lines that say why there is no answer
+    sign_throttle: ReplyThrottle  # of lines that say what a sign means
+    options: OptionBook
     windows: WindowMemory
     keeper: WindowKeeper
     show_costs: bool
@@ -111,7 +112,7 @@ class Agent:
     rng: random.Random
     reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
-    voices: Mapping[int, ModelBinding] = field(default_factory=dict)
+    guild_models: Mapping[int, ModelBinding] = field(default_factory=dict)
     pin_lines: PinLines | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
@@ -127,14 +128,13 @@ class Agent:
         return self.identity.key
 
     def at(self, outlet: Outlet) -> Agent:
-        """The agent as it is there: with the model that is set for the outlet's server. A turn asks once, at its
-        beginning."""
-        voice = self.voices.get(outlet.guild_id or 0)
-        return self if voice is None else replace(self, voice=voice)
+        """The agent with the model of the outlet's guild. A turn asks once, when it begins."""
+        model = self.guild_models.get(outlet.guild_id or 0)
+        return self if model is None else replace(self, model=model)
 
     def options_for(self, outlet: Outlet) -> Options:
         """What is set for the agent in this channel."""
-        return self.book.options(self.key, outlet)
+        return self.options.options(self.key, outlet)
 
     async def recalled(self, channel_id: int, options: Options) -> PersonaPrompt:
         """What its own files say of it, as far as it may be told in the channel; read anew."""

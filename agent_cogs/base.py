@@ -22,7 +22,7 @@ import discord
 from agent_chat.incoming import Heard
 from agent_cogs.agent import ModelBinding, shown_nowhere
 from agent_cogs.automation.runner import Errands
-from agent_cogs.build_agent import called_model, calling, outfit, voice_of
+from agent_cogs.build_agent import bind_model, build_agent, called_model, calling
 from agent_cogs.channels import AgentChannels, ChannelInfo, tell_owner
 from agent_cogs.inbox.batching import belongs, gather
 from agent_cogs.inbox.bot_mentions import Calling
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class BaseAgentCog(ListeningCog):
-    """One agent. `model` is what its subclass's methods call, `elsewhere` by server what they call in turns there;
+    """One agent. `model` is what its subclass's methods call, `guild_models` what they call in the turns of a guild;
     `may_act` says whether this process holds its lease."""
 
     provider: ClassVar[str] = ""
@@ -70,7 +70,7 @@ class BaseAgentCog(ListeningCog):
         settings: AgentSettings,
         services: AgentServices,
         model: Model,
-        elsewhere: Mapping[int, Model] = MappingProxyType({}),
+        guild_models: Mapping[int, Model] = MappingProxyType({}),
         *,
         may_act: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -83,8 +83,8 @@ class BaseAgentCog(ListeningCog):
         self.where = AgentChannels(settings, bot, services, self.gate, may_act=may_act, silent=self._silent)
         self._show = ToolShow(services.webhooks, self.gate, self.where.spot) if services.webhooks is not None else None
         show = self._show or shown_nowhere
-        voices = {server: self._voice(settings.servers[server], there) for server, there in elsewhere.items()}
-        self.agent = outfit(settings, services, self._voice(settings, model), voices, show, bot.get_channel)
+        of_guilds = {guild: self._bound(settings.servers[guild], there) for guild, there in guild_models.items()}
+        self.agent = build_agent(settings, services, self._bound(settings, model), of_guilds, show, bot.get_channel)
         find = self.where.outlet_in_scope
         self._taker = TurnRunner(
             self.agent, services, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
@@ -93,7 +93,7 @@ class BaseAgentCog(ListeningCog):
         self.late_orders = LateOrders(self, services, self._stopping, self.where.outlet_of)
         self._arrears = CatchUp(self, self._taker)
         self.errands = Errands(self, self._taker)
-        self._busy = BusyLines(self.agent.told)
+        self._busy = BusyLines(self.agent.reply_throttle)
         self._m = MCommands(self.agent, services, self._taker, self._busy.tell)
         self._calling = Calling(
             self.agent, services, self._taker, me=self._me, outlet_of=self.where.outlet_of, silent=self._silent
@@ -117,8 +117,8 @@ class BaseAgentCog(ListeningCog):
         """What `_call_ai` and `_generate_image` call: in a turn the model of its server, else the agent's own."""
         return called_model() or self._model
 
-    def _voice(self, settings: AgentSettings, model: Model) -> ModelBinding:
-        return voice_of(settings, model, partial(self._think, model), partial(self._draw, model), self.services.clock)
+    def _bound(self, settings: AgentSettings, model: Model) -> ModelBinding:
+        return bind_model(settings, model, partial(self._think, model), partial(self._draw, model), self.services.clock)
 
     async def _think(self, model: Model, prompt: Prompt, history: Sequence[Message]) -> Reply:
         """The model's answer, redacted where it arrives: it is kept in Redis as well as posted."""

@@ -29,11 +29,11 @@ from agent_net.scaling import Fit
 from agent_tools.toolset import nothing
 
 
-def outfit(
+def build_agent(
     settings: AgentSettings,
     services: AgentServices,
-    voice: ModelBinding,
-    voices: Mapping[int, ModelBinding],
+    model: ModelBinding,
+    guild_models: Mapping[int, ModelBinding],
     show_tools: ShowTools = shown_nowhere,
     channel_of: ChannelOf = lambda _: None,
 ) -> Agent:
@@ -45,8 +45,8 @@ def outfit(
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
         names=services.names,
-        voice=voice,
-        voices=voices,
+        model=model,
+        guild_models=guild_models,
         limits=Limits(
             spec.name,
             services.ledger.limits,
@@ -55,9 +55,9 @@ def outfit(
             unasked_max=shared.daily_unasked,
         ),
         costs=services.ledger.costs,
-        told=ReplyThrottle(services.clock),
-        explained=ReplyThrottle(services.clock, EXPLAINED_FOR),
-        book=services.book or OptionBook(services.names, base_layer(shared)),
+        reply_throttle=ReplyThrottle(services.clock),
+        sign_throttle=ReplyThrottle(services.clock, EXPLAINED_FOR),
+        options=services.options or OptionBook(services.names, base_layer(shared)),
         windows=windows,
         keeper=WindowKeeper(spec.name, windows, services.ledger.windows),
         show_costs=shared.show_cost_embeds,
@@ -80,21 +80,21 @@ def outfit(
     )
 
 
-def voice_of(
+def bind_model(
     settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]
 ) -> ModelBinding:
     """The model that these settings name; `think` and `draw` call it."""
     profiles = [profile(one) for one in settings.usable or settings.models]
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
-        model_name=model.name,
+        name=model.name,
         think=think,
         draw=draw,
         can_draw=model.can_draw,
         tariff=Tariff.of(settings, free=model.free, query=coding.config.max_usd if coding else None),
         fit=fit_of(profiles),
         max_pictures=max(one.max_pictures for one in profiles),
-        bench=ProviderBackoff(settings.name, clock),
+        backoff=ProviderBackoff(settings.name, clock),
         own_loop=coding is not None,
     )
 

@@ -76,7 +76,7 @@ class AgentServices:
     tools: Toolset | None = None  # None: no agent has any
     personas: Personas | None = None  # None: the agents are what the table of agents says
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
-    book: OptionBook | None = None  # None: what .env sets alone
+    options: OptionBook | None = None  # None: what .env sets alone
     pasts: Pasts | None = None
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:

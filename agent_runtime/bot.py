@@ -78,7 +78,7 @@ def end_of(error: Exception, token_setting: str) -> End:
 
 
 class BotProcess:
-    """One bot: its models, its lease, and its present run. `elsewhere`: the models of single servers."""
+    """One bot: its models, its lease, and its present run. `guild_models`: those of guilds where another is set."""
 
     def __init__(
         self,
@@ -86,25 +86,25 @@ class BotProcess:
         services: AgentServices,
         lease: Lease,
         model: Model,
-        elsewhere: Mapping[int, Model],
+        guild_models: Mapping[int, Model],
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self.agent, self.lease, self.model = agent, lease, model
-        self.models = tuple(dict.fromkeys((model, *elsewhere.values())))
+        self.models = tuple(dict.fromkeys((model, *guild_models.values())))
         for each in self.models:
             if isinstance(each, AgentSdkModel):
                 each.conversations = AgentSessions(agent.spec.name, services.ledger.sessions)
         self.was_online = False
         self.settled = asyncio.Event()  # online, or nobody waits for it: it failed, or Discord was not there
-        self._services, self._elsewhere, self._clock, self._sleep = services, elsewhere, clock, sleep
+        self._services, self._guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
         self._failure: str | None = None
         self._sessions = NewSessions(clock)
         self._run = self._another()
 
     def _another(self) -> BotRun:
-        return BotRun(self.agent, self._services, self.lease, self.model, self._elsewhere, self._sessions)
+        return BotRun(self.agent, self._services, self.lease, self.model, self._guild_models, self._sessions)
 
     @property
     def client(self) -> discord.Bot:

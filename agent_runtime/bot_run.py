@@ -83,7 +83,7 @@ def cog_class(path: str) -> type[BaseAgentCog]:
 
 
 class BotRun:
-    """`elsewhere`: the models of single servers. It logs in once this process holds the lease."""
+    """`guild_models`: those of guilds where another is set. It logs in once this process holds the lease."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class BotRun:
         services: AgentServices,
         lease: Lease,
         model: Model,
-        elsewhere: Mapping[int, Model],
+        guild_models: Mapping[int, Model],
         sessions: NewSessions,
     ) -> None:
         self.agent, self._services, self._lease = agent, services, lease
@@ -107,7 +107,7 @@ class BotRun:
         tolerate_odd_events(self.client, agent.spec.name)
         skip_echoes(self.client, services.transcripts)
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, sessions)
-        self.cog = cog_class(agent.cog)(self.client, agent, services, model, elsewhere, may_act=lambda: lease.held)
+        self.cog = cog_class(agent.cog)(self.client, agent, services, model, guild_models, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
         readers = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
@@ -151,7 +151,7 @@ class BotRun:
             "catch-up": self.cog.attend(),
             "automation": self.cog.run_errands(),
             "provider back-off": share_rest(
-                self.agent.spec.name, self.cog.agent.voice.bench, self._services.ledger.rests
+                self.agent.spec.name, self.cog.agent.model.backoff, self._services.ledger.rests
             ),
             "status": self._show_rests(),
             "commands": self._keep_commands(),
@@ -208,7 +208,7 @@ class BotRun:
 
     async def _show_rests(self) -> None:
         await self.cog.ready.wait()  # a rest may have begun in an earlier run of the program
-        await show_rests(self.client, self.cog.agent.voice.bench)
+        await show_rests(self.client, self.cog.agent.model.backoff)
 
     async def aclose(self) -> None:
         """Ends the turns, then the connection."""

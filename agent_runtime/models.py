@@ -46,7 +46,7 @@ def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home:
     return LazyModel(model.name, build, can_draw=bool(image_model), free=free)
 
 
-def models_elsewhere(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
+def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
     """Server → the model that is set for it alone. Servers with the same list share one."""
     made: dict[tuple[str, ...], Model] = {}
     found: dict[int, Model] = {}

@@ -37,7 +37,7 @@ from agent_protocol.wire import keys
 from agent_runtime.bot import BotProcess
 from agent_runtime.bot_run import cancel
 from agent_runtime.health import Health, serving_health
-from agent_runtime.models import models_elsewhere
+from agent_runtime.models import make_guild_models
 from agent_runtime.presence import recall_agents
 from agent_runtime.services import Setup as Setup
 from agent_runtime.services import house_for, tools_for
@@ -92,7 +92,7 @@ class Runtime:
             return
         if not self.setup.resumes:
             await self._drop_unfinished(agent.spec.name)
-        bot = BotProcess(agent, self.services, lease, make(agent), models_elsewhere(agent, make))
+        bot = BotProcess(agent, self.services, lease, make(agent), make_guild_models(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
@@ -239,8 +239,8 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         runtime.start(services.ignores.run(), "ignores")
         runtime.start(services.ledger.mutes.run(services.names), "mutes")
         runtime.start(services.forgetting.run(), "forgetting")
-        if services.book is not None:
-            runtime.start(services.book.run(), "options")
+        if services.options is not None:
+            runtime.start(services.options.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()

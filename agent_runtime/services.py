@@ -82,8 +82,8 @@ def house_for(
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
     personas = Personas(settings) if setup.personas else None
-    book = opened_book(settings, names, personas.layer if personas else no_layer)
-    transcripts = Transcripts(directory, max(MAX_ENTRIES, book.usual_reach))
+    options = opened_book(settings, names, personas.layer if personas else no_layer)
+    transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
     ledger = Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings))
@@ -110,7 +110,7 @@ def house_for(
         webhooks=Webhooks(session, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,
-        book=book,
+        options=options,
         pasts=Pasts(transcripts),
         personas=personas,
     )

@@ -71,7 +71,7 @@ class MCommands:
             await chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
         agent = self._agent.at(outlet)
-        can_draw = agent.voice.can_draw and outlet.may_attach
+        can_draw = agent.model.can_draw and outlet.may_attach
         sight = await ViewBuilder(agent, outlet, event, can_draw=can_draw).look(closing=False)
         sent = await as_sent(agent, outlet, event, sight, can_draw=can_draw)
         name = f"context-{agent.key}.txt"
@@ -104,7 +104,7 @@ async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: Turn
         sent.append(prompt)
         return Reply(text="")
 
-    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.voice.model_name)
+    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.model.name)
     way = PrefillMode(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
     use = ToolUse(
         agent=agent,

@@ -61,7 +61,7 @@ class ModelCall:
             return self._read(reply, chat), reply
         after = self.progress.after
         async with listening(self.outlet, self.event, sight.options, self._names(sight), after) as ear:
-            if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.voice.model_name):
+            if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.model.name):
                 begun = PrefillMode(sight, self._cache_key, forced=self.event.forced, can_draw=self.can_draw)
                 try:
                     return await self._asked(begun, ear)
@@ -94,21 +94,21 @@ class ModelCall:
         return self._understood(await self._think(asked.prompt, asked.history), way)
 
     async def _think(self, prompt: Prompt, history: Sequence[Message]) -> Reply:
-        cost = self.agent.voice.tariff.most(expected(prompt, history))  # until more is known of it
+        cost = self.agent.model.tariff.most(expected(prompt, history))  # until more is known of it
         await self._reserve(cost)
         self.agent.frame.note(tokens_read(prompt, ()))
         try:
-            reply = await self.agent.voice.think(replace(prompt, conversation=conversation_of(self.event)), history)
+            reply = await self.agent.model.think(replace(prompt, conversation=conversation_of(self.event)), history)
             cost = reply.usage
         except ModelError as error:
             cost = error.usage or Usage()
-            self.agent.voice.bench.failed(error)
+            self.agent.model.backoff.failed(error)
             if isinstance(error, BadAnswer):
                 raise UnreadableDecision(error.detail or error.kind) from error
             raise
         finally:  # also where it is cut off in the middle
             self.spending.add(cost)
-        self.agent.voice.bench.worked()
+        self.agent.model.backoff.worked()
         return reply
 
     async def _reserve(self, cost: Usage) -> None:

@@ -48,12 +48,12 @@ def searches_itself(model_name: str) -> bool:
 def box_of(agent: Agent, sight: TurnView, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel: none in a conversation's last turn. In prefill mode they are words, so any
     model can call them, and none searches by itself. A model with a loop of its own has its memory alone."""
-    options, voice = sight.options, agent.voice
-    takes_any = not prefilled if voice.own_loop else prefilled or profile(voice.model_name).tools
+    options, model = sight.options, agent.model
+    takes_any = not prefilled if model.own_loop else prefilled or profile(model.name).tools
     if sight.context.closing or not options.max_tool_depth or not takes_any:
         return Toolbox()
-    box = agent.toolbox(options.tools, not prefilled and searches_itself(voice.model_name))
-    return box.allowed((MEMORY,)) if voice.own_loop else box
+    box = agent.toolbox(options.tools, not prefilled and searches_itself(model.name))
+    return box.allowed((MEMORY,)) if model.own_loop else box
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class ToolUse:
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
         """The model's last answer; `ask` books what each of its calls costs. Raises what `ask` and `may_go_on` do."""
         box, context, clock = self.box, self._context(), self.agent.clock
-        if self.agent.voice.own_loop:
+        if self.agent.model.own_loop:
             within = await run_within(
                 ask, prompt, box, context=context, seen=self._seen, clock=clock, earlier=self._earlier()
             )
@@ -125,7 +125,7 @@ class ToolUse:
         )
 
     async def _fit(self, picture: Picture) -> Picture | None:
-        return await self.agent.fitted(picture, self.agent.voice.fit) if self.agent.fitted is not None else picture
+        return await self.agent.fitted(picture, self.agent.model.fit) if self.agent.fitted is not None else picture
 
     def _seen(self, event: ToolEvent) -> None:
         record = event.record

@@ -64,9 +64,9 @@ class ViewBuilder:
         self.reset = await agent.reset(event.channel_id)
         may_search = is_allowed(WEB_SEARCH, options.tools)  # whoever searches: the model's maker, or a tool of ours
         theme = replace(theme, search=theme.search and may_search)
-        inner = agent.book.inner_names(self.outlet)
+        inner = agent.options.inner_names(self.outlet)
         self.outlet.know_as(inner)
-        share = 1.0 if agent.book.of(agent.key, self.outlet).own_depth else theme.window_share
+        share = 1.0 if agent.options.of(agent.key, self.outlet).own_depth else theme.window_share
         window, chosen = await self._window(options, share, inner)
         trigger = trigger_of(event)
         given = event.instruction if isinstance(event, InstructionEvent) else None
@@ -118,7 +118,7 @@ class ViewBuilder:
 
     def _tell_faults(self, options: Options) -> None:
         if self.agent.pin_lines is not None:
-            in_force, roles = self.agent.book.of(self.agent.key, self.outlet), options.history_roles
+            in_force, roles = self.agent.options.of(self.agent.key, self.outlet), options.history_roles
             histories = malformed(self.outlet.transcript.entries(), roles=roles, names=in_force.names)
             pins = (fault for pin in in_force.pins for fault in pin.faults)
             self.agent.pin_lines.tell((*pins, *histories), self.outlet)
@@ -155,7 +155,7 @@ class ViewBuilder:
             marker_depth=options.marker_depth,
             whole=whole,
         )
-        most = min(options.max_images, agent.voice.max_pictures)
+        most = min(options.max_images, agent.model.max_pictures)
         chosen = agent.windows.choose(channel_id, kind, window, options.model_copy(update={"max_images": most}))
         if window.fresh:
             agent.keeper.keep(channel_id, kind)
@@ -170,7 +170,7 @@ class ViewBuilder:
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
             entries = merge_history(entries, history, names, transcript.deleted)
         entries = after(entries, self.reset)
-        names_here = agent.book.of(agent.key, self.outlet).names
+        names_here = agent.options.of(agent.key, self.outlet).names
         source = await source_of(self.outlet, entries, options, names_here, reset=self.reset)
         ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
         called = {user_id: both for user_id, both in ids.items() if user_id is not None}
@@ -183,7 +183,7 @@ class ViewBuilder:
         if not (chosen.pictures or chosen.files):
             return {}, {}
         units = [unit for entry in window.entries for unit in entry.units]
-        look = Look(len(chosen.pictures), self.agent.voice.fit)
+        look = Look(len(chosen.pictures), self.agent.model.fit)
         pictures = self.outlet.pictures(Chosen(pictures=chosen.pictures).of(units), look)
         texts = self.outlet.text_files(
             Chosen(files=chosen.files).of(units), max_characters=options.max_file_characters, most=len(chosen.files)

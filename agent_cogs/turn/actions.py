@@ -94,7 +94,7 @@ async def _draw(
     the same. What was drawn is kept until it is posted."""
     if not decision.generate_image or not decision.image_prompt:
         return None
-    cost = agent.voice.tariff.picture()  # until more is known of it
+    cost = agent.model.tariff.picture()  # until more is known of it
     together = spending.total + cost
     if not await agent.limits.afford(event.id, together.cost_usd):
         log.info("%s does not draw: there is no money for a picture", agent.key)
@@ -106,7 +106,7 @@ async def _draw(
     await progress.foresee(together)
     try:
         async with asyncio.timeout(seconds):
-            drawing = await agent.voice.draw(decision.image_prompt)
+            drawing = await agent.model.draw(decision.image_prompt)
         cost = drawing.usage
     except ModelError as error:
         log.warning("%s could not draw: %s", agent.key, error)

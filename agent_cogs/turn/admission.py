@@ -35,7 +35,7 @@ def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
 
 def obstacle(agent: Agent, outlet: Outlet) -> str | None:
     """The reason for which the limits need not even be asked."""
-    return outlet.refusal() or ("benched" if agent.voice.bench.seconds_left else None)
+    return outlet.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
 
 
 def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
@@ -45,7 +45,7 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     wish = wish_of(
         event,
         trigger_of(event),
-        agent.voice.tariff,
+        agent.model.tariff,
         outlet.transcript,
         options,
         window=depth.messages + depth.step,
@@ -57,7 +57,7 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
         cools_down=event.cools_down,
         for_people=event.for_people,
         wish=wish,
-        free=agent.voice.tariff.free,
+        free=agent.model.tariff.free,
     )
 
 

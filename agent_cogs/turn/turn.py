@@ -94,15 +94,15 @@ async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: st
     """At most one line for a person in a channel and minute; of a rest only one is said in a channel. What a sign means
     is said to each person once, and in a channel once a minute: a crowd would hold the answers back."""
     channel_id, person = who = (event.channel_id, event.asked.speaker.id)
-    quiet = agent.told.lately(*who) or (reason == "benched" and not agent.voice.bench.tells(channel_id))
-    known = agent.explained.lately(channel_id, person, reason) or agent.told.lately(channel_id, EVERYBODY)
+    quiet = agent.reply_throttle.lately(*who) or (reason == "benched" and not agent.model.backoff.tells(channel_id))
+    known = agent.sign_throttle.lately(channel_id, person, reason) or agent.reply_throttle.lately(channel_id, EVERYBODY)
     explains = reason in MEANINGS and not quiet and not known
     if explains:  # before anything is awaited: others ask meanwhile
-        agent.explained.note(channel_id, person, reason)
-        agent.told.note(channel_id, EVERYBODY)
+        agent.sign_throttle.note(channel_id, person, reason)
+        agent.reply_throttle.note(channel_id, EVERYBODY)
     said = await excuse(outlet, event, reason, line=line, quiet=quiet, explains=explains)
     if said is not None:
-        agent.told.note(*who)
+        agent.reply_throttle.note(*who)
     return said
 
 
@@ -163,7 +163,7 @@ class _Turn:
     ) -> None:
         self.on_admitted = on_admitted
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
-        self.can_draw = agent.voice.can_draw and outlet.may_attach
+        self.can_draw = agent.model.can_draw and outlet.may_attach
         self.eyes = ViewBuilder(agent, outlet, event, can_draw=self.can_draw)
         self.trouble: str | None = None  # what a person is told of it, where more is known than the reason
         self.closing = False  # the conversation's last turn: there is no money for another
@@ -175,7 +175,7 @@ class _Turn:
 
     def facts(self, seconds: float, posted: tuple[int, ...]) -> Facts:
         """For the turn's record, when it has ended."""
-        tariff = self.agent.voice.tariff
+        tariff = self.agent.model.tariff
         return Facts(
             model=self.spending.total.model or f"{tariff.provider}/{tariff.model}",
             entries=self.read,

@@ -20,7 +20,7 @@ from agent_llm.providers.compatible import CompatibleModel
 from agent_llm.registry import build_model
 from agent_runtime.bot import runnable
 from agent_runtime.bot_run import cog_class
-from agent_runtime.models import models_elsewhere, provider_model
+from agent_runtime.models import make_guild_models, provider_model
 from agent_settings.models import AT_HOME, HOSTED, PROVIDERS, ProfileSettings, Sources
 
 
@@ -286,7 +286,7 @@ def test_servers_with_the_same_list_share_a_model_and_each_list_has_its_prices(t
         write(tmp_path, f"guilds/{server}.yaml", "model: [groq/of-nobody, ollama/x, openai/gpt-x]\n")
     folder = write(tmp_path, "guilds/9.yaml", "model: ollama/x\n")
     agent = load(folder, OPENAI_API_KEY="k", XAI_API_KEY="k").agents["grok"]
-    models = models_elsewhere(agent, provider_model)
+    models = make_guild_models(agent, provider_model)
     assert models[7] is models[8]
     assert isinstance(models[7], Fallbacks)
     assert [one.name for one in models[7].models] == ["ollama/x", "openai/gpt-x"]
@@ -302,7 +302,7 @@ def test_a_coding_agent_has_a_session_of_the_model_of_the_server(tmp_path: Path)
     write(tmp_path, "bots/claude.8.yaml", "model: openai/gpt-x\n")
     folder = write(tmp_path, "bots/claude.7.yaml", "model: anthropic/claude-x\n")
     keys = {"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
-    models = models_elsewhere(load(folder, AGENT_RUNTIME="claude-agent-sdk", **keys).agents["claude"], provider_model)
+    models = make_guild_models(load(folder, AGENT_RUNTIME="claude-agent-sdk", **keys).agents["claude"], provider_model)
     assert isinstance(models[7], AgentSdkModel)
     assert models[7].config.model == "claude-x"
     assert isinstance(models[8], LazyModel)

@@ -140,7 +140,7 @@ class Scene:
             transcripts=self.transcripts,
             fetcher=Fetcher(self.transcripts),
             pictures=PictureReader(fetcher),
-            book=opened_book(self.settings, names),
+            options=opened_book(self.settings, names),
             pasts=Pasts(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
@@ -154,11 +154,11 @@ class Scene:
             client.channels[channel_id] = TextChannel(channel_id, client.guild, title, self.ids)
         client.channels[THREAD] = Thread(THREAD, client.guild, "thread", self.ids, LOUNGE)
         model: Any = made_model
-        elsewhere: Any = {
+        guild_models: Any = {
             server: Model(there.image_model is not None, there.models[0].name, free=is_free(there.models[0]))
             for server, there in agent.elsewhere.items()
         }
-        made: Any = cog(client, agent, self.services, model, elsewhere, may_act=lambda: self.acts)
+        made: Any = cog(client, agent, self.services, model, guild_models, may_act=lambda: self.acts)
         made.answers, made.asked, made.drawn = [], [], []
         self.clients[name], self.cogs[name] = client, made
 

@@ -69,10 +69,10 @@ def let(
     cog = cog or scene.cog  # type: ignore[union-attr]
     agent, services = cog.agent, cog.services
     own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
-    services.book._extra = partial(_layer, agent.key, own, services.book._extra)
+    services.options._extra = partial(_layer, agent.key, own, services.options._extra)
     services.tools.built_in = tools
     services.tools.allowed, services.tools.allowed_of = ("*",), {}
-    fields["voice"] = replace(agent.voice, model_name=model_name or agent.voice.model_name)
+    fields["model"] = replace(agent.model, name=model_name or agent.model.name)
     for name, value in fields.items():
         object.__setattr__(agent, name, value)
 

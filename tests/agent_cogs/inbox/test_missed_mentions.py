@@ -116,7 +116,7 @@ async def test_a_drawing_that_takes_too_long_costs_a_picture(stage):
     assert scene.texts(MEMES) == ["Look."]
     assert (scene.spent()["image_calls"], scene.spent()["image_cost"]) == (
         1,
-        scene.cog.agent.voice.tariff.picture().cost_usd,
+        scene.cog.agent.model.tariff.picture().cost_usd,
     )
 
 

@@ -51,7 +51,7 @@ async def test_a_question_that_was_taken_back_asks_for_nothing(scene):
 
 async def test_a_bot_that_rests_asks_for_nothing(scene):
     for _ in range(3):
-        scene.cog.agent.voice.bench.failed(BadKey())
+        scene.cog.agent.model.backoff.failed(BadKey())
     assert asked(scene, mention(scene)) is None
 
 
