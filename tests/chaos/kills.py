@@ -12,13 +12,11 @@ Nothing in the program knows of it: the points are seen from outside, by what re
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import subprocess
-import sys
+import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,16 +30,9 @@ from agent_protocol.wire.messages import Instruction
 from tests.chaos.tally import Tally
 from tests.support.flow import Flow, decision, flow
 from tests.support.models.wire.values import ModelRequest
+from tests.support.program import Program, at
 from tests.support.redis_server import PATIENT, RedisServer
 
-PROJECT = Path(__file__).parents[2]
-# run_bot.py as it is; only Discord's address is another one
-LAUNCH = """
-import sys, discord.http
-discord.http.Route.API_BASE_URL = sys.argv[1]
-from agent_runtime import cli
-sys.exit(cli.main_one_bot())
-"""
 POINTS = ("thinking", "answered", "posted", "reacting", "reported")
 AGENT, CHANNEL = "chatgpt", "debate"
 MOST_JITTER = 0.03  # seconds between what is seen and the kill
@@ -113,7 +104,6 @@ class Trial:
             await self._sprung()
             await asyncio.sleep(self.rng.uniform(0, MOST_JITTER))
             first.kill()
-            first.wait()
         self._stuck.set()
         self.f.discord.faults.clear()
         self.f.discord.backend._nonces.clear()  # Discord remembers them for minutes only
@@ -121,9 +111,8 @@ class Trial:
         with self._process() as second:
             await self._done()
             await self._ask_again()
-            second.terminate()
-            code = await asyncio.to_thread(second.wait, WITHIN)  # its goodbye to Discord needs this loop
-            assert code == 0, (self.folder / "log").read_text()
+            second.tell(signal.SIGTERM)
+            assert await second.ended(WITHIN) == 0, second.stderr
         return await self._outcome(time.monotonic() - began)
 
     def _set_the_trap(self) -> None:
@@ -149,8 +138,7 @@ class Trial:
         if self.point == "posted":
             self.f.discord.faults.add(Fault("POST", "/messages$", status=None, cut="after"))
 
-    @contextmanager
-    def _process(self) -> Iterator[subprocess.Popen[bytes]]:
+    def _process(self) -> Program:
         environment = {
             "AGENT_NAME": AGENT,
             "BOT_TOKEN_CHATGPT": f"token-{AGENT}",
@@ -159,18 +147,8 @@ class Trial:
             "REDIS_URL": str(self.f.settings.redis_url),
             "CHANNEL_THEME_MAP": f"{self.f.channel(CHANNEL)}:debate",
             "AGENT_COOLDOWN_SECONDS": "60",
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(PROJECT),
         }
-        arguments = [sys.executable, "-c", LAUNCH, self.f.discord.api_base]
-        with (
-            (self.folder / "log").open("ab") as log,
-            subprocess.Popen(arguments, cwd=self.folder, env=environment, stderr=log) as process,  # noqa: S603
-        ):
-            try:
-                yield process
-            finally:
-                process.kill()
+        return Program(self.folder, entry="main_one_bot", before=at(self.f.discord), environment=environment)
 
     async def _online(self) -> None:
         channel = keys.instructions(AGENT)

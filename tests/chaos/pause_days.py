@@ -9,9 +9,10 @@ from contextlib import asynccontextmanager
 
 from agent_config import AGENTS
 from agent_protocol.wire import keys
-from tests.chaos.process_days import MOMENTS, Outside, Process
+from tests.chaos.process_days import MOMENTS, Outside
 from tests.chaos.scene import TALK, WITHIN, Scene, Trap, until
 from tests.chaos.stage import Inside
+from tests.support.program import Program
 
 LOOKED_BY = 6.0  # seconds
 PAUSE = 8.0  # seconds: longer than a lease lives
@@ -183,9 +184,9 @@ async def _ordered(scene: Scene) -> AsyncIterator[_Order]:
     yield order
 
 
-async def _ends(scene: Outside, process: Process) -> None:
+async def _ends(scene: Outside, process: Program) -> None:
     process.tell(signal.SIGTERM)
     if (code := await process.ended()) != 0:
         scene.wrong.append(f"exit code {code} at the end")
     if process.says("Traceback"):
-        scene.wrong.append(process.log.read_text()[-2000:])
+        scene.wrong.append(process.stderr[-2000:])

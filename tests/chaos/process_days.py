@@ -4,13 +4,10 @@ that is started again after Redis was away."""
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from redis.asyncio import Redis
@@ -20,8 +17,9 @@ from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command
 from tests.chaos.scene import TALK, WITHIN, Question, Scene, until
-from tests.support.flow import QUICK, Flow, flow
-from tests.support.program import LAUNCH, PROJECT, environment
+from tests.support.flow import QUICK, flow
+from tests.support.program import Program, at
+from tests.support.program import environment as environment_of
 from tests.support.redis_server import PATIENT, RedisServer
 
 TAKEN_OVER_WITHIN = 15.0  # seconds
@@ -30,58 +28,25 @@ NOWHERE = 5  # no channel of the world
 MOMENTS = ("thinking", "posting")
 
 
-class Process:
-    """run_all.py as it is, in a session of its own."""
-
-    def __init__(self, folder: Path, f: Flow, agents: tuple[str, ...], settings: Mapping[str, str]) -> None:
-        self.log = folder / f"log-{time.monotonic_ns()}"
-        arguments = [sys.executable, "-c", LAUNCH, f.discord.api_base, "--only", ",".join(agents)]
-        env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **QUICK, **settings}
-        with self.log.open("wb") as out:
-            self._process = subprocess.Popen(arguments, cwd=folder, env=env, stdout=out, stderr=out)  # noqa: S603
-
-    def tell(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def says(self, words: str) -> bool:
-        return words in self.log.read_text()
-
-    async def ended(self) -> int:
-        """Its exit code."""
-        await until(lambda: self._process.poll() is not None)
-        return self._process.returncode
-
-    @property
-    def holder(self) -> str:
-        """Part of the name under which it holds what it holds."""
-        return f":{self._process.pid}:"
-
-
 class Outside(Scene):
     """The program in processes; what they share is Redis and Discord."""
 
     folder: Path
     redis: RedisServer
 
-    @contextmanager
-    def process(self, **settings: str) -> Iterator[Process]:
+    def process(self, **settings: str) -> Program:
         more = {"COORDINATOR_MAX_ROUNDS": "1", **settings}
-        process = Process(self.folder, self.f, self.present, environment(self.f, self.redis.url, **more))
-        try:
-            yield process
-        finally:
-            process.kill()
+        environment = {**QUICK, **environment_of(self.f, self.redis.url, **more)}
+        only = ("--only", ",".join(self.present))
+        return Program(self.folder, *only, before=at(self.f.discord), environment=environment)
 
-    async def leads(self, process: Process) -> bool:
+    async def leads(self, process: Program) -> bool:
         """Whether it holds the coordinator and all agents."""
+        holder = f":{process.pid}:"  # is part of the name under which it holds what it holds
         names = [keys.COORDINATOR_OWNER, *(keys.owner(agent) for agent in self.present)]
-        return all([process.holder in str(await self.link.call(lambda r, n=name: r.get(n))) for name in names])
+        return all([holder in str(await self.link.call(lambda r, n=name: r.get(n))) for name in names])
 
-    async def up(self, process: Process) -> None:
+    async def up(self, process: Program) -> None:
         """Returns when the process leads, its bots listen and its coordinator does what it is told."""
         channels = [keys.instructions(agent) for agent in self.present]
         async with asyncio.timeout(WITHIN):
@@ -228,9 +193,9 @@ async def _known(scene: Outside, questions: Sequence[Question]) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def _ended_well(scene: Outside, process: Process, number: signal.Signals) -> None:
+async def _ended_well(scene: Outside, process: Program, number: signal.Signals) -> None:
     process.tell(number)
     if (code := await process.ended()) != 0:
         scene.wrong.append(f"exit code {code} at the end")
     if process.says("Traceback"):
-        scene.wrong.append(process.log.read_text()[-2000:])
+        scene.wrong.append(process.stderr[-2000:])

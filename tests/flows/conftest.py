@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from agent_protocol.connection.link import RedisLink
+from agent_runtime import bot_run
+from tests.support import warm_start
 
 BUSY = 1.5  # seconds for a command: a machine on which the tests run side by side is busy, and Redis is not away
 
@@ -12,3 +14,10 @@ BUSY = 1.5  # seconds for a command: a machine on which the tests run side by si
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
     monkeypatch.setitem(RedisLink.__init__.__kwdefaults__, "command_timeout", BUSY)
+    monkeypatch.setattr(bot_run, "GUILD_READY_SECONDS", 0.03)  # the stand-in sends all guilds at once
+
+
+@pytest.fixture(scope="session")
+def warm():
+    """Programs start without delay: nothing in this process waits for imports."""
+    warm_start.ask({})

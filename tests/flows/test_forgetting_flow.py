@@ -3,11 +3,15 @@
 import json
 import re
 
+import pytest
+
 from tests.flows.test_commands_flow import ready, use
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.program import environment, program, secrets_of
 from tests.support.redis_server import RedisServer, until
+
+pytestmark = pytest.mark.usefixtures("warm")
 
 HOOK = "## Hooks\n### agent_stop\n- when: message\n\nNOTE what was said.\n"
 

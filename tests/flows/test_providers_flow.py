@@ -1,12 +1,9 @@
 """Bots on other models than their own: on a server as Ollama's and llama.cpp's, in lists, with tools."""
 
-import asyncio
 import base64
 import io
 import ipaddress
 import json
-import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -22,6 +19,7 @@ from agent_runtime.models import provider_model
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer
 from tests.support.models.wire.values import Answer
+from tests.support.program import Program
 
 PROJECT = Path(__file__).parents[2]
 LOOPBACK = "127.0.0.1"
@@ -170,17 +168,12 @@ async def test_in_local_mode_a_bot_on_a_model_server_converses_with_the_tools_of
     async with ChatServer(answer, models=("llama3",)) as server:
         on_server(tmp_path, server, more=MCP)
         models = {f"{name}_MODEL": "ollama/llama3" for name in ("CHATGPT", "CLAUDE", "GEMINI", "GROK")}
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, str(PROJECT / "run_all.py"), "--local", "--once",
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "200", "TIMEZONE": "UTC", **models},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        shown, told = await asyncio.wait_for(process.communicate(), 100)
-    assert process.returncode == 0, told.decode()
-    assert told == b""
-    assert "Grok (ollama/llama3): a model of your own, no cost" in shown.decode()
-    said = [line for line in shown.decode().splitlines() if " #debate " in line]
+        environment = {"HOME": str(tmp_path), "COLUMNS": "200", "TIMEZONE": "UTC", **models}
+        with Program(tmp_path, "--local", "--once", environment=environment) as process:
+            assert await process.ended(within=100) == 0, process.stderr
+    assert process.stderr == ""
+    assert "Grok (ollama/llama3): a model of your own, no cost" in process.stdout
+    said = [line for line in process.stdout.splitlines() if " #debate " in line]
     assert any("The sum is 42." in line for line in said)
     assert all("lab__add" in tool_names(request) for request in server.requests)
     assert any(tool_results(request) == ["42"] for request in server.requests)

@@ -8,14 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 from agent_coordinator.events import ConversationEnded
 from agent_runtime import health
 from agent_runtime.bot_run import cancel
 from tests.support.flow import decision, flow
-from tests.support.redis_server import RedisServer
+from tests.support.program import Program
+from tests.support.redis_server import RedisServer, until
 
 PROJECT = Path(__file__).parents[2]
 
@@ -72,9 +72,8 @@ async def test_a_result_that_came_while_nobody_led_is_taken_as_it_was(tmp_path):
         assert (reports[0].messages, len(f.said("debate")), len(f.models.requests)) == (4, 4, 4)
 
 
-@contextmanager
 def coordinator_process(folder, f, redis, **environment):
-    """`python -m agent_coordinator` as it is."""
+    """The coordinator alone."""
     debate = f.channel("debate")
     settings = {
         "REDIS_URL": redis.url,
@@ -86,26 +85,14 @@ def coordinator_process(folder, f, redis, **environment):
         "COORDINATOR_TURN_DELAY_MAX": "0",
         **environment,
     }
-    with subprocess.Popen(
-        [sys.executable, "-m", "agent_coordinator"],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **settings},
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                process.kill()
+    return Program(folder, entry="main_coordinator", environment=settings)
 
 
-def ended(process):
+async def ended(process):
     """Tells it to end as a service manager does; its log."""
-    process.send_signal(signal.SIGTERM)
-    _, log = process.communicate(timeout=20)
-    assert process.returncode == 0, log
-    return log
+    process.tell(signal.SIGTERM)
+    assert await process.ended() == 0, process.stderr
+    return process.stderr
 
 
 async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within_seconds(tmp_path):
@@ -118,7 +105,7 @@ async def test_a_coordinator_alone_that_is_killed_is_followed_by_the_next_within
                 with coordinator_process(tmp_path, f, redis) as second:
                     held.go_on.set()
                     await f.discord.wait_for(lambda: len(f.said("debate")) == 4, timeout=20)
-                    log = await asyncio.to_thread(ended, second)
+                    log = await ended(second)
             assert "the conversation goes on in round 1" in log
             assert len(f.models.requests) == 4
             assert sorted(f.said("debate")) == [f"turn {number}" for number in (1, 2, 3, 4)]
@@ -132,36 +119,30 @@ async def test_a_coordinator_alone_has_the_log_and_the_health_of_every_other_sta
         async with flow(tmp_path, redis_url=redis.url) as f:
             with coordinator_process(tmp_path, f, redis, **settings) as process:
                 assert await asyncio.to_thread(answer_of, port) == 200
-                log = await asyncio.to_thread(ended, process)
+                log = await ended(process)
     assert all(json.loads(line)["message"] for line in log.splitlines())
 
 
-def test_no_secret_is_in_the_log_of_a_coordinator_alone(tmp_path):
-    secret = "a-key-of-some-length"
-    code = """
-import logging, sys
-from agent_runtime.cli import main_coordinator
-from agent_coordinator import alone
+TELLS = """
+import logging
+from agent_runtime import coordinator_process
 
 async def serve(settings, stop, watched):
     logging.getLogger("x").warning("it is %s", settings.tavily_api_key.get_secret_value())
     raise RuntimeError(settings.tavily_api_key.get_secret_value())
 
-alone.serve = serve
-sys.exit(main_coordinator())
+coordinator_process.serve = serve
 """
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TAVILY_API_KEY": secret}
-    ran = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**environment, "AGENT_CHANNEL_IDS": "100000000000000001"},
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 1
-    assert "it is [redacted]" in ran.stderr
-    assert "RuntimeError" in ran.stderr
-    assert secret not in ran.stderr + ran.stdout
+
+
+def test_no_secret_is_in_the_log_of_a_coordinator_alone(tmp_path):
+    secret = "a-key-of-some-length"
+    environment = {"TAVILY_API_KEY": secret, "AGENT_CHANNEL_IDS": "100000000000000001"}
+    with Program(tmp_path, entry="main_coordinator", before=TELLS, environment=environment) as process:
+        assert process.wait() == 1
+    assert process.says("it is [redacted]")
+    assert process.says("RuntimeError")
+    assert not process.says(secret)
 
 
 def answer_of(port):
@@ -179,27 +160,17 @@ async def test_a_coordinator_alone_hears_of_a_stop_and_keeps_to_it_after_its_res
             with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as process:
                 await asyncio.wait_for(held.thinking.wait(), 20)
                 await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> stop")
-                log = ""
-                while "ended (stopped)" not in log:
-                    log = await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 10)
+                await until(lambda: process.says("ended (stopped)"))
             with coordinator_process(tmp_path, f, redis, COORDINATOR_FIRE_ON_STARTUP="true") as process:
-                log = ""
-                while "no channel is free" not in log:
-                    log = await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 20)
-                await asyncio.to_thread(ended, process)
+                await until(lambda: process.says("no channel is free"), within=20)
+                await ended(process)
             assert len([text for text in f.said("debate") if text.startswith("turn")]) == 1
 
 
-async def test_a_coordinator_alone_says_what_it_lacks(tmp_path):
+def test_a_coordinator_alone_says_what_it_lacks(tmp_path):
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
-    for wrong, word in (({}, "neither names a channel"), ({"LOG_LEVEL": "loud"}, "LOG_LEVEL")):
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "agent_coordinator"],
-            cwd=tmp_path,
-            env={**environment, **wrong},
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
-        assert (done.returncode, word in done.stderr) == (2, True), done.stderr
+    alone = [sys.executable, "-m", "agent_coordinator"]
+    done = subprocess.run(alone, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=20)  # noqa: S603
+    assert (done.returncode, "neither names a channel" in done.stderr) == (2, True), done.stderr
+    with Program(tmp_path, entry="main_coordinator", environment={"LOG_LEVEL": "loud"}) as process:
+        assert (process.wait(), process.says("LOG_LEVEL")) == (2, True), process.stderr

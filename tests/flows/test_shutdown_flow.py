@@ -9,7 +9,7 @@ import aiohttp
 
 from agent_runtime.runtime import serve
 from tests.support.flow import decision, flow
-from tests.support.program import environment, program, tell
+from tests.support.program import environment, program
 from tests.support.redis_server import RedisServer, until
 
 
@@ -89,11 +89,10 @@ async def test_a_second_ctrl_c_leaves_at_once_though_a_turn_has_time_left(tmp_pa
                 await f.discord.wait_for(lambda: "claude" in f.discord.online, timeout=30)
                 await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
                 await f.models.wait_for(1)
-                tell(process, signal.SIGINT)
-                await until(lambda: any(b"stopping" in line for line in process.lines))
-                tell(process, signal.SIGINT)
-                await asyncio.wait_for(process.wait(), 5)
-            assert process.returncode == 0, (await process.log).decode()
+                process.tell(signal.SIGINT)
+                await until(lambda: process.says("stopping"))
+                process.tell(signal.SIGINT)
+                assert await process.ended(within=5) == 0, process.stderr
 
 
 async def test_without_redis_it_is_live_and_not_ready_until_redis_is_back(tmp_path):

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,27 +17,44 @@ from agent_local.discord.world.world import Overwrite
 from agent_runtime.bot import runnable
 from agent_runtime.runtime import serve
 from tests.support.flow import flow
+from tests.support.program import Program, wait_for
 from tests.support.redis_server import until
 
 PROJECT = Path(__file__).parents[2]
 
 
-def run(folder, *arguments, script="run_all.py", typed="", **environment):
-    """The program as it is typed, in a folder of its own, with nothing in its environment but what is given."""
+# Nobody watches: voices think and wait no longer than they must.
+AT_ONCE = "from agent_local import mode; mode.ONCE = mode.WATCHING = mode.Pace((0, 0), (0, 0.01), max_rounds=2); "
+
+
+def run(folder, *arguments, before="", typed="", **environment):
+    """The program in a folder of its own, to its end, with nothing in its environment but what is given."""
+    with started(folder, *arguments, before=AT_ONCE + before, typed=typed, **environment) as process:
+        process.wait(within=60)
+    return process
+
+
+def started(folder, *arguments, **environment):
+    given = {key: environment.pop(key) for key in ("before", "typed") if key in environment}
+    return Program(folder, *arguments, **given, environment={"HOME": str(folder), **environment})
+
+
+def as_typed(folder, script, *arguments, **environment):
+    """The same by a Python of its own."""
     return subprocess.run(  # noqa: S603
         [sys.executable, str(PROJECT / script), *arguments],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": str(folder), **environment},
         capture_output=True,
         text=True,
-        input=typed,
+        input="",
         timeout=60,
         check=False,
     )
 
 
 def test_without_any_token_it_says_in_three_lines_what_is_missing_and_how_to_try(tmp_path):
-    ended = run(tmp_path)
+    ended = as_typed(tmp_path, "run_all.py")
     assert ended.returncode == 2
     assert len(ended.stderr.strip().splitlines()) == 3
     assert "BOT_TOKEN_CLAUDE" in ended.stderr
@@ -102,7 +118,7 @@ def test_options_that_do_not_go_together_are_refused(tmp_path, arguments):
 
 
 def test_run_bot_without_a_name_says_how_to_give_one(tmp_path):
-    ended = run(tmp_path, script="run_bot.py")
+    ended = as_typed(tmp_path, "run_bot.py")
     assert ended.returncode == 2
     assert "AGENT_NAME=claude python run_bot.py" in ended.stderr
 
@@ -118,7 +134,7 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
 
 
 def test_local_mode_shows_in_any_terminal_what_can_be_shown(tmp_path):
-    ended = run(tmp_path, "--local", "--once", PYTHONIOENCODING="ascii", TIMEZONE="UTC")
+    ended = as_typed(tmp_path, "run_all.py", "--local", "--once", PYTHONIOENCODING="ascii", TIMEZONE="UTC")
     assert ended.returncode == 0, ended.stderr
     assert "1 conversation" in ended.stdout
     assert ended.stderr == ""
@@ -169,12 +185,8 @@ def test_in_local_mode_a_bot_is_mentioned_by_the_name_that_is_shown(tmp_path):
 
 
 def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_path):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--scripted"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as running:  # noqa: S603
-        assert next(line for line in running.stdout if "#debate" in line)
-        running.kill()  # in the middle of its conversation
+    with started(tmp_path, "--local", "--scripted", PYTHONUNBUFFERED="1") as running:
+        wait_for(lambda: running.says("#debate"))  # and is killed in the middle of its conversation
     ids = (tmp_path / "data" / "local" / "ids.json").read_text()
     ended = run(tmp_path, "--local", "--scripted", COLUMNS="200", TIMEZONE="UTC", typed="/stop\n")
     assert ended.returncode == 0, ended.stderr
@@ -192,29 +204,21 @@ def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_pat
 
 
 def test_local_mode_without_a_standard_input_shows_its_conversation(tmp_path):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COORDINATOR_MAX_ROUNDS": "1"}
-    shell, program = shutil.which("sh"), f"{sys.executable} {PROJECT / 'run_all.py'}"
-    for closed in ("<&-", ">&-"):
-        command = [shell, "-c", f"exec {program} --local --scripted {closed}"]
-        ended = subprocess.run(  # noqa: S603
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-        )
+    for number, closed in enumerate(("stdin", "stdout")):  # as Python begins where the shell has closed one
+        before = f"import os, sys; os.close({number}); sys.{closed} = None"
+        ended = run(tmp_path, "--local", "--scripted", before=before, COORDINATOR_MAX_ROUNDS="1")
         assert ended.returncode == 0, ended.stderr
         assert ended.stderr == ""
-        assert ("#debate" in ended.stdout) == (closed == "<&-")
+        assert ("#debate" in ended.stdout) == (closed == "stdin")
 
 
 def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(tmp_path):
-    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, str(PROJECT / "run_all.py"), "--local", "--once"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, **pipes) as running:  # noqa: S603
-        assert next(line for line in running.stdout if "#debate" in line)
-        running.send_signal(signal.SIGINT)
-        shown, told = running.communicate(timeout=30)
-    assert running.returncode == 0
-    assert "messages" not in shown
-    assert told == "Stopped in the middle of the conversation: there is no summary.\n"
+    with started(tmp_path, "--local", "--once", PYTHONUNBUFFERED="1") as running:
+        wait_for(lambda: running.says("#debate"))
+        running.tell(signal.SIGINT)
+        assert running.wait() == 0
+    assert "messages" not in running.stdout
+    assert running.stderr == "Stopped in the middle of the conversation: there is no summary.\n"
 
 
 async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path, caplog):

@@ -1,54 +1,124 @@
-"""run_all.py in a process of its own, against the stand-ins of a flow."""
+"""The program in a process of its own, as run_all.py, run_bot.py and the coordinator start it."""
 
 import asyncio
 import os
+import select
 import signal
-import subprocess
-import sys
+import tempfile
+import time
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from agent_config import AGENTS
+from tests.support import warm_start
 from tests.support.flow import QUICK
 
-PROJECT = Path(__file__).parents[2]
-# run_all.py as it is; only Discord's address is another one
-LAUNCH = """
-import sys, discord.http
-discord.http.Route.API_BASE_URL = sys.argv[1]
-from agent_runtime import cli
-sys.exit(cli.main(sys.argv[2:]))
-"""
+WITHIN = 30.0  # seconds for a start or an end
+
+
+class Program:
+    """`with Program(...) as process:`. What it has written so far, and its exit code once it has ended.
+
+    `entry` is a function of agent_runtime/cli.py, `before` is code that runs first, `typed` what stands in its standard
+    input before that ends.
+    """
+
+    def __init__(self, folder, *arguments, entry="main", before="", typed="", environment):
+        self._texts = [tempfile.TemporaryFile(), tempfile.TemporaryFile()]  # noqa: SIM115 - closed at the end
+        (given, typing), (report, reported) = os.pipe(), os.pipe()
+        os.write(typing, typed.encode())
+        os.close(typing)
+        request = {
+            "entry": entry,
+            "arguments": arguments,
+            "environment": {"PATH": os.environ["PATH"], **environment},
+            "folder": str(folder),
+            "before": before,
+        }
+        warm_start.ask(request, [given, *(file.fileno() for file in self._texts), reported])
+        for file in (given, reported):
+            os.close(file)
+        self._report = os.fdopen(report, "rb", buffering=0)
+        self.pid = int(self._report.readline())
+        self.returncode = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        written = [self.stdout, self.stderr]
+        for file in (*self._texts, self._report):
+            file.close()
+        self._texts = written
+
+    @property
+    def stdout(self):
+        return _text(self._texts[0])
+
+    @property
+    def stderr(self):
+        return _text(self._texts[1])
+
+    def says(self, words):
+        return words in self.stdout + self.stderr
+
+    def poll(self):
+        """The exit code, negative for a signal; None while it runs."""
+        if self.returncode is None and select.select([self._report], [], [], 0)[0]:
+            self.returncode = int(self._report.readline())
+        return self.returncode
+
+    def tell(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        """As by kill -9; returns when it is gone."""
+        self.tell(signal.SIGKILL)
+        self.wait()
+
+    def wait(self, within=WITHIN):
+        """Its exit code; not while it needs this process's event loop."""
+        wait_for(lambda: self.poll() is not None, within)
+        return self.returncode
+
+    async def ended(self, within=WITHIN):
+        """Its exit code."""
+        async with asyncio.timeout(within):
+            while self.poll() is None:  # noqa: ASYNC110 - a process has no event for it
+                await asyncio.sleep(0.01)
+        return self.returncode
+
+
+def at(discord):
+    """Code by which a program talks to a stand-in."""
+    return f"import discord.http; discord.http.Route.API_BASE_URL = {discord.api_base!r}"
+
+
+def _text(written):
+    if isinstance(written, str):
+        return written
+    size = os.fstat(written.fileno()).st_size
+    return os.pread(written.fileno(), size, 0).decode(errors="replace")
+
+
+def wait_for(condition, within=WITHIN):
+    """For tests without an event loop."""
+    give_up = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < give_up, f"not within {within:g} s"
+        time.sleep(0.01)
 
 
 @asynccontextmanager
-async def program(folder, f, *arguments, **environment):
-    """run_all.py in a process of its own; ended as a service manager does it. It has `lines`, and a whole `log`."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", LAUNCH, f.discord.api_base, *arguments,
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), **QUICK, **environment},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    process.lines = []
-    process.log = asyncio.create_task(_read(process))
-    try:
+async def program(folder, f, *arguments, entry="main", **environment):
+    """Against the stand-ins of a flow; it is told to end as a service manager does it, and must end in order."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**QUICK, **environment}
+    with Program(folder, *arguments, entry=entry, before=at(f.discord), environment=environment) as process:
         yield process
-    finally:
-        if process.returncode is None:
-            tell(process, signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 30)
-
-
-def tell(process, number):
-    """Not by its send_signal, which may take the exit code away from who waits for it."""
-    os.kill(process.pid, number)
-
-
-async def _read(process):
-    async for line in process.stdout:
-        process.lines.append(line)
-    return b"".join(process.lines)
+        process.tell(signal.SIGTERM)
+        assert await process.ended() == 0, process.stderr
 
 
 def secrets_of(f):

@@ -1,0 +1,135 @@
+"""A process that has imported the program and forks it on request: a start costs milliseconds, not seconds of imports.
+
+It listens on a unix socket. A request has four file descriptors (standard input, output, error, and one for the process
+id and the exit code) and, as JSON, what a command line would have: entry, arguments, environment and folder,
+and code to run before.
+The process that is forked has its own memory, signals and exit code, as one that was started from a shell.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).parents[2]
+OURS = ("agent_local.mode", "agent_check.run", "agent_runtime.coordinator_process")
+SDKS = ("openai", "anthropic", "google.genai")
+MOST_BYTES = 1 << 20  # of a request
+
+
+# -- in the tests -----------------------------------------------------------------------------------------------------
+
+_address = ""
+
+
+def address() -> str:
+    """The socket's path. The process is started at the first call and ends with the one that called."""
+    if not _address:
+        folder = tempfile.mkdtemp(prefix="warm-")
+        use(f"{folder}/socket")
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "tests.support.warm_start", _address],
+            cwd=PROJECT,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()  # it listens
+        atexit.register(process.stdin.close)
+    return _address
+
+
+def use(path: str) -> None:
+    """Have the programs forked by the process that another test process started."""
+    global _address
+    _address = path
+
+
+def ask(request: Mapping[str, Any], files: Sequence[int] = ()) -> None:
+    """Fork a program; without files, only import."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.connect(address())
+        socket.send_fds(client, [json.dumps(request).encode()], files)
+        client.recv(1)  # it has been done
+
+
+# -- in the process that forks ----------------------------------------------------------------------------------------
+
+
+def serve(path: str) -> dict[str, Any]:
+    """Answer requests until standard input is closed; in a forked process: return its request."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(64)
+    print("listening", flush=True)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait for the programs
+    while True:
+        ready, _, _ = select.select([listener, 0], [], [])
+        if 0 in ready:
+            sys.exit()
+        client, _ = listener.accept()
+        message, files, _, _ = socket.recv_fds(client, MOST_BYTES, 4)
+        for name in (*OURS, *SDKS):
+            importlib.import_module(name)
+        if files:
+            gc.freeze()
+            if os.fork() == 0:
+                client.close()
+                listener.close()
+                return _forked(json.loads(message), files)
+            for file in files:
+                os.close(file)
+        client.close()
+
+
+def _forked(request: dict[str, Any], files: list[int]) -> dict[str, Any]:
+    """Fork once more: one waits and reports, the other is the program, and returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    *streams, report = files
+    if (pid := os.fork()) != 0:
+        os.write(report, f"{pid}\n".encode())
+        for file in (0, 1, 2, *streams):
+            os.close(file)
+        _, status = os.waitpid(pid, 0)
+        os.write(report, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        os._exit(0)
+    os.close(report)
+    for number, file in enumerate(streams):
+        os.dup2(file, number)
+        os.close(file)
+    return request
+
+
+def run(request: Mapping[str, Any]) -> object:
+    """Be the program; its exit code."""
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["folder"])
+    sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115 - as long as the process lives
+    sys.stdout.reconfigure(encoding="utf-8", write_through="PYTHONUNBUFFERED" in os.environ)
+    sys.stderr.reconfigure(encoding="utf-8")
+    exec(request["before"], {})  # noqa: S102 - a test's own code
+    from agent_runtime import cli
+
+    sys.argv = ["program", *request["arguments"]]
+    entry = getattr(cli, request["entry"])
+    return entry(request["arguments"]) if request["entry"] == "main" else entry()
+
+
+if __name__ == "__main__":
+    sys.exit(run(serve(sys.argv[1])))
