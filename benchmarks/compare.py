@@ -1,8 +1,8 @@
 """python -m benchmarks.compare --against PATH [--rounds 3] [--only name,...] [--quick] [--json FILE]
 
 Measures two checkouts in alternation, so that both see the same minutes of a machine, and prints what this one needs as
-a share of the other: the least, the median and the most of all rounds. Both are measured by this checkout's benchmarks,
-each on its own program, so that a row that is new here is there for both.
+a share of the other: the least, the median and the most of all rounds. Each is measured by its own benchmarks, since
+these import its program; rows that only one of them has are left out.
 """
 
 from __future__ import annotations
@@ -32,34 +32,24 @@ def main() -> int:
     options = _parser().parse_args()
     progress, out = Console(stderr=True), Console(width=None if sys.stdout.isatty() else WIDTH)
     rounds: list[tuple[Values, Values]] = []
-    with tempfile.TemporaryDirectory(prefix="compare-") as folder:
-        other = grafted(options.against.resolve(), Path(folder) / "other")
-        for number in range(1, options.rounds + 1):
-            # Who is measured first is measured second in the next round.
-            order = (ROOT, other) if number % 2 else (other, ROOT)
-            found: dict[Path, Values] = {}
-            for checkout in order:
-                progress.print(f"[dim]round {number}: {'this' if checkout is ROOT else options.against} ...")
-                found[checkout] = values_of(checkout, options.only, quick=options.quick)
-            rounds.append((found[ROOT], found[other]))
+    other = options.against.resolve()
+    for number in range(1, options.rounds + 1):
+        order = (ROOT, other) if number % 2 else (other, ROOT)  # the first of a round is the second of the next
+        found: dict[Path, Values] = {}
+        for checkout in order:
+            progress.print(f"[dim]round {number}: {'this' if checkout is ROOT else options.against} ...")
+            found[checkout] = values_of(checkout, options.only, quick=options.quick)
+        rounds.append((found[ROOT], found[other]))
     out.print(render(rounds))
     out.print(f"[dim]{machine()['text']}, {options.rounds} rounds in alternation against {options.against}")
     if options.json is not None:
-        told = {"machine": machine(), "rounds": [{"this": this, "other": that} for this, that in rounds]}
-        options.json.write_text(json.dumps(told, indent=2) + "\n")
+        report = {"machine": machine(), "rounds": [{"this": this, "other": that} for this, that in rounds]}
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
     return 0
 
 
-def grafted(checkout: Path, folder: Path) -> Path:
-    """A folder that is the checkout but for the benchmarks, which are ours."""
-    folder.mkdir()
-    for entry in checkout.iterdir():
-        (folder / entry.name).symlink_to(ROOT / entry.name if entry.name == "benchmarks" else entry)
-    return folder
-
-
 def values_of(checkout: Path, names: Sequence[str], *, quick: bool) -> Values:
-    """Measures a checkout. Raises RuntimeError when something broke."""
+    """Measure a checkout. Raises RuntimeError when something failed."""
     with tempfile.NamedTemporaryFile(suffix=".json") as rows:
         wanted = ["--without-bare", "--only", ",".join(names), "--json", rows.name, *(["--quick"] if quick else [])]
         ran = subprocess.run(  # noqa: S603
@@ -70,9 +60,9 @@ def values_of(checkout: Path, names: Sequence[str], *, quick: bool) -> Values:
             check=False,
         )
         if ran.returncode != 0:
-            raise RuntimeError(f"the measurement of {checkout} broke")
-        told = json.loads(Path(rows.name).read_bytes())
-    return {row["metric"]: (row["value"], row["unit"]) for row in told["rows"] if row["value"] is not None}
+            raise RuntimeError(f"measuring {checkout} failed, see above")
+        report = json.loads(Path(rows.name).read_bytes())
+    return {row["metric"]: (row["value"], row["unit"]) for row in report["rows"] if row["value"] is not None}
 
 
 def render(rounds: Sequence[tuple[Values, Values]]) -> Table:
@@ -96,12 +86,14 @@ def _cells(both: Sequence[tuple[tuple[float, str], tuple[float, str]]]) -> Itera
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Measure two checkouts.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compare", description="Measure two checkouts in turn and compare them."
+    )
     parser.add_argument("--against", type=Path, required=True, metavar="PATH", help="the other checkout")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="measure each this often (3)")
     parser.add_argument("--only", type=names, default=ROWS, metavar="name,...", help=f"these rows ({', '.join(ROWS)})")
-    parser.add_argument("--quick", action="store_true", help="fewer repetitions, rough numbers")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there, too")
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions: rough numbers")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all rounds as JSON")
     return parser
 
 

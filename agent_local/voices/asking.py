@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agent_local.voices.phrases import phrase, plain, turned
-from agent_local.voices.sums import find_sum
 
 Kind = Literal[
     "greet", "how", "who", "help", "thanks", "bye", "joke",
@@ -36,6 +35,11 @@ _PLAIN: tuple[tuple[Kind, str], ...] = (
     ("thanks", r"\b(?:thanks|thank you|thx|cheers)\b"),
     ("bye", r"\b(?:bye|goodbye|good night|see you|see ya)\b"),
 )
+_SUM = re.compile(
+    r"(?:what(?:'s|’s| is)|how much is|calculate)?[\s(]*\d[\d.,\s]*"
+    r"(?:[-+×/^÷x]|%? ?of|plus|minus|times|divided by)[-+×/^÷x\d.,()\s]*[=?!.]*",
+    re.IGNORECASE,
+)
 _WHY = re.compile(r"\bwhy\b.+", re.IGNORECASE)
 _OR = re.compile(
     r"^(?:.*(?:[,:]|\b(?:rather|prefer|better|is it|pick|choose|do you want)\b))?\s*"
@@ -57,14 +61,11 @@ _CLOSING = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked: `x` the subject or the question in the listener's words, `options` of a choice,
-    `expr` and `value` of a sum."""
+    """What a person asked: `x` is the subject or the question in the listener's words, `options` are those of a choice."""
 
     kind: Kind
     x: str = ""
     options: tuple[str, ...] = ()
-    expr: str = ""
-    value: str = ""
 
 
 def understand(text: str, names: Iterable[str] = ()) -> Asked:
@@ -72,14 +73,9 @@ def understand(text: str, names: Iterable[str] = ()) -> Asked:
     said = plain(text, names).lstrip(",:;- ")
     if not said:
         return Asked("greet")
-    # A single * is no markup; in 12*12 it multiplies.
-    sum_ = _sum(said) or _sum(plain(text.replace("*", "×"), names).lstrip(",:;- "))
-    return sum_ or _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
-
-
-def _sum(said: str) -> Asked | None:
-    found = find_sum(said)
-    return Asked("math", expr=found[0], value=found[1]) if found else None
+    if _SUM.fullmatch(plain(text.replace("*", "×"), names).lstrip(",:;- ")):  # a * of a sum is no markup
+        return Asked("math")
+    return _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
 
 
 def _subject(said: str) -> Asked | None:

@@ -17,7 +17,6 @@ from agent_llm.types import Message, Prompt
 from agent_llm.usage_estimate import tokens_of
 from agent_local.voices.asking import understand
 from agent_local.voices.lines import PERSONAS, known_themes, persona, theme_lines
-from agent_local.voices.sums import find_sum
 from agent_local.voices.voice import ScriptedVoice, wish_to_end
 from agent_themes import THEMES
 
@@ -151,7 +150,7 @@ async def test_a_person_who_wrote_meanwhile_is_turned_to_by_name_and_taken_up() 
 @pytest.mark.parametrize("agent", PERSONAS)
 async def test_each_voice_answers_what_it_is_asked(agent: str) -> None:
     assert "tide pools" in (await ask(f"@{NAMES[agent]} what do you think about tide pools?", agent)).lower()
-    assert "42" in await ask("what is 17 + 25?", agent)
+    assert await ask("what is 17 + 25?", agent) in {line.replace("{asker}", "Ada") for line in persona(agent)["math"]}
     assert all(["script" in (await ask("Who are you?", agent, seed)).lower() for seed in range(9)])
     assert re.search("tea|coffee", (await ask("tea or coffee?", agent)).lower())
     assert "your bicycle is blue" in await ask("my bicycle is blue", agent)
@@ -262,34 +261,18 @@ def test_a_choice_has_its_two_options() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "value"),
+    ("text", "is_sum"),
     [
-        ("what is 2+2?", "4"),
-        ("12 times 7", "84"),
-        ("how much is 15% of 80?", "12"),
-        ("10 / 4 =", "2.5"),
-        ("2^10", "1024"),
-        ("(1 + 2) * -3", "-9"),
-        ("1,000 + 1", "1001"),
-        ("1 / 0", None),
-        ("9**9**9**9", None),
-        ("what is 42?", None),
-        ("what is love?", None),
-        ("2 + __import__('os')", None),
+        ("@Claude what is 12*12?", True),
+        ("how much is 15% of 80?", True),
+        ("10 / 4 =", True),
+        ("what is 42?", False),
+        ("is 2024 a leap year?", False),
+        ("what happened on 2024-11-20?", False),
     ],
 )
-def test_a_sum_is_computed_or_left_alone(question: str, value: str | None) -> None:
-    found = find_sum(question)
-    assert (found[1] if found else None) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("@Claude what is 12*12?", "144"), ("@Claude, 2 + 2", "4"), ("**12+3**", "15"), ("@Claude 2**10", "1024")],
-)
-def test_a_sum_is_found_in_what_is_typed(text: str, value: str) -> None:
-    asked = understand(text, ["Claude"])
-    assert (asked.kind, asked.value) == ("math", value)
+def test_a_sum_is_recognised_and_not_reflected_back(text: str, is_sum: bool) -> None:
+    assert (understand(text, ["Claude"]).kind == "math") is is_sum
 
 
 async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:

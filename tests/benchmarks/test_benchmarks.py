@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 from benchmarks import run as running
-from benchmarks.compare import grafted
 from benchmarks.compare import render as compared
 from benchmarks.measures.context import EFFECTIVE_SHARE, PUBLIC_PROGRAM, conversation
 from benchmarks.monitor import StallMonitor
@@ -142,18 +141,6 @@ async def test_a_process_that_ends_is_told_with_the_end_of_its_log(tmp_path: Pat
     with pytest.raises(Broken, match="delay_in_hours"):
         async with Bench(tmp_path).stage("broken") as stage:
             await stage.models.ask("behave", delay_in_hours=1)
-
-
-def test_another_checkout_is_measured_by_our_benchmarks_on_its_own_program(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    for name in ("benchmarks/old.py", "agent_cogs/turn/turn.py", "run_all.py"):
-        (other / name).parent.mkdir(parents=True, exist_ok=True)
-        (other / name).write_text(name)
-    graft = grafted(other, tmp_path / "graft")
-    assert (graft / "agent_cogs/turn/turn.py").read_text() == "agent_cogs/turn/turn.py"
-    assert (graft / "run_all.py").is_file()
-    assert (graft / "benchmarks/compare.py").is_file()
-    assert not (graft / "benchmarks/old.py").exists()
 
 
 def test_two_checkouts_are_compared_round_by_round() -> None:
