@@ -19,7 +19,7 @@ from agent_cogs.answer.schema import DECISION_SCHEMA
 from agent_cogs.events import REASONS
 from agent_config import AGENTS, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
-from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
 from agent_protocol.wire import keys, messages
@@ -30,6 +30,7 @@ from agent_runtime.runtime import running
 from agent_runtime.services import Setup
 from agent_settings.fields import DEFAULT_TOOLS
 from agent_themes import THEMES
+from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from typing import Any
 from agent_local.discord import payloads
 from agent_local.discord.interactions import Interaction
 from agent_local.discord.world import messages, permissions
-from agent_local.discord.world.world import BotApplication, Channel, Message, User, World
+from agent_local.discord.world.world import BotApplication, Channel, User, World
 
 Json = dict[str, Any]
 Options = Mapping[str, object] | Sequence[Json]
@@ -46,26 +46,6 @@ def slash_data(world: World, channel: Channel, app: BotApplication, path: str, o
     for name in reversed(rest):
         given = [{"name": name, "type": SUB_COMMAND, "options": given}]
     return {"id": command["id"], "name": first, "type": SLASH, "options": given, **resolved}
-
-
-def message_data(world: World, channel: Channel, app: BotApplication, name: str, target: Message) -> Json:
-    """The data of a command in a message's menu."""
-    command = registered(app, channel, name, MESSAGE)
-    resolved = {"messages": {str(target.id): payloads.message(world, target)}}
-    return {"id": command["id"], "name": name, "type": MESSAGE, "target_id": str(target.id), "resolved": resolved}
-
-
-def form_data(form: Json, values: Sequence[str]) -> Json:
-    """The data of a form that comes back: of each field its id and what stands in it now."""
-    filled = iter(values)
-
-    def row(shown: Json) -> Json:
-        inputs = [
-            {**{key: one[key] for key in ("type", "custom_id")}, "value": next(filled)} for one in shown["components"]
-        ]
-        return {"type": shown["type"], "components": inputs}
-
-    return {"custom_id": form["custom_id"], "components": [row(shown) for shown in form["components"]]}
 
 
 def body(world: World, channel: Channel, interaction: Interaction, data: Json) -> Json:

@@ -8,14 +8,13 @@ from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
-from agent_local.discord import payloads
-from agent_local.discord.backend import Backend, TypingEvent
+from agent_local.discord.backend import Backend
 from agent_local.discord.control import People
 from agent_local.discord.faults import Faults
 from agent_local.discord.gateway.events import Event
 from agent_local.discord.gateway.gateway import Gateway
 from agent_local.discord.limits import Limiter, RateLimits
-from agent_local.discord.rest.api import RequestRecord, RestApi
+from agent_local.discord.rest.api import RestApi
 from agent_local.discord.waiting import wait_for
 from agent_local.discord.world.world import World
 
@@ -89,23 +88,9 @@ class DiscordStandIn(People):
         return f"http://{LOOPBACK}:{self._port}/api/v{{API_VERSION}}"
 
     @property
-    def requests(self) -> list[RequestRecord]:
-        """The newest requests, oldest first."""
-        return list(self.rest.requests)
-
-    @property
     def counts(self) -> dict[str, int]:
         """ "requests", each status ("429"), each "METHOD route": how often so far."""
         return self.rest.counts
-
-    @property
-    def unknown_requests(self) -> list[tuple[str, str]]:
-        """(method, path) of what bots asked for and the stand-in does not know."""
-        return self.rest.unknown_requests
-
-    @property
-    def typing_events(self) -> list[TypingEvent]:
-        return list(self.backend.typing_events)
 
     @property
     def online(self) -> set[str]:
@@ -148,26 +133,6 @@ class DiscordStandIn(People):
         return (
             f"Online: {sorted(self.online) or 'nobody'}. Last requests: {recent or 'none'}. Said: {said or 'nothing'}"
         )
-
-    def user_of(self, bot: str) -> dict[str, Any]:
-        """A bot's user as Discord shows it."""
-        return payloads.user(self.world.app(bot).user)
-
-    async def send_event(self, bot: str, name: str, data: Any) -> None:
-        """Sends a bot's gateway sessions any event, also one that Discord never would."""
-        self.gateway.tell(self.world.app(bot), name, data)
-
-    async def drop_gateway(self, bot: str, code: int | None = None) -> None:
-        """Cuts a bot's gateway connection, or closes it with a code. The bot may resume."""
-        await self.gateway.drop(self.world.app(bot), code)
-
-    async def reconnect_gateway(self, bot: str) -> None:
-        """Sends op 7: the bot shall reconnect and resume."""
-        self.gateway.ask_to_reconnect(self.world.app(bot))
-
-    async def invalidate_session(self, bot: str, resumable: bool = False) -> None:
-        """Sends op 9."""
-        self.gateway.invalidate(self.world.app(bot), resumable)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ _CLOSING = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a person asked: `x` is the subject or the question in the listener's words, `options` are those of a choice."""
+    """What a person asked: `x` is the subject, or the question in the listener's words."""
 
     kind: Kind
     x: str = ""

@@ -1,8 +1,8 @@
 """Building what a voice says in a turn, from its lines, what it has said and what the others said.
 
 Fields of lines: {last} who spoke before, {quote} some of their words, {topic}, {other} another agent, {human} the
-person who wrote meanwhile, {asker} who is answered, {x} what was asked about, {pick} the chosen option, {me} the voice's
-own name.
+person who wrote meanwhile, {asker} who is answered, {x} what was asked about, {pick} the chosen option,
+{me} the voice's own name.
 """
 
 from __future__ import annotations

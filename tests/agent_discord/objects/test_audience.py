@@ -7,10 +7,10 @@ import discord
 import pytest
 
 from agent_discord.objects.audience import Audience
-from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
 from tests.support.discord.discord_standin_bots import a_world, logged_in
+from tests.support.discord.stand_in import DiscordStandIn
 
 VIEW, HISTORY = permissions.VIEW_CHANNEL, permissions.READ_MESSAGE_HISTORY
 STAFF, GUESTS = 5551, 5552

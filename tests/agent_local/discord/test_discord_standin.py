@@ -8,8 +8,9 @@ import aiohttp
 import discord
 import pytest
 
-from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.server import routed_to
 from tests.support.discord.discord_standin_bots import a_world, debate, logged_in, one_bot, several_bots, with_content
+from tests.support.discord.stand_in import DiscordStandIn
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 3, 2) + b"\x08\x02\0\0\0"
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world.world import Overwrite
 from tests.support.discord.discord_standin_bots import a_world, debate, logged_in, one_bot
+from tests.support.discord.stand_in import DiscordStandIn
 
 VIEW = 1 << 10
 

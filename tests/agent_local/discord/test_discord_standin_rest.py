@@ -12,9 +12,9 @@ import pytest
 
 from agent_local.discord.faults import Fault
 from agent_local.discord.limits import RateLimits
-from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world.world import Overwrite
 from tests.support.discord.discord_standin_bots import a_world, one_bot
+from tests.support.discord.stand_in import DiscordStandIn
 
 SEND, ATTACH, HISTORY, REACT, VIEW, MANAGE_MESSAGES = 1 << 11, 1 << 15, 1 << 16, 1 << 6, 1 << 10, 1 << 13
 

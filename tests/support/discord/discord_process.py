@@ -13,10 +13,11 @@ import signal
 from typing import Any
 
 from agent_local.discord.limits import RateLimits
-from agent_local.discord.server import LOOPBACK, DiscordStandIn
+from agent_local.discord.server import LOOPBACK
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
 from tests.support.discord.http_control import HttpControl
+from tests.support.discord.stand_in import DiscordStandIn
 
 _KEYS = ("chatgpt", "claude", "gemini", "grok")
 

@@ -13,8 +13,9 @@ import discord
 
 from agent_discord.reading.gateway_connection import GatewayConnection
 from agent_discord.reading.unreadable_events import tolerate_odd_events
-from agent_local.discord.server import DiscordStandIn, routed_to
+from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
+from tests.support.discord.stand_in import DiscordStandIn
 
 
 @dataclass

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from agent_local.discord.faults import Fault
 from agent_local.discord.limits import RateLimits
-from agent_local.discord.server import DiscordStandIn
+from tests.support.discord.stand_in import DiscordStandIn
 
 _PREFIX = "/_control/"
 _Action = Callable[[dict[str, Any]], Awaitable[Any]]

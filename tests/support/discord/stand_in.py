@@ -1,0 +1,207 @@
+"""The Discord stand-in with all that can happen on a server: what people, other bots and the gateway do.
+
+Authors and channels are given by name or id, messages by id or by the dict that an earlier call returned. No permission
+is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from agent_local.discord import payloads, server
+from agent_local.discord.backend import TypingEvent
+from agent_local.discord.control import File, MessageRef, draft_of_text
+from agent_local.discord.interaction_payloads import MESSAGE, Json, registered
+from agent_local.discord.interactions import Interaction
+from agent_local.discord.rest import webhooks
+from agent_local.discord.rest.api import RequestRecord
+from agent_local.discord.world import channels, messages, reactions, worlds
+from agent_local.discord.world.messages import Change, Posting
+from agent_local.discord.world.world import BotApplication, Channel, Member, Message, User, World
+
+
+class DiscordStandIn(server.DiscordStandIn):
+    """Methods that post return the message as a dict, as REST shows it."""
+
+    @property
+    def requests(self) -> list[RequestRecord]:
+        """The newest requests, oldest first."""
+        return list(self.rest.requests)
+
+    @property
+    def unknown_requests(self) -> list[tuple[str, str]]:
+        """(method, path) of what bots asked for and the stand-in does not know."""
+        return self.rest.unknown_requests
+
+    @property
+    def typing_events(self) -> list[TypingEvent]:
+        return list(self.backend.typing_events)
+
+    async def say_as_webhook(
+        self, name: str, channel: int | str, text: str, *, attachments: Sequence[File] = ()
+    ) -> dict[str, Any]:
+        """Posts through a webhook that none of our bots made, under any name."""
+        place = self.world.channel(channel)
+        parent = self.world.channel(place.parent_id) if place.parent_id else place
+        foreign = (w for w in self.world.webhooks.values() if w.channel_id == parent.id and w.application_id is None)
+        webhook = next(foreign, None) or webhooks.make(self.backend, parent, "Captain Hook", None, None)
+        how = Posting(webhook_id=webhook.id)
+        author = webhooks.face(webhook, name)
+        return self._shown(messages.post(self.backend, place, author, draft_of_text(text, attachments), how))
+
+    async def say_as_foreign_bot(
+        self, name: str, channel: int | str, text: str, *, reply_to: MessageRef | None = None
+    ) -> dict[str, Any]:
+        """Posts as a bot of somebody else's, under any name, also that of one of ours."""
+        ours = {app.user.id for app in self.world.apps.values()}
+        found = next((u for u in self.world.users.values() if u.bot and u.username == name and u.id not in ours), None)
+        return await self.say((found or self._foreign_bot(name)).id, channel, text, reply_to=reply_to)
+
+    def _foreign_bot(self, name: str) -> User:
+        user = User(self.world.snowflakes.next(), name, bot=True)
+        self.world.users[user.id] = user
+        self._join(user)
+        return user
+
+    async def add_person(self, name: str) -> dict[str, Any]:
+        """A new member of the first guild."""
+        user = worlds.add_person(self.world, name)
+        self._join(user)
+        return payloads.user(user)
+
+    def _join(self, user: User) -> None:
+        guild = self.world.guild
+        member = guild.members[user.id] = Member(user, joined_at=self.backend.clock())
+        body = {**payloads.member(member), "guild_id": str(guild.id)}
+        self.backend.emit("GUILD_MEMBER_ADD", body, guild_id=guild.id)
+
+    async def edit(self, channel: int | str, message: MessageRef, text: str) -> dict[str, Any]:
+        place = self.world.channel(channel)
+        target = self._message(place, message)
+        messages.edit(self.backend, place, target, Change(content=text))
+        return self._shown(target)
+
+    async def delete(self, channel: int | str, *which: MessageRef) -> None:
+        """Deletes one message, or several in one bulk event."""
+        place = self.world.channel(channel)
+        ids = [self._message(place, m).id for m in which]
+        messages.delete(self.backend, place, ids, bulk=len(ids) > 1)
+
+    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
+        place = self.world.channel(channel)
+        kind = reactions.parse_emoji(self.world, emoji)
+        reactions.add(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
+
+    async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
+        place = self.world.channel(channel)
+        kind = reactions.parse_emoji(self.world, emoji)
+        reactions.remove(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
+
+    async def clear_reactions(self, channel: int | str, message: MessageRef, emoji: str | None = None) -> None:
+        """Removes all reactions, or all of one emoji."""
+        place = self.world.channel(channel)
+        target = self._message(place, message)
+        if emoji is None:
+            reactions.remove_all(self.backend, place, target)
+        else:
+            reactions.remove_kind(self.backend, place, target, reactions.parse_emoji(self.world, emoji))
+
+    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> None:
+        place = self.world.channel(channel)
+        messages.pin(self.backend, place, self._message(place, message), self.world.user(author), pinned)
+
+    async def start_typing(self, author: int | str, channel: int | str) -> None:
+        """A person begins to type."""
+        messages.tell_typing(self.backend, self.world.channel(channel), self.world.user(author).id, None)
+
+    async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
+        return payloads.channel(self.world, channels.create(self.backend, self.world.guild, name, topic))
+
+    async def change_channel(self, channel: int | str, **fields: Any) -> dict[str, Any]:
+        """Sets fields of the Channel record (name, topic, overwrites, archived, locked) and tells it."""
+        place = self.world.channel(channel)
+        for name, value in fields.items():
+            setattr(place, name, value)
+        channels.tell_changed(self.backend, place)
+        return payloads.channel(self.world, place)
+
+    async def delete_channel(self, channel: int | str) -> None:
+        channels.delete(self.backend, self.world.channel(channel))
+
+    async def create_thread(
+        self, author: int | str, channel: int | str, name: str, message: MessageRef | None = None
+    ) -> dict[str, Any]:
+        parent = self.world.channel(channel)
+        start = None if message is None else self._message(parent, message)
+        thread = channels.create_thread(self.backend, parent, name, self.world.user(author), start)
+        return payloads.channel(self.world, thread)
+
+    async def change_role(self, role: int | str, **fields: Any) -> dict[str, Any]:
+        """Sets fields of the Role record (name, permissions, mentionable) and tells it."""
+        record = self.world.role(role)
+        for name, value in fields.items():
+            setattr(record, name, value)
+        guild = next(g for g in self.world.guilds.values() if record.id in g.roles)
+        body = {"guild_id": str(guild.id), "role": payloads.role(record)}
+        self.backend.emit("GUILD_ROLE_UPDATE", body, guild_id=guild.id)
+        return payloads.role(record)
+
+    async def open_direct(self, person: int | str, bot: str) -> int:
+        """The id of the DM between a person and a bot."""
+        return channels.direct(self.backend, self.world.app(bot).user.id, self.world.user(person).id).id
+
+    async def interact_on(
+        self, author: int | str, channel: int | str, bot: str, command: str, message: MessageRef
+    ) -> Interaction:
+        """Uses a command of a message's menu."""
+        place, app = self.world.channel(channel), self.world.app(bot)
+        target = self._message(place, message)
+        return self._use(author, place, app, message_data(self.world, place, app, command, target))
+
+    async def fill_in(self, shown: Interaction, *values: str) -> Interaction:
+        """Sends back the form that a command was answered with, its fields filled in order."""
+        assert shown.form is not None, "no form was shown"
+        app = next(app for app in self.world.apps.values() if app.id == shown.application_id)
+        place = self.world.channel(shown.channel_id)
+        return self._use(shown.user_id, place, app, form_data(shown.form, values))
+
+    def user_of(self, bot: str) -> dict[str, Any]:
+        """A bot's user as Discord shows it."""
+        return payloads.user(self.world.app(bot).user)
+
+    async def send_event(self, bot: str, name: str, data: Any) -> None:
+        """Sends a bot's gateway sessions any event, also one that Discord never would."""
+        self.gateway.tell(self.world.app(bot), name, data)
+
+    async def drop_gateway(self, bot: str, code: int | None = None) -> None:
+        """Cuts a bot's gateway connection, or closes it with a code. The bot may resume."""
+        await self.gateway.drop(self.world.app(bot), code)
+
+    async def reconnect_gateway(self, bot: str) -> None:
+        """Sends op 7: the bot shall reconnect and resume."""
+        self.gateway.ask_to_reconnect(self.world.app(bot))
+
+    async def invalidate_session(self, bot: str, resumable: bool = False) -> None:
+        """Sends op 9."""
+        self.gateway.invalidate(self.world.app(bot), resumable)
+
+
+def message_data(world: World, channel: Channel, app: BotApplication, name: str, target: Message) -> Json:
+    """The data of a command in a message's menu."""
+    command = registered(app, channel, name, MESSAGE)
+    resolved = {"messages": {str(target.id): payloads.message(world, target)}}
+    return {"id": command["id"], "name": name, "type": MESSAGE, "target_id": str(target.id), "resolved": resolved}
+
+
+def form_data(form: Json, values: Sequence[str]) -> Json:
+    """The data of a form that comes back: of each field its id and what stands in it now."""
+    filled = iter(values)
+
+    def row(shown: Json) -> Json:
+        inputs = [
+            {**{key: one[key] for key in ("type", "custom_id")}, "value": next(filled)} for one in shown["components"]
+        ]
+        return {"type": shown["type"], "components": inputs}
+
+    return {"custom_id": form["custom_id"], "components": [row(shown) for shown in form["components"]]}
