@@ -27,7 +27,7 @@ from agent_protocol.moderation.stops import Stops
 from agent_protocol.state.once import Notices
 from agent_protocol.state.sessions import Resets
 from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import Orders
+from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_tools.toolset import Toolset
 
 
@@ -62,7 +62,7 @@ class AgentServices:
     stops: Stops
     ignores: Ignores
     forgetting: Forgetting
-    orders: Orders
+    orders: CoordinatorCommands
     directory: Directory
     transcripts: Transcripts
     fetcher: Fetcher

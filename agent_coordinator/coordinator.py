@@ -16,14 +16,14 @@ from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport
+from agent_coordinator.leadership import Leadership
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.schedule.days import plan_date
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_coordinator.schedule.rotation import pick_channel
 from agent_coordinator.schedule.scheduler import Scheduler
-from agent_coordinator.term import Term
-from agent_process.tasks import TaskSet
+from agent_process.tasks import BackgroundTasks
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import MentionNotice, read_command
@@ -51,10 +51,12 @@ class Coordinator:
         stops: Stops | None = None,
     ) -> None:
         rng = rng or random.Random()
-        self._term = Term(lease, sleep)
-        self.engine = Engine(config, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, term=self._term)
-        self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, term=self._term)
-        self.reactive = Reactive(config, self.engine, ledger.agenda, clock=clock, rng=rng)
+        self._leadership = Leadership(lease, sleep)
+        self.engine = Engine(
+            config, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=self._leadership
+        )
+        self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, leadership=self._leadership)
+        self.reactive = Reactive(config, self.engine, ledger.schedule, clock=clock, rng=rng)
         self._config = config
         self._bus = bus
         self._ledger = ledger
@@ -63,7 +65,7 @@ class Coordinator:
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
-        self._tasks = TaskSet()
+        self._tasks = BackgroundTasks()
         self._commands = Commands(
             config,
             bus,
@@ -78,7 +80,7 @@ class Coordinator:
     @property
     def acting(self) -> bool:
         """False while standing by, and while it is not certain whether another one leads."""
-        return self._acting and self._term.led
+        return self._acting and self._leadership.held
 
     async def run(self) -> None:
         """Listens and acts until cancelled; to be called once. Ends its conversations before it returns."""
@@ -103,7 +105,7 @@ class Coordinator:
             log.warning("no conversation: there are no agents")
             return None
         theme = theme_named(theme).name if theme else None
-        await self._term.until_led()
+        await self._leadership.until_held()
         if channel_id is None:
             return await self._fire_somewhere(theme)
         if channel_id not in self._config.channels:
@@ -140,7 +142,7 @@ class Coordinator:
         hours = (self._config.active_start, self._config.active_end)
         date = plan_date(self._clock(), *hours, self._config.timezone).isoformat()
         return await until_back(
-            lambda: pick_channel(self._config, self._ledger.agenda, date, busy, self._rng), self._sleep
+            lambda: pick_channel(self._config, self._ledger.schedule, date, busy, self._rng), self._sleep
         )
 
     def _stopped(self, channel_id: int) -> bool:
@@ -149,9 +151,9 @@ class Coordinator:
     # What makes it act
 
     async def _act(self) -> None:
-        self._term.begin()
+        self._leadership.begin()
         # Only one acts, so whoever holds a channel now is dead; its hold would block the channel for minutes.
-        await until_back(self._ledger.agenda.release_all_channels, self._sleep)
+        await until_back(self._ledger.schedule.release_all_channels, self._sleep)
         self._acting = True
         try:
             for state in await self.engine.unfinished.all():

@@ -37,7 +37,7 @@ class Bus(Protocol):
     def grant_grace(self) -> object: ...
 
 
-class Agenda(Protocol):
+class ScheduleStore(Protocol):
     """Plan and queues. Dates are ISO texts of local days."""
 
     async def load_schedule(self, date: str) -> list[Slot] | None: ...
@@ -59,7 +59,7 @@ class Agenda(Protocol):
     async def release_all_channels(self) -> None: ...
 
 
-class Conversations(Protocol):
+class ConversationStore(Protocol):
     """What survives of a conversation when its coordinator does not."""
 
     async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int) -> bool: ...
@@ -81,16 +81,16 @@ class BackoffStore(Protocol):
 
 class Ledger(Protocol):
     @property
-    def agenda(self) -> Agenda: ...
+    def schedule(self) -> ScheduleStore: ...
 
     @property
-    def conversations(self) -> Conversations: ...
+    def conversations(self) -> ConversationStore: ...
 
     @property
     def presence(self) -> Presence: ...
 
     @property
-    def rests(self) -> BackoffStore: ...
+    def backoffs(self) -> BackoffStore: ...
 
 
 class Stops(Protocol):

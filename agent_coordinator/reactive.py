@@ -14,7 +14,7 @@ import uuid
 from agent_coordinator.config import REACTIVE_COOLDOWN_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
-from agent_coordinator.ports import Agenda, Clock
+from agent_coordinator.ports import Clock, ScheduleStore
 from agent_coordinator.schedule.holds import ChannelBusy
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire.messages import MentionNotice
@@ -26,11 +26,11 @@ MOST_JOINERS = 2
 
 class Reactive:
     def __init__(
-        self, config: CoordinatorConfig, engine: Engine, agenda: Agenda, *, clock: Clock, rng: random.Random
+        self, config: CoordinatorConfig, engine: Engine, schedule: ScheduleStore, *, clock: Clock, rng: random.Random
     ) -> None:
         self._config = config
         self._engine = engine
-        self._agenda = agenda
+        self._schedule = schedule
         self._clock = clock
         self._rng = rng
 
@@ -52,7 +52,7 @@ class Reactive:
         exchange = str(uuid.uuid4())
         try:
             async with self._engine.holds.hold(notice.channel_id, exchange):
-                if not await self._agenda.take_reactive(notice.channel_id, REACTIVE_COOLDOWN_SECONDS):
+                if not await self._schedule.take_reactive(notice.channel_id, REACTIVE_COOLDOWN_SECONDS):
                     return None
                 return await self._engine.join(self._round(exchange, joiners, notice.channel_id, joining))
         except ChannelBusy:

@@ -38,7 +38,7 @@ from agent_discord.reading.history import PAGE, PAGE_TIMEOUT, Fetcher
 from agent_discord.reading.history_cache import Pasts
 from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
 from agent_llm.types import Picture
-from agent_process.tasks import Background
+from agent_process.tasks import BackgroundTasks
 
 GROWN_LIMIT = LIMIT - length(UNFINISHED)
 
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 class DiscordOutlet:
     """A channel or thread, spoken into by one bot."""
 
-    _background: ClassVar[Background] = Background()
+    _background: ClassVar[BackgroundTasks] = BackgroundTasks()
 
     def __init__(
         self,

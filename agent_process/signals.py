@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Stopping:
+class Shutdown:
     """What has been asked for."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)

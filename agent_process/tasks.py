@@ -1,4 +1,4 @@
-"""Small requests beside the work, for which nobody waits: typing, the deletion of a command."""
+"""Tasks beside the main flow, each with an owner: typing, the deletion of a command, conversations."""
 
 from __future__ import annotations
 
@@ -7,30 +7,14 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-
-class Background:
-    """Owns what it starts until it is done, so that none is lost in mid-flight. Each ends and reports by itself."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
 log = logging.getLogger(__name__)
 
 
-class TaskSet:
-    """Tasks that come and go, such as conversations. One that fails is logged and does not touch the others."""
+class BackgroundTasks:
+    """Keep started tasks until they are done. One that fails is logged and does not affect the others."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
-
-    def __len__(self) -> int:
-        return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> None:
         task = asyncio.create_task(work, name=name)
@@ -38,7 +22,7 @@ class TaskSet:
         task.add_done_callback(self._finished)
 
     async def cancel(self) -> None:
-        """Ends all of them and waits until they have cleaned up."""
+        """Cancel all of them and wait until they have cleaned up."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

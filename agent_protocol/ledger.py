@@ -14,24 +14,24 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.coordination.command_owner import CommandsBot
-from agent_protocol.coordination.conversations import Conversations
+from agent_protocol.coordination.command_owner import CommandOwner
+from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.presence import Presence
-from agent_protocol.coordination.schedule import Agenda, Slot
+from agent_protocol.coordination.schedule import ScheduleStore, Slot
 from agent_protocol.moderation.agent_pauses import BackoffStore, Mutes
-from agent_protocol.state.context_windows import Windows
-from agent_protocol.state.last_runs import Ticks
-from agent_protocol.state.memory_quota import MemoryWrites
-from agent_protocol.state.once import Replays
-from agent_protocol.state.posts import Instructed
+from agent_protocol.state.context_windows import ContextWindows
+from agent_protocol.state.last_runs import LastRuns
+from agent_protocol.state.memory_quota import MemoryQuota
+from agent_protocol.state.once import ReplayGuard
+from agent_protocol.state.posts import InstructedPosts
 from agent_protocol.state.sessions import Sessions
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.budgets import Budgets
 from agent_protocol.turns.costs import Costs, Fields
-from agent_protocol.turns.drawn_images import Pictures
-from agent_protocol.turns.limits import TAKING, Limits, TurnRequest, Verdict
+from agent_protocol.turns.drawn_images import DrawnImages
+from agent_protocol.turns.limits import TAKING, TurnLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import Records, TurnRecord
-from agent_protocol.turns.settlement import Ending, Settling
+from agent_protocol.turns.settlement import Ending, Settlements
 from agent_protocol.turns.turns import CLAIMING, Claim, Turns
 
 # KEYS and ARGV: those of CLAIMING, then those of TAKING, which takes what only a new turn asks for. What its first call
@@ -48,7 +48,7 @@ LAST_WAIT = 2.0  # seconds for Redis, at the end of the process
 
 log = logging.getLogger(__name__)
 
-__all__ = ["Agenda", "Claim", "Costs", "Ledger", "Limits", "Presence", "Slot", "Turns", "Verdict"]
+__all__ = ["Claim", "Costs", "Ledger", "Presence", "ScheduleStore", "Slot", "TurnLimits", "Turns", "Verdict"]
 
 
 class Ledger:
@@ -59,34 +59,34 @@ class Ledger:
     ) -> None:
         self._link, self._clock = link, clock
         self.turns = Turns(link, clock, holder)
-        self.pictures = Pictures(link, holder)
+        self.pictures = DrawnImages(link, holder)
         self.budgets = Budgets(link, clock, caps or Caps())
         self.mutes = Mutes(link, clock)
-        self.limits = Limits(link, clock, self.budgets, self.mutes)
-        self.commands_bot = CommandsBot(link)
+        self.limits = TurnLimits(link, clock, self.budgets, self.mutes)
+        self.command_owner = CommandOwner(link)
         self.costs = Costs(link)
         self.presence = Presence(link, clock)
-        self.agenda = Agenda(link)
-        self.conversations = Conversations(link)
+        self.schedule = ScheduleStore(link)
+        self.conversations = ConversationStore(link)
         self.records = Records(link, clock)
-        self.rests = BackoffStore(link, clock)
-        self.windows = Windows(link)
+        self.backoffs = BackoffStore(link, clock)
+        self.windows = ContextWindows(link)
         self.sessions = Sessions(link)
-        self.instructed = Instructed(link)
-        self.ticks = Ticks(link, self.turns)
-        self.replays = Replays(link, clock)
-        self.memory_writes = MemoryWrites(link)
-        self.settling = Settling(link, clock, self.turns, self.budgets, self.instructed)
+        self.instructed_posts = InstructedPosts(link)
+        self.last_runs = LastRuns(link, self.turns)
+        self.replays = ReplayGuard(link, clock)
+        self.memory_writes = MemoryQuota(link)
+        self.settlements = Settlements(link, clock, self.turns, self.budgets, self.instructed_posts)
         link.when_back(self.pay)
 
     async def begin(
         self, agent: str, turn_id: str, deadline: float, event: str, ask: TurnRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
-        """Claim a turn, as `Turns.claim`, and if it is new take what it asks for, as `Limits.take`, in one step.
+        """Claim a turn, as `Turns.claim`, and if it is new take what it asks for, as `TurnLimits.take`, in one step.
 
         The verdict is None where nothing was asked.
         """
-        if self.settling.owes:
+        if self.settlements.owes:
             await self.pay()  # the turn may be one of those that ended meanwhile
         if ask is None or self.turns.knows(agent, turn_id):
             return await self.turns.claim(agent, turn_id, deadline, event), None
@@ -141,22 +141,23 @@ class Ledger:
             record=record and record.model_copy(update={"at": now}),
             at=now,
         )
-        return await self.settling.settle(ending)
+        return await self.settlements.settle(ending)
 
     async def pay(self) -> None:
         """Write what was kept while Redis was away. Never raises RedisAway."""
         await self.limits.pay()
-        await self.settling.pay()
+        await self.settlements.pay()
 
     async def finish(self, seconds: float = LAST_WAIT) -> None:
         """Before the process ends: write what is kept, and wait so long for Redis if it is away. Never raises."""
-        if not self.settling.owes:
+        if not self.settlements.owes:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._link.present.wait()
         await self.pay()
-        if self.settling.owes:
+        if self.settlements.owes:
             log.error(
-                "Redis is away: the ends of %d turns go with this process, and are not on the books", self.settling.kept
+                "Redis is away: the ends of %d turns go with this process, and are not on the books",
+                self.settlements.kept,
             )

@@ -151,7 +151,7 @@ class BotRun:
             "catch-up": self.cog.attend(),
             "automation": self.cog.run_errands(),
             "provider back-off": share_rest(
-                self.agent.spec.name, self.cog.agent.model.backoff, self._services.ledger.rests
+                self.agent.spec.name, self.cog.agent.model.backoff, self._services.ledger.backoffs
             ),
             "status": self._show_rests(),
             "commands": self._keep_commands(),
@@ -192,7 +192,7 @@ class BotRun:
         keeper = CommandsKeeper(
             name,
             place_of(name, services.settings),
-            services.ledger.commands_bot,
+            services.ledger.command_owner,
             sync,
             guilds=lambda: {channel.guild.id for channel in self.cog.channels()},
             may_act=lambda: self._lease.held,

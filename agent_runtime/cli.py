@@ -27,7 +27,7 @@ from agent_config import (
 )
 from agent_process.logs import set_up_logging
 from agent_process.redaction import Redactor
-from agent_process.signals import Stopping
+from agent_process.signals import Shutdown
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ async def _coordinate(settings: Settings) -> int:
     from agent_runtime.coordinator_process import serve
     from agent_runtime.health import Health, serving_health
 
-    stopping = Stopping()
+    stopping = Shutdown()
     stopping.on_signals()
 
     def watched(hears: Callable[[], bool]) -> AbstractAsyncContextManager[int]:

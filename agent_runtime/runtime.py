@@ -29,7 +29,7 @@ from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel, warm_up
 from agent_llm.types import Model
 from agent_process.redaction import Redactor, own_folders
-from agent_process.signals import Stopping, last_turns
+from agent_process.signals import Shutdown, last_turns
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS, Lease
@@ -52,7 +52,7 @@ class Runtime:
         self.setup, self.services = setup, services
         self.bots: dict[str, BotProcess] = {}
         self.coordinator: Coordinator | None = None
-        self.stopping = Stopping()
+        self.stopping = Shutdown()
         self.stop = self.stopping.stop
         self.failed = False
         self._bots_started = False

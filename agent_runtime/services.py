@@ -30,7 +30,7 @@ from agent_net.public import PublicFetcher
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.leases import this_process
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.state.once import Notices
@@ -38,7 +38,7 @@ from agent_protocol.state.posts import WebhookPosts
 from agent_protocol.state.sessions import Resets
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import Orders
+from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_runtime.models import provider_model
 from agent_themes import DEFAULT_THEME
 from agent_tools.builtin.builtin import ToolSettings, built_in_tools
@@ -96,8 +96,8 @@ def house_for(
         bus=bus,
         stops=Stops(link, bus, setup.clock),
         ignores=Ignores(link, bus),
-        forgetting=Forgetting(Forgets(link, bus), ledger, names, done, tools=records, personas=folder),
-        orders=Orders(bus),
+        forgetting=Forgetting(ForgetRequests(link, bus), ledger, names, done, tools=records, personas=folder),
+        orders=CoordinatorCommands(bus),
         resets=Resets(link, bus),
         ledger=ledger,
         directory=directory,

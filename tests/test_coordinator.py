@@ -103,7 +103,7 @@ class MoneyTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_one_that_is_known_to_rest_is_not_even_asked(self) -> None:
         stage = Stage(room(*AGENTS), max_rounds=2)
-        stage.ledger.rests.ends["claude"] = stage.time.now + 600
+        stage.ledger.backoffs.ends["claude"] = stage.time.now + 600
         report = await stage.converse("claude")
         self.assertEqual((report.rounds, report.messages, report.absences), (2, 6, 2))
         self.assertNotIn("claude", stage.bus.speakers())
@@ -338,7 +338,7 @@ class ChannelTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_another_process_with_the_channel_keeps_ours_out(self) -> None:
         stage = Stage(room(*AGENTS))
-        stage.ledger.agenda.holders[CHANNEL] = "another process"
+        stage.ledger.schedule.holders[CHANNEL] = "another process"
         with self.assertRaises(ChannelBusy):
             await stage.converse()
         self.assertEqual(stage.bus.asked, [])
@@ -348,13 +348,13 @@ class ChannelTests(unittest.IsolatedAsyncioTestCase):
         stage = Stage(room(*AGENTS))
 
         def taken(instruction: Instruction) -> Result:
-            stage.ledger.agenda.holders[CHANNEL] = "another process"
+            stage.ledger.schedule.holders[CHANNEL] = "another process"
             return _spoken(instruction, "claude")
 
         stage.bus.voices["claude"] = taken
         report = await stage.converse("claude")
         self.assertEqual((report.ended_because, report.messages), ("channel_taken", 1))
-        self.assertEqual(stage.ledger.agenda.holders[CHANNEL], "another process")
+        self.assertEqual(stage.ledger.schedule.holders[CHANNEL], "another process")
 
     async def test_a_cancelled_conversation_frees_its_channel(self) -> None:
         stage = Stage(room(*AGENTS))
@@ -363,7 +363,7 @@ class ChannelTests(unittest.IsolatedAsyncioTestCase):
         await until(lambda: stage.bus.asked)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        self.assertEqual((stage.ledger.agenda.holders, stage.engine.holds.busy), ({}, frozenset()))
+        self.assertEqual((stage.ledger.schedule.holders, stage.engine.holds.busy), ({}, frozenset()))
 
 
 class TroubleTests(unittest.IsolatedAsyncioTestCase):
@@ -394,7 +394,7 @@ class TroubleTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_conversation_begins_when_redis_is_back(self) -> None:
         stage = Stage(room(*AGENTS))
-        stage.ledger.agenda.away = 5
+        stage.ledger.schedule.away = 5
         report = await stage.converse(None)
         self.assertEqual(report.messages, 12)
         self.assertEqual(len(stage.time.slept), 5)
@@ -433,26 +433,26 @@ class TroubleTests(unittest.IsolatedAsyncioTestCase):
 class RotationTests(unittest.IsolatedAsyncioTestCase):
     async def test_each_channel_has_its_turn_before_any_repeats_priority_channels_first(self) -> None:
         ours = config(channels={1: "casual", 2: "news", 3: "story", 4: "memes"}, priority_channels=(3, 99))
-        agenda, luck = MemoryLedger().agenda, Luck()
-        picked = [await pick_channel(ours, agenda, "2026-06-10", (), luck) for _ in range(6)]
+        schedule, luck = MemoryLedger().schedule, Luck()
+        picked = [await pick_channel(ours, schedule, "2026-06-10", (), luck) for _ in range(6)]
         self.assertEqual(picked[0], 3)
         self.assertEqual(sorted(picked[:4]), [1, 2, 3, 4])
         self.assertLessEqual(set(picked[4:]), {1, 2, 3, 4})
 
     async def test_the_next_day_begins_anew(self) -> None:
-        ours, agenda, luck = config(priority_channels=(OTHER_CHANNEL,)), MemoryLedger().agenda, Luck()
-        days = [await pick_channel(ours, agenda, day, (), luck) for day in ("2026-06-10", "2026-06-11")]
+        ours, schedule, luck = config(priority_channels=(OTHER_CHANNEL,)), MemoryLedger().schedule, Luck()
+        days = [await pick_channel(ours, schedule, day, (), luck) for day in ("2026-06-10", "2026-06-11")]
         self.assertEqual(days, [OTHER_CHANNEL, OTHER_CHANNEL])
 
     async def test_a_busy_channel_is_passed_over(self) -> None:
-        ours, agenda, luck = config(), MemoryLedger().agenda, Luck()
+        ours, schedule, luck = config(), MemoryLedger().schedule, Luck()
         for _ in range(3):
-            self.assertEqual(await pick_channel(ours, agenda, "2026-06-10", {CHANNEL}, luck), OTHER_CHANNEL)
-        self.assertIsNone(await pick_channel(ours, agenda, "2026-06-10", {CHANNEL, OTHER_CHANNEL}, luck))
+            self.assertEqual(await pick_channel(ours, schedule, "2026-06-10", {CHANNEL}, luck), OTHER_CHANNEL)
+        self.assertIsNone(await pick_channel(ours, schedule, "2026-06-10", {CHANNEL, OTHER_CHANNEL}, luck))
 
     async def test_everybody_starts_once_before_anybody_starts_again(self) -> None:
-        agenda, luck = MemoryLedger().agenda, Luck()
-        starters = [await pick_starter(config(), agenda, CHANNEL, luck) for _ in range(8)]
+        schedule, luck = MemoryLedger().schedule, Luck()
+        starters = [await pick_starter(config(), schedule, CHANNEL, luck) for _ in range(8)]
         self.assertEqual(sorted(starters[:4]), sorted(AGENTS))
         self.assertEqual(sorted(starters[4:]), sorted(AGENTS))
 
@@ -495,13 +495,13 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
 
     async def test_a_slot_that_another_process_has_claimed_is_not_fired_here(self) -> None:
-        claim = self.ledger.agenda.claim_slot
+        claim = self.ledger.schedule.claim_slot
 
         async def claimed_by_another(date: str, index: int) -> bool:
             await claim(date, index)
             return False
 
-        self.ledger.agenda.claim_slot = claimed_by_another  # type: ignore[method-assign]
+        self.ledger.schedule.claim_slot = claimed_by_another  # type: ignore[method-assign]
         await self.run_until(_berlin(10, 23, 59), self.scheduler())
         self.assertEqual(self.fired, [])
 
@@ -522,7 +522,7 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_plan_of_an_earlier_process_is_used(self) -> None:
         at = _berlin(10, 11, 11)
-        self.ledger.agenda.schedules["2026-06-10"] = [Slot(at=at - 3600, done=True), Slot(at=at, done=False)]
+        self.ledger.schedule.schedules["2026-06-10"] = [Slot(at=at - 3600, done=True), Slot(at=at, done=False)]
         await self.run_until(_berlin(10, 23, 59), self.scheduler())
         self.assertEqual(self.fired, [at])
 
@@ -534,11 +534,11 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
 
     async def test_a_day_without_any_stays_so_when_redis_is_emptied(self) -> None:
         scheduler = self.scheduler(schedule_min=1, schedule_max=1)
-        self.ledger.agenda.schedules["2026-06-10"] = []
+        self.ledger.schedule.schedules["2026-06-10"] = []
         await self.run_until(_berlin(10, 1), scheduler)
-        del self.ledger.agenda.schedules["2026-06-10"]
+        del self.ledger.schedule.schedules["2026-06-10"]
         await scheduler.next_due()
-        self.assertEqual(self.ledger.agenda.schedules["2026-06-10"], [])
+        self.assertEqual(self.ledger.schedule.schedules["2026-06-10"], [])
 
     async def test_a_window_over_midnight_belongs_to_the_day_on_which_it_began(self) -> None:
         night = {"active_start": 20, "active_end": 4}
@@ -563,14 +563,14 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         self.assertLessEqual(max(self.time.slept), 60.0)
 
     async def test_redis_away_is_waited_out(self) -> None:
-        self.ledger.agenda.away = 30
+        self.ledger.schedule.away = 30
         await self.run_until(_berlin(10, 14), self.scheduler())
         self.assertEqual(self.fired, [_berlin(10, 9), _berlin(10, 13)])
 
     async def test_an_emptied_redis_gets_the_days_plan_back(self) -> None:
         scheduler = self.scheduler()
         await self.run_until(_berlin(10, 14), scheduler)
-        self.ledger.agenda.schedules.clear()
+        self.ledger.schedule.schedules.clear()
         await self.run_until(_berlin(10, 23, 59), scheduler)
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
 
@@ -621,13 +621,13 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(report.channel_id, OTHER_CHANNEL)
 
     async def test_fire_in_a_busy_or_unknown_channel_does_nothing(self) -> None:
-        self.ledger.agenda.holders[CHANNEL] = "another process"
+        self.ledger.schedule.holders[CHANNEL] = "another process"
         self.assertIsNone(await self.coordinator().fire(CHANNEL))
         self.assertIsNone(await self.coordinator().fire(999))
         self.assertEqual(self.bus.asked, [])
 
     async def test_fire_passes_over_a_channel_that_another_process_has(self) -> None:
-        self.ledger.agenda.holders[CHANNEL] = "another process"
+        self.ledger.schedule.holders[CHANNEL] = "another process"
         report = await self.coordinator(priority_channels=(CHANNEL,)).fire()
         assert report is not None
         self.assertEqual(report.channel_id, OTHER_CHANNEL)
@@ -671,22 +671,22 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((instruction.trigger_message_id, instruction.round_number), (7, 1))
         self.assertFalse(instruction.is_conversation_starter)
         self.assertEqual(instruction.channel_theme, "debate")
-        await until(lambda: not self.ledger.agenda.holders)
+        await until(lambda: not self.ledger.schedule.holders)
         self.assertLessEqual(len(self.bus.asked), 2)
 
     async def test_mostly_a_mention_brings_nobody_in(self) -> None:
         await self.start(self.coordinator(luck=0.15))
         self.bus.notify(_mention())
         await _settle()
-        self.assertEqual((self.bus.asked, self.ledger.agenda.reactive_asked), ([], 0))
+        self.assertEqual((self.bus.asked, self.ledger.schedule.reactive_asked), ([], 0))
 
     async def test_within_the_cooldown_a_second_mention_brings_nobody_in(self) -> None:
         await self.start(self.coordinator())
         self.bus.notify(_mention())
-        await until(lambda: self.turns and not self.ledger.agenda.holders)
+        await until(lambda: self.turns and not self.ledger.schedule.holders)
         asked = len(self.bus.asked)
         self.bus.notify(_mention())
-        await until(lambda: self.ledger.agenda.reactive_asked == 2)
+        await until(lambda: self.ledger.schedule.reactive_asked == 2)
         await _settle()
         self.assertEqual(len(self.bus.asked), asked)
 
@@ -698,12 +698,12 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         await until(lambda: self.bus.asked)
         self.bus.notify(_mention())
         await _settle()
-        self.assertEqual((len(self.bus.asked), self.ledger.agenda.reactive_asked), (1, 0))
+        self.assertEqual((len(self.bus.asked), self.ledger.schedule.reactive_asked), (1, 0))
         gate.set()
 
     async def test_a_scheduled_conversation_is_fired_and_does_not_hold_the_schedule(self) -> None:
         soon = self.time.now + 60
-        self.ledger.agenda.schedules["2026-06-10"] = [Slot(at=soon, done=False), Slot(at=soon + 1, done=False)]
+        self.ledger.schedule.schedules["2026-06-10"] = [Slot(at=soon, done=False), Slot(at=soon + 1, done=False)]
         self.bus.voices = {agent: _after(asyncio.Event(), agent) for agent in AGENTS}
         await self.start(self.coordinator(schedule_min=1, schedule_max=1))
         await until(lambda: len(self.bus.asked) == 2)
@@ -719,7 +719,7 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.bus.command(Command(command="start", channel_id=CHANNEL))
         await until(lambda: self.bus.asked)
         await _stop(task)
-        self.assertEqual(self.ledger.agenda.holders, {})
+        self.assertEqual(self.ledger.schedule.holders, {})
 
     async def test_one_that_stands_by_does_nothing_until_the_lease_is_free(self) -> None:
         lease = MemoryLease(free=False)
@@ -760,17 +760,17 @@ class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
         self.bus.command(Command(command="start", channel_id=CHANNEL))
         await until(lambda: self.bus.asked)
         lease.take_away()
-        await until(lambda: not coordinator.acting and not self.ledger.agenda.holders)
+        await until(lambda: not coordinator.acting and not self.ledger.schedule.holders)
         lease.give()
         await until(lambda: coordinator.acting)
 
     async def test_who_begins_to_lead_frees_the_channels_that_a_killed_one_held(self) -> None:
-        self.ledger.agenda.holders[CHANNEL] = "a conversation of a process that was killed"
+        self.ledger.schedule.holders[CHANNEL] = "a conversation of a process that was killed"
         lease = MemoryLease(free=False)
         coordinator = self.coordinator(lease=lease)
         await self.start(coordinator)
         await _settle()
-        self.assertIn(CHANNEL, self.ledger.agenda.holders)  # while it stands by the other one may be alive
+        self.assertIn(CHANNEL, self.ledger.schedule.holders)  # while it stands by the other one may be alive
         lease.give()
         await until(lambda: coordinator.acting)
         self.bus.command(Command(command="start", channel_id=CHANNEL))

@@ -54,7 +54,7 @@ class Errands:
     ) -> None:
         self._agent, self._services, self._taker, self._sleep = agent, agent.services, taker, sleep
         services, settings = agent.services, agent.services.settings
-        self._ticks, self._seconds = services.ledger.ticks, settings.turn_timeout_seconds
+        self._ticks, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
         self._stopped = False
         own = services.personas
         self.persona = own.of(agent.name) if own else Persona(agent.name, settings.personas_dir / agent.name)

@@ -83,7 +83,7 @@ class Calling:
         return edited and not grew
 
     async def _judge(self, entry: Entry, outlet: DiscordOutlet, most: int) -> Verdict:
-        instructed = await self._services.ledger.instructed.read(outlet.channel_id)
+        instructed = await self._services.ledger.instructed_posts.read(outlet.channel_id)
         if await self._was_its_turn(entry, outlet.channel_id, instructed):
             return "no"
         transcript = outlet.transcript
@@ -110,7 +110,7 @@ class Calling:
                     return not event.cools_down
         except RedisAway:
             log.debug("%s: open turns of %s are not known", self._agent.key, author)
-        return not (await self._services.ledger.instructed.read(channel_id)).get(entry.id, True)
+        return not (await self._services.ledger.instructed_posts.read(channel_id)).get(entry.id, True)
 
     def _enter(self, entry: Entry, outlet: DiscordOutlet, theme: str) -> None:
         begun_by = last_person(entry, outlet.transcript.entries())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from agent_llm.types import Usage
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.costs import Costs
-from agent_protocol.wire.messages import Result
-from agent_protocol.wire.messages import Usage as WireUsage
+from agent_protocol.wire.messages import Result, TurnUsage
 
 
 class Spending:
@@ -30,7 +29,7 @@ class Spending:
 
 def cost_fields(result: Result) -> dict[str, float | int]:
     """What a turn adds to its agent's day, under the names of agent_protocol.turns.costs."""
-    usage = result.usage or WireUsage()
+    usage = result.usage or TurnUsage()
     return {
         "total_cost": usage.cost_usd,
         "ai_cost": usage.cost_usd - usage.picture_cost_usd,

@@ -9,7 +9,7 @@ from typing import Protocol
 from agent_chat.outlet import CommandReplies
 from agent_context.entries import Entry
 from agent_context.steering.commands import Fault
-from agent_process.tasks import Background
+from agent_process.tasks import BackgroundTasks
 
 MOST_LINES = 5
 MAX_LINE = 300  # characters
@@ -45,7 +45,7 @@ class PinLines:
 
     def __init__(self, told: Memory) -> None:
         self._told = told
-        self._background = Background()
+        self._background = BackgroundTasks()
         self._seen: set[Fault] = set()
 
     def tell(self, faults: Iterable[Fault], place: Place) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agent_context.selecting.window import WindowMemory, WindowState
-from agent_process.tasks import Background
+from agent_process.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class WindowKeeper:
         self._agent, self._memory, self._store = agent, memory, store
         self._looked: set[tuple[int, str]] = set()
         self._cut: set[tuple[int, str]] = set()  # since the last `write`
-        self._background = Background()
+        self._background = BackgroundTasks()
 
     async def restore(self, channel_id: int, kind: str) -> None:
         """Takes up what an earlier run kept. Only the first look at a window asks for it."""

@@ -30,7 +30,7 @@ from agent_personas.errors import PersonaError
 from agent_personas.forget_person import Notes, forget_person
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import KEEP_DAYS, Forgets
+from agent_protocol.moderation.forget_requests import KEEP_DAYS, ForgetRequests
 from agent_protocol.turns.turns import Turns
 
 DONE_FILE = "forgotten"  # in the data folder
@@ -140,7 +140,7 @@ class Forgetting:
 
     def __init__(
         self,
-        forgets: Forgets,
+        forgets: ForgetRequests,
         ledger: Ledger,
         names: Iterable[str],
         done: DoneOrders,
@@ -199,7 +199,7 @@ class Forgetting:
 
     async def _carry_out(self, user_id: int) -> Forgotten:
         """On what this process keeps, and on this machine's files."""
-        self._ledger.settling.disown(user_id)
+        self._ledger.settlements.disown(user_id)
         tool_calls, whole = 0, True
         if self._tools is not None:
             try:

@@ -81,7 +81,7 @@ async def look(services: AgentServices, channel_id: int, parent_id: int | None =
     online, muted, rests, talk = await asyncio.gather(
         ledger.presence.online(services.names),
         ledger.mutes.read(services.names),
-        ledger.rests.read(services.names),
+        ledger.backoffs.read(services.names),
         ledger.conversations.running(channel_id),
     )
     turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))

@@ -136,7 +136,7 @@ async def why_not(
         now=now,
         online=agent in await ledger.presence.online([agent]),
         muted_until=muted_until(agent),
-        rests_until=await ledger.rests.until(agent),
+        rests_until=await ledger.backoffs.until(agent),
         stopped=services.stops.holds(channel_id),
         used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
         turns=await ledger.limits.count(agent, date),

@@ -17,8 +17,7 @@ from agent_cogs.turn.progress import Facts, Progress
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
-from agent_protocol.wire.messages import MentionNotice, Result, WireMessage, read_result
-from agent_protocol.wire.messages import Usage as WireUsage
+from agent_protocol.wire.messages import MentionNotice, Result, TurnUsage, WireMessage, read_result
 
 REMEMBERED = 1000  # turns in this process's memory
 
@@ -123,7 +122,7 @@ def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMes
 
 def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> TurnRecord:
     """What is kept of a turn: ids, numbers and reasons, nothing that anybody said."""
-    usage, emoji, target = result.usage or WireUsage(), result.emoji_reacted, result.react_to_message_id
+    usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
     given = event.instruction if isinstance(event, InstructionEvent) else None
     return TurnRecord(
         id=event.id[:MAX_ID_CHARACTERS],

@@ -7,8 +7,7 @@ import logging
 from agent_cogs.events import TurnEvent, trigger_of
 from agent_cogs.limits.usage import Spending
 from agent_cogs.turn.progress import Done
-from agent_protocol.wire.messages import Result
-from agent_protocol.wire.messages import Usage as WireUsage
+from agent_protocol.wire.messages import Result, TurnUsage
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ def result_of(agent: str, turn_id: str, done: Done, spending: Spending | None = 
         topic=done.topic,
         usage=None
         if total is None or not total.calls
-        else WireUsage(
+        else TurnUsage(
             model=total.model,
             calls=total.calls,
             input_tokens=total.input_tokens,

@@ -31,11 +31,11 @@ from agent_coordinator.events import (
     TurnTaken,
     report_of,
 )
+from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.rounds import opening_order, should_continue, speaking_order, wraps_up
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.schedule.holds import ChannelHolds
 from agent_coordinator.schedule.rotation import pick_starter
-from agent_coordinator.term import Term
 from agent_protocol.wire.messages import Result
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class _Running:
 
 
 class Engine:
-    """`observers` are called, in order, with each Event as it happens; they must not block. `term` says whether this
+    """`observers` are called, in order, with each Event as it happens; they must not block. `leadership` says whether this
     process leads; without one it is the only one."""
 
     def __init__(
@@ -63,16 +63,16 @@ class Engine:
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
         stops: Stops | None = None,
-        term: Term | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         self.observers: list[Observer] = []
-        self._term = term or Term(None, sleep)
-        self.holds = ChannelHolds(ledger.agenda, _hold_seconds(config), sleep, self._term)
-        self.unfinished = Unfinished(ledger.conversations, term=self._term, clock=clock, sleep=sleep)
+        self._leadership = leadership or Leadership(None, sleep)
+        self.holds = ChannelHolds(ledger.schedule, _hold_seconds(config), sleep, self._leadership)
+        self.unfinished = Unfinished(ledger.conversations, leadership=self._leadership, clock=clock, sleep=sleep)
         self._stops = stops
         self._running: dict[int, _Running] = {}  # by channel
         self._config = config
-        self._agenda, self._rests = ledger.agenda, ledger.rests
+        self._schedule, self._backoffs = ledger.schedule, ledger.backoffs
         self._asker = Asker(bus, TimeoutWatch(config.timeout_threshold), clock=clock, sleep=sleep)
         self._clock = clock
         self._rng = rng or random.Random()
@@ -124,7 +124,7 @@ class Engine:
 
         One that rests is passed over; a turn that was under way is asked for all the same, it may have its result.
         """
-        if not state.asking and await until_back(lambda: self._rests.until(agent), self._sleep) is not None:
+        if not state.asking and await until_back(lambda: self._backoffs.until(agent), self._sleep) is not None:
             return self._recorded(state, agent, "absent")
         if not state.asking and (pause := self._pause_before(state)):
             await self._sleep(pause)
@@ -140,9 +140,9 @@ class Engine:
         was emptied in between, the hold is made once more."""
         while await self.holds.renew(state.channel_id, state.conversation_id):
             if await self.unfinished.keep(state):
-                await self._term.until_led()
+                await self._leadership.until_held()
                 return True
-        await self._term.until_led()  # whoever lost the lease ends nothing: it is the successor's
+        await self._leadership.until_held()  # whoever lost the lease ends nothing: it is the successor's
         return False
 
     def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
@@ -185,7 +185,7 @@ class Engine:
 
     async def _step(self, state: ConversationState) -> ConversationState:
         """A turn, or what comes between two rounds."""
-        await self._term.until_led()
+        await self._leadership.until_held()
         if wraps_up(state.end_streak):
             return state.ended("agreed")
         if state.pending:
@@ -225,7 +225,7 @@ class Engine:
         return report
 
     async def _next_starter(self, channel_id: int) -> str:
-        return await until_back(lambda: pick_starter(self._config, self._agenda, channel_id, self._rng), self._sleep)
+        return await until_back(lambda: pick_starter(self._config, self._schedule, channel_id, self._rng), self._sleep)
 
     def _tell(self, event: Event) -> None:
         for observer in self.observers:

@@ -26,7 +26,7 @@ MAX_HISTORY_CHARACTERS = 150_000  # what is sent stays far below the wire's limi
 
 
 @dataclass(frozen=True, slots=True)
-class Reaction:
+class AgentReaction:
     emoji: str
     agent: str
 
@@ -38,7 +38,7 @@ class Said:
     agent: str
     text: str
     message_id: int | None = None
-    reactions: tuple[Reaction, ...] = ()
+    reactions: tuple[AgentReaction, ...] = ()
 
     def to_history(self) -> HistoryEntry:
         marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in self.reactions)
@@ -141,7 +141,7 @@ class ConversationState:
         state = replace(state, end_streak=streak, last_turn_showed=True)
         if result.emoji_reacted:
             emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
-            state = state._with_reaction(Reaction(emoji, agent), result.react_to_message_id)
+            state = state._with_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
             state = replace(
                 state,
@@ -195,7 +195,7 @@ class ConversationState:
     def _tallied(self, agent: str, tally: Tally) -> ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})
 
-    def _with_reaction(self, reaction: Reaction, message_id: int | None) -> ConversationState:
+    def _with_reaction(self, reaction: AgentReaction, message_id: int | None) -> ConversationState:
         """At the entry reacted to; without an id (older agents do not tell) at the newest one of another agent.
 
         A reaction to a message that is not ours to keep, a person's for one, is left to the agents' own transcript.
@@ -256,7 +256,7 @@ def _revived(data: dict[str, Any]) -> dict[str, Any]:
     """JSON's lists and objects as the tuples and dataclasses they were."""
     data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     data["history"] = tuple(
-        Said(**{**said, "reactions": tuple(Reaction(**reaction) for reaction in said["reactions"])})
+        Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
         for said in data["history"]
     )
     data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}

@@ -6,8 +6,8 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from agent_coordinator.ports import Agenda, Sleep, until_back
-from agent_coordinator.term import Term
+from agent_coordinator.leadership import Leadership
+from agent_coordinator.ports import ScheduleStore, Sleep, until_back
 from agent_protocol.connection.link import RedisAway
 
 log = logging.getLogger(__name__)
@@ -23,12 +23,12 @@ class ChannelBusy(Exception):
 
 class ChannelHolds:
     """`ttl` in seconds: how long a hold outlives a process that died; it must cover the time between two turns. Each
-    hold is of the `term` in which it was taken."""
+    hold is of the `leadership` in which it was taken."""
 
-    def __init__(self, agenda: Agenda, ttl: float, sleep: Sleep, term: Term) -> None:
-        self._agenda = agenda
+    def __init__(self, schedule: ScheduleStore, ttl: float, sleep: Sleep, leadership: Leadership) -> None:
+        self._schedule = schedule
         self._ttl = ttl
-        self._term = term
+        self._leadership = leadership
         self._sleep = sleep
         self._mine: set[int] = set()
 
@@ -43,7 +43,7 @@ class ChannelHolds:
         if channel_id in self._mine:
             raise ChannelBusy(channel_id)
         self._mine.add(channel_id)
-        epoch = self._term.epoch
+        epoch = self._leadership.epoch
         try:
             if not await self.renew(channel_id, holder):
                 raise ChannelBusy(channel_id)
@@ -57,11 +57,11 @@ class ChannelHolds:
     async def renew(self, channel_id: int, holder: str) -> bool:
         """False when somebody else has it: the hold ran out meanwhile, or another process leads. Waits while Redis is
         away."""
-        where = (channel_id, holder, self._ttl, self._term.epoch)
-        return await until_back(lambda: self._agenda.hold_channel(*where), self._sleep)
+        where = (channel_id, holder, self._ttl, self._leadership.epoch)
+        return await until_back(lambda: self._schedule.hold_channel(*where), self._sleep)
 
     async def _release(self, channel_id: int, holder: str, epoch: int) -> None:
         try:
-            await self._agenda.release_channel(channel_id, holder, epoch)
+            await self._schedule.release_channel(channel_id, holder, epoch)
         except RedisAway:
             log.info("channel %d could not be released while Redis is away: its hold runs out by itself", channel_id)

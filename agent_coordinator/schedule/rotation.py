@@ -6,7 +6,7 @@ import random
 from collections.abc import Collection
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.ports import Agenda
+from agent_coordinator.ports import ScheduleStore
 
 
 def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]:
@@ -17,7 +17,7 @@ def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]
 
 
 async def pick_channel(
-    config: CoordinatorConfig, agenda: Agenda, date: str, busy: Collection[int], rng: random.Random
+    config: CoordinatorConfig, schedule: ScheduleStore, date: str, busy: Collection[int], rng: random.Random
 ) -> int | None:
     """The day's next channel; one at random when each had its turn; None when all are busy or there is none.
 
@@ -29,7 +29,7 @@ async def pick_channel(
     if not free:
         return None
     for _ in fresh:
-        channel = await agenda.next_channel(date, fresh)
+        channel = await schedule.next_channel(date, fresh)
         if channel is None:
             break
         if channel in free:
@@ -37,9 +37,9 @@ async def pick_channel(
     return rng.choice(free)
 
 
-async def pick_starter(config: CoordinatorConfig, agenda: Agenda, channel_id: int, rng: random.Random) -> str:
+async def pick_starter(config: CoordinatorConfig, schedule: ScheduleStore, channel_id: int, rng: random.Random) -> str:
     """Whose turn it is to start in the channel: each agent once, in an order shuffled anew each time round.
 
     Raises RedisAway.
     """
-    return await agenda.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))
+    return await schedule.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))

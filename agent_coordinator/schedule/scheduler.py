@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
+from agent_coordinator.leadership import Leadership
 from agent_coordinator.ports import Clock, Ledger, Sleep, until_back
 from agent_coordinator.schedule.days import active_window, local_date, plan_instants
-from agent_coordinator.term import Term
 from agent_protocol.coordination.schedule import Slot
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ class Scheduler:
         clock: Clock = time.time,
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
-        term: Term | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         self._config = config
-        self._agenda = ledger.agenda
+        self._schedule = ledger.schedule
         self._clock = clock
         self._rng = rng or random.Random()
         self._sleep = sleep
-        self._term = term or Term(None, sleep)
+        self._leadership = leadership or Leadership(None, sleep)
         self._known: dict[str, list[Slot]] = {}  # for a Redis that was emptied
 
     async def run(self, fire: Callable[[], Awaitable[None]]) -> None:
@@ -63,7 +63,7 @@ class Scheduler:
             if due is None or wait > 0:
                 await self._sleep(min(wait, LONGEST_SLEEP))
                 continue
-            await self._term.until_led()  # a slot that is claimed by one who may not fire would be lost
+            await self._leadership.until_held()  # a slot that is claimed by one who may not fire would be lost
             if await until_back(lambda due=due: self._claim(due), self._sleep):  # type: ignore[misc]
                 await fire()
 
@@ -83,10 +83,10 @@ class Scheduler:
 
     async def _plan(self, day: date) -> list[Slot]:
         key = day.isoformat()
-        plan = await self._agenda.load_schedule(key)
+        plan = await self._schedule.load_schedule(key)
         if plan is None:
             plan = self._known[key] if key in self._known else self._new_plan(day)
-            await self._agenda.save_schedule(key, plan)
+            await self._schedule.save_schedule(key, plan)
         if key not in self._known:
             open_slots = sum(not slot.done for slot in plan)
             log.info("plan for %s: %d conversations, %d still to come", day, len(plan), open_slots)
@@ -102,7 +102,7 @@ class Scheduler:
 
     async def _claim(self, due: Due) -> bool:
         """Whether the slot is to be fired now, by us; it is done in any case."""
-        ours = await self._agenda.claim_slot(due.date, due.index)
+        ours = await self._schedule.claim_slot(due.date, due.index)
         slots = self._known[due.date]
         slots[due.index] = replace(slots[due.index], done=True)
         late = self._clock() - due.at

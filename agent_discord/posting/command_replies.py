@@ -14,7 +14,7 @@ from agent_discord.posting.message_writer import MessageWriter
 from agent_discord.posting.multipart import NO_EXTRAS, Extras
 from agent_discord.posting.webhooks import fitting
 from agent_discord.rest.gate import Gate, nonce
-from agent_process.tasks import Background
+from agent_process.tasks import BackgroundTasks
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class DiscordCommandReplies:
     """One bot's in one channel. What it says begins with a period, so that no bot reads it as talk."""
 
-    def __init__(self, channel: Channel, gate: Gate, hand: MessageWriter, background: Background) -> None:
+    def __init__(self, channel: Channel, gate: Gate, hand: MessageWriter, background: BackgroundTasks) -> None:
         self._channel, self._gate, self._hand, self._background = channel, gate, hand, background
 
     def discard(self, message_id: int) -> bool:

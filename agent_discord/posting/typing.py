@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agent_discord.rest.gate import TYPING_SECONDS
-from agent_process.tasks import Background
+from agent_process.tasks import BackgroundTasks
 
 TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
 
@@ -15,7 +15,7 @@ TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
 class TypingSign:
     """Asks for typing after a moment and again while it lasts; requests on their way are left to end by themselves."""
 
-    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: Background) -> None:
+    def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: BackgroundTasks) -> None:
         self._show, self._background = show, background
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(TYPING_DELAY, self._tick)

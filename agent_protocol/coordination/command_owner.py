@@ -20,7 +20,7 @@ return 1
 """
 
 
-class CommandsBot:
+class CommandOwner:
     """All methods raise RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:

@@ -46,7 +46,7 @@ class Running:
     theme: str = ""
 
 
-class Conversations:
+class ConversationStore:
     """One conversation a channel at most. All methods raise RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:

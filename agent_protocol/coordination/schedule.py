@@ -91,7 +91,7 @@ class Slot:
     done: bool = False
 
 
-class Agenda:
+class ScheduleStore:
     """Dates are local dates of the coordinator, YYYY-MM-DD."""
 
     def __init__(self, link: RedisLink) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import MAX_ID, ForgetNotice
-from agent_protocol.wire.subscriptions import Listener
+from agent_protocol.wire.subscriptions import Subscriber
 
 KEEP_DAYS = 30
 MOST = 1000  # people; more, and the oldest orders go
@@ -32,10 +32,10 @@ return at
 """
 
 
-class Forgets:
+class ForgetRequests:
     """One process's. `start()` before the bus runs; `news` is set when there may be orders that it has not seen."""
 
-    def __init__(self, link: RedisLink, bus: Listener) -> None:
+    def __init__(self, link: RedisLink, bus: Subscriber) -> None:
         self._link, self._bus = link, bus
         self.news = asyncio.Event()
 

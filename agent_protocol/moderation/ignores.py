@@ -16,7 +16,7 @@ from typing import Literal
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import IgnoreNotice, read_ignore
-from agent_protocol.wire.subscriptions import Listener
+from agent_protocol.wire.subscriptions import Subscriber
 
 MOST = 1000  # people
 RETRY_EVERY = 0.5
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 class Ignores(Collection[int]):
     """The ids of those people. Needs `start()` before the bus runs, and `run()` in a task of its owner."""
 
-    def __init__(self, link: RedisLink, bus: Listener, *, check_every: float = CHECK_EVERY) -> None:
+    def __init__(self, link: RedisLink, bus: Subscriber, *, check_every: float = CHECK_EVERY) -> None:
         self._link, self._bus, self._check_every = link, bus, check_every
         self._users: set[int] = set()
         self._changed: dict[int, bool] = {}  # since the last reading began

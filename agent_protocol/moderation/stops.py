@@ -26,7 +26,7 @@ from redis.asyncio import Redis
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import HushNotice, StopNotice, read_hush, read_stop
-from agent_protocol.wire.subscriptions import Listener
+from agent_protocol.wire.subscriptions import Subscriber
 
 LONGEST = 86400.0  # seconds; what nobody lifts ends by itself
 SCAN_COUNT = 1000
@@ -81,7 +81,7 @@ class Stops:
     def __init__(
         self,
         link: RedisLink,
-        bus: Listener,
+        bus: Subscriber,
         clock: Callable[[], float] = time.time,
         *,
         check_every: float = CHECK_EVERY,

@@ -19,7 +19,7 @@ KEEP_SECONDS = 7 * 86400
 log = logging.getLogger(__name__)
 
 
-class Windows:
+class ContextWindows:
     """One small record a window. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:

@@ -34,7 +34,7 @@ return {{1, ARGV[4]}}
 log = logging.getLogger(__name__)
 
 
-class Ticks:
+class LastRuns:
     """Of all agents. `load` raises RedisAway; `run` goes on in memory while Redis is away, as the last holder does."""
 
     def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:

@@ -21,7 +21,7 @@ NOBODY = 0
 log = logging.getLogger(__name__)
 
 
-class MemoryWrites:
+class MemoryQuota:
     """Never raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:

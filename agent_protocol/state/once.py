@@ -45,7 +45,7 @@ class Notices:
 REMEMBERED_REPLAYS = 10_000  # in this process's memory
 
 
-class Replays:
+class ReplayGuard:
     """`clock` gives unix seconds. No method raises RedisAway: while Redis is away each process knows its own."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:

@@ -41,7 +41,7 @@ end
 log = logging.getLogger(__name__)
 
 
-class Instructed:
+class InstructedPosts:
     """No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:

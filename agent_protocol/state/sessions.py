@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import ResetNotice, read_reset
-from agent_protocol.wire.subscriptions import Listener
+from agent_protocol.wire.subscriptions import Subscriber
 
 SESSION_SECONDS = 30 * 86400  # as long as the Claude Agent SDK keeps one on the disk
 RESET_SECONDS = 365 * 86400
@@ -85,7 +85,7 @@ class Sessions:
 class Resets:
     """Where each agent's view of each channel begins. Needs `start()` before the bus runs."""
 
-    def __init__(self, link: RedisLink, bus: Listener) -> None:
+    def __init__(self, link: RedisLink, bus: Subscriber) -> None:
         self._link, self._bus = link, bus
         self._known: LRUCache[str, int] = LRUCache(REMEMBERED)
         self._reading = asyncio.Lock()

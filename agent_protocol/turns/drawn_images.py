@@ -1,4 +1,4 @@
-"""Pictures of turns that are under way, so that what was drawn and not posted yet is neither drawn nor paid for again.
+"""Drawn images of turns under way, so that one that was not posted yet is neither drawn nor paid for again.
 
 A picture is megabytes where everything else here is small: it has a key of its own beside the turn's record, is written
 in pieces, each of which passes well within a command's time, and is gone with the end of its turn. Base64, since the
@@ -33,7 +33,7 @@ return 1
 log = logging.getLogger(__name__)
 
 
-class Pictures:
+class DrawnImages:
     """`holder` is this process's name in its turns. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink, holder: str = "") -> None:

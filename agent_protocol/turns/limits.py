@@ -164,7 +164,7 @@ class MemoryLimits:
         return self._counts.get((agent, date), 0)
 
 
-class Limits:
+class TurnLimits:
     """An agent's limits, shared by all processes. No method raises RedisAway."""
 
     def __init__(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from redis.exceptions import ResponseError
 
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.state.posts import MARK, Instructed
+from agent_protocol.state.posts import MARK, InstructedPosts
 from agent_protocol.turns.budget_rules import Bill
 from agent_protocol.turns.budgets import SPEND, Budgets
 from agent_protocol.turns.costs import KEEP_SECONDS, Fields
@@ -72,11 +72,11 @@ class Ending:
     at: float
 
 
-class Settling:
+class Settlements:
     """Of this process's turns. `clock` gives unix seconds."""
 
     def __init__(
-        self, link: RedisLink, clock: Callable[[], float], turns: Turns, budgets: Budgets, instructed: Instructed
+        self, link: RedisLink, clock: Callable[[], float], turns: Turns, budgets: Budgets, instructed: InstructedPosts
     ) -> None:
         self._link, self._clock = link, clock
         self._turns, self._budgets, self._instructed = turns, budgets, instructed

@@ -26,17 +26,17 @@ from agent_protocol.wire.requests import (
     AgentAbsent,
     AgentTimedOut,
     NoAnswer,
-    Question,
-    Questions,
+    PendingRequest,
+    PendingRequests,
 )
-from agent_protocol.wire.subscriptions import HEARTBEAT, Listener
+from agent_protocol.wire.subscriptions import HEARTBEAT, Subscriber
 
 __all__ = ["AgentAbsent", "AgentTimedOut", "Bus", "NoAnswer", "RedisAway"]
 
 OnNotice = Callable[[MentionNotice], Awaitable[None] | None]
 
 
-class Bus(Listener):
+class Bus(Subscriber):
     """Everything that goes over Redis pub/sub. Needs `run()` in a task of its owner. Times in seconds."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Bus(Listener):
         self._republish_every = republish_every
         self._absent_grace = absent_grace
         self._retry_every = retry_every
-        self._questions = Questions(self._send, clock, retry_every)
+        self._questions = PendingRequests(self._send, clock, retry_every)
         self._on_notice: list[OnNotice] = []
         self._heard_agents: set[str] = set()
         self._grace_from = 0.0  # unix seconds
@@ -87,9 +87,9 @@ class Bus(Listener):
             deadline = self._clock() + DEFAULT_DEADLINE_SECONDS
             instruction = instruction.model_copy(update={"deadline": deadline})
         grace = self._absent_grace if absent_grace is None else absent_grace
-        return await self._questions.ask(Question(agent, instruction, grace), deadline)
+        return await self._questions.ask(PendingRequest(agent, instruction, grace), deadline)
 
-    async def _send(self, question: Question) -> float:
+    async def _send(self, question: PendingRequest) -> float:
         if not self.ready.is_set() or self.connected_since is None:
             return self._republish_every  # a result could not be heard; becoming ready ends this pause
         send = partial(_publish_and_count, keys.instructions(question.agent), question.instruction.to_wire())

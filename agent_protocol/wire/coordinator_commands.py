@@ -16,7 +16,7 @@ ANSWER_SECONDS = 5.0
 NOBODY = "nobody"  # the outcome where no coordinator answers
 
 
-class Orders:
+class CoordinatorCommands:
     """One process's. `start()` before the bus runs."""
 
     def __init__(self, bus: Bus, patience: float = ANSWER_SECONDS) -> None:

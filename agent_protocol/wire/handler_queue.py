@@ -13,7 +13,7 @@ Call = Callable[[], Awaitable[None] | None]
 log = logging.getLogger(__name__)
 
 
-class Lane:
+class HandlerQueue:
     """First in, first out, at most `limit` waiting; more are dropped with one warning until there is room again."""
 
     def __init__(self, name: str, limit: int = 10_000) -> None:

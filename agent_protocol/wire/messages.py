@@ -90,7 +90,7 @@ class Instruction(WireMessage):
     trigger_message_id: _Snowflake | None = None  # set on a reactive turn: the person's message that brought it about
 
 
-class Usage(WireMessage):
+class TurnUsage(WireMessage):
     """What one turn consumed, for summaries; money in US dollars."""
 
     model: str = ""
@@ -124,7 +124,7 @@ class Result(WireMessage):
     image_prompt: str | None = None
     end_conversation: bool = False
     topic: _Topic | None = None
-    usage: Usage | None = None
+    usage: TurnUsage | None = None
 
 
 class MentionNotice(WireMessage):

@@ -38,7 +38,7 @@ class AgentTimedOut(NoAnswer):
     """The deadline of the instruction passed without a result."""
 
 
-class Question:
+class PendingRequest:
     """One instruction that waits for its result. `wake` is set when something ends its pause."""
 
     def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
@@ -59,19 +59,19 @@ class Question:
 
 
 # Publishes the instruction once. Returns the seconds until it should be tried again; raises AgentAbsent, RedisAway.
-Send = Callable[[Question], Awaitable[float]]
+Send = Callable[[PendingRequest], Awaitable[float]]
 
 
-class Questions:
+class PendingRequests:
     """All questions that are open, by agent and instruction id."""
 
     def __init__(self, send: Send, clock: Callable[[], float], retry_every: float = RETRY_EVERY) -> None:
         self._send = send
         self._clock = clock
         self._retry_every = retry_every
-        self._open: dict[tuple[str, str], Question] = {}
+        self._open: dict[tuple[str, str], PendingRequest] = {}
 
-    async def ask(self, question: Question, deadline: float) -> Result:
+    async def ask(self, question: PendingRequest, deadline: float) -> Result:
         """Send until there is a result. `deadline` in unix seconds. Raises AgentAbsent, AgentTimedOut, ValueError when
         the same instruction is being asked already."""
         key = (question.agent, question.instruction.instruction_id)
@@ -83,7 +83,7 @@ class Questions:
         finally:
             del self._open[key]
 
-    async def _wait(self, question: Question, deadline: float) -> Result:
+    async def _wait(self, question: PendingRequest, deadline: float) -> Result:
         loop = asyncio.get_running_loop()
         latest = loop.time() + deadline - self._clock()  # a clock that is set back must not make a turn endless
         while question.result is None:

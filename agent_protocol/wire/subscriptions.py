@@ -20,7 +20,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from agent_protocol.connection.link import CONNECT_TIMEOUT, RedisLink
-from agent_protocol.wire.handler_queue import Lane
+from agent_protocol.wire.handler_queue import HandlerQueue
 
 Handler = Callable[[str], Awaitable[None] | None]
 Callback = Callable[[], Awaitable[None] | None]
@@ -30,7 +30,7 @@ LONGEST_PAUSE = 2.0
 log = logging.getLogger(__name__)
 
 
-class Listener:
+class Subscriber:
     """`ready` is set while every subscription is confirmed; `connected_since` (unix seconds) is None while away."""
 
     def __init__(
@@ -48,8 +48,8 @@ class Listener:
         self._rng = rng or random.Random()
         self._heartbeat = heartbeat
         self._handlers: dict[str, list[Handler]] = defaultdict(list)
-        self._lanes: dict[str, Lane] = {}
-        self._callbacks = Lane("the bus's own events")
+        self._lanes: dict[str, HandlerQueue] = {}
+        self._callbacks = HandlerQueue("the bus's own events")
         self._on_resubscribed: list[Callback] = []
         self._asked: set[str] = set()  # channels that SUBSCRIBE was sent for on this connection
         self._confirmed: set[str] = set()
@@ -62,7 +62,7 @@ class Listener:
         """Hand every message of `channel` to `handler`, in order of arrival. A handler that raises is logged."""
         self._handlers[channel].append(handler)
         if channel not in self._lanes:
-            self._lanes[channel] = Lane(channel)
+            self._lanes[channel] = HandlerQueue(channel)
             self._start(self._lanes[channel])
         if channel not in self._confirmed:
             self.ready.clear()
@@ -180,7 +180,7 @@ class Listener:
             for handler in self._handlers[channel]:
                 lane.put(partial(handler, text))
 
-    def _start(self, lane: Lane) -> None:
+    def _start(self, lane: HandlerQueue) -> None:
         if self._workers is not None:
             self._workers.create_task(lane.run(), name=f"lane {lane.name}")
 

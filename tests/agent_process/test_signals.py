@@ -2,7 +2,7 @@ import asyncio
 import os
 import signal
 
-from agent_process.signals import INTERRUPTED, LEAVE_SECONDS, Stopping, last_turns
+from agent_process.signals import INTERRUPTED, LEAVE_SECONDS, Shutdown, last_turns
 from tests.support.doubles import LoopTime, settle
 
 
@@ -75,7 +75,7 @@ async def test_one_agents_failure_at_the_end_leaves_the_others_their_time(caplog
 async def test_a_second_ctrl_c_is_a_hurry_and_what_hangs_is_left(monkeypatch):
     loop, codes = LoopTime(), []
     monkeypatch.setattr(os, "_exit", codes.append)
-    stopping = Stopping()
+    stopping = Shutdown()
     stopping.interrupted()
     assert (stopping.stop.is_set(), stopping.hurry.is_set()) == (True, False)
     stopping.interrupted()
@@ -88,7 +88,7 @@ async def test_a_second_ctrl_c_is_a_hurry_and_what_hangs_is_left(monkeypatch):
 
 
 async def test_a_service_manager_that_repeats_itself_hurries_nobody():
-    stopping = Stopping()
+    stopping = Shutdown()
     stopping.on_signals()
     try:
         for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGHUP):

@@ -280,17 +280,17 @@ async def test_an_agent_is_online_until_it_says_otherwise(ledger):
 
 
 async def test_a_schedule_outlives_its_writer(link, ledger):
-    assert await ledger.agenda.load_schedule(DAY) is None
-    await ledger.agenda.save_schedule(DAY, [Slot(1_800_000_000.123456), Slot(1_800_000_100.0)])
-    await ledger.agenda.claim_slot(DAY, 1)
+    assert await ledger.schedule.load_schedule(DAY) is None
+    await ledger.schedule.save_schedule(DAY, [Slot(1_800_000_000.123456), Slot(1_800_000_100.0)])
+    await ledger.schedule.claim_slot(DAY, 1)
     slots = [Slot(1_800_000_000.123456), Slot(1_800_000_100.0, done=True)]
-    assert await Ledger(link).agenda.load_schedule(DAY) == slots
+    assert await Ledger(link).schedule.load_schedule(DAY) == slots
     kept = json.loads(await link.call(lambda redis: redis.get(keys.schedule(DAY))))
     assert kept[1] == {"at": 1_800_000_100.0, "done": True}
 
 
 async def test_a_slot_is_claimed_by_exactly_one(link):
-    coordinators = [Ledger(link).agenda for _ in range(4)]
+    coordinators = [Ledger(link).schedule for _ in range(4)]
     await coordinators[0].save_schedule(DAY, [Slot(1.0), Slot(2.0)])
     claims = [(one, index) for one in coordinators for index in (0, 1)]
     won = await asyncio.gather(*(one.claim_slot(DAY, index) for one, index in claims))
@@ -300,19 +300,19 @@ async def test_a_slot_is_claimed_by_exactly_one(link):
 
 @pytest.mark.parametrize("index", [-1, 1])
 async def test_a_slot_that_is_not_there_cannot_be_claimed(ledger, index):
-    await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
-    assert not await ledger.agenda.claim_slot(DAY, index)
-    assert not await ledger.agenda.claim_slot("2027-01-16", 0)
+    await ledger.schedule.save_schedule(DAY, [Slot(1.0)])
+    assert not await ledger.schedule.claim_slot(DAY, index)
+    assert not await ledger.schedule.claim_slot("2027-01-16", 0)
 
 
 @pytest.mark.parametrize("text", ['[{"when": 1}]', "[1]", "null", "x", '[{"at": NaN}]', '[{"at": 1e400}]'])
 async def test_a_schedule_that_cannot_be_read_is_none(text, link, ledger):
     await link.call(lambda redis: redis.set(keys.schedule(DAY), text))
-    assert await ledger.agenda.load_schedule(DAY) is None
+    assert await ledger.schedule.load_schedule(DAY) is None
 
 
 async def test_each_channel_comes_once_a_day_and_removed_ones_do_not(ledger):
-    agenda = ledger.agenda
+    agenda = ledger.schedule
     assert await agenda.next_channel(DAY, []) is None
     assert await agenda.next_channel(DAY, [3, 1, 2]) == 3
     assert await agenda.next_channel(DAY, [3, 2]) == 2
@@ -322,13 +322,13 @@ async def test_each_channel_comes_once_a_day_and_removed_ones_do_not(ledger):
 
 async def test_starters_take_fair_turns_across_restarts(link):
     names = ["chatgpt", "claude", "gemini", "grok"]
-    started = [await Ledger(link).agenda.next_starter(7, names) for _ in range(8)]
+    started = [await Ledger(link).schedule.next_starter(7, names) for _ in range(8)]
     assert started == names * 2
-    assert await Ledger(link).agenda.next_starter(8, ["grok"]) == "grok"
+    assert await Ledger(link).schedule.next_starter(8, ["grok"]) == "grok"
 
 
 async def test_a_starter_that_left_is_passed_over(ledger):
-    agenda = ledger.agenda
+    agenda = ledger.schedule
     assert await agenda.next_starter(7, ["claude", "grok", "gemini"]) == "claude"
     assert await agenda.next_starter(7, ["claude", "gemini"]) == "gemini"
     assert await agenda.next_starter(7, ["chatgpt"]) == "chatgpt"
@@ -337,14 +337,14 @@ async def test_a_starter_that_left_is_passed_over(ledger):
 
 
 async def test_a_reactive_round_has_its_cooldown_per_channel(ledger):
-    taken = await asyncio.gather(*(ledger.agenda.take_reactive(7, 300.0) for _ in range(5)))
+    taken = await asyncio.gather(*(ledger.schedule.take_reactive(7, 300.0) for _ in range(5)))
     assert sum(taken) == 1
-    assert await ledger.agenda.take_reactive(8, 300.0)
-    assert await ledger.agenda.take_reactive(8, 0.0)
+    assert await ledger.schedule.take_reactive(8, 300.0)
+    assert await ledger.schedule.take_reactive(8, 0.0)
 
 
 async def test_a_channel_is_held_by_one_conversation_at_a_time(ledger):
-    agenda = ledger.agenda
+    agenda = ledger.schedule
     assert await agenda.hold_channel(7, "first", 60.0)
     assert await agenda.hold_channel(7, "first", 60.0)
     assert not await agenda.hold_channel(7, "second", 60.0)
@@ -355,7 +355,7 @@ async def test_a_channel_is_held_by_one_conversation_at_a_time(ledger):
 
 
 async def test_all_holds_can_be_ended_and_nothing_else(link, ledger):
-    agenda = ledger.agenda
+    agenda = ledger.schedule
     for channel in range(50):
         await agenda.hold_channel(channel, "killed", 60.0)
     await link.call(lambda redis: redis.mset({f"another:{number}": "1" for number in range(3000)}))
@@ -365,7 +365,7 @@ async def test_all_holds_can_be_ended_and_nothing_else(link, ledger):
 
 
 async def test_another_makers_values_under_our_names_are_made_anew(link, ledger):
-    agenda = ledger.agenda
+    agenda = ledger.schedule
     for key in (keys.starter_queue(7), keys.channel_queue(DAY)):
         await link.call(lambda redis, key=key: redis.set(key, '["grok"]'))
     for key in (keys.conversation(7), keys.schedule(DAY)):
@@ -383,11 +383,11 @@ async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **RULES))
-        await ledger.agenda.next_starter(7, ["claude", "grok"])
+        await ledger.schedule.next_starter(7, ["claude", "grok"])
         await take_away(link, server)
         await back(link, server)
         assert await Ledger(link).limits.count("claude", DAY) == 1
-        assert await ledger.agenda.next_starter(7, ["claude", "grok"]) == "grok"
+        assert await ledger.schedule.next_starter(7, ["claude", "grok"]) == "grok"
 
 
 async def test_every_key_has_an_end(link, ledger, clock):
@@ -397,13 +397,13 @@ async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.settle("claude", "t2", "{}", clock() + 90, date=DAY, spent={"ai_calls": 1})
     await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
     await ledger.presence.renew("claude", "yes")
-    await ledger.agenda.save_schedule(DAY, [Slot(1.0)])
-    await ledger.agenda.claim_slot(DAY, 0)
-    await ledger.agenda.next_channel(DAY, [1, 2])
-    await ledger.agenda.next_starter(7, ["claude", "grok"])
-    await ledger.agenda.next_starter(8, ["claude", "grok"])
-    await ledger.agenda.take_reactive(7, 5.0)
-    await ledger.agenda.hold_channel(7, "first", 5.0)
+    await ledger.schedule.save_schedule(DAY, [Slot(1.0)])
+    await ledger.schedule.claim_slot(DAY, 0)
+    await ledger.schedule.next_channel(DAY, [1, 2])
+    await ledger.schedule.next_starter(7, ["claude", "grok"])
+    await ledger.schedule.next_starter(8, ["claude", "grok"])
+    await ledger.schedule.take_reactive(7, 5.0)
+    await ledger.schedule.hold_channel(7, "first", 5.0)
     found = await link.call(lambda redis: redis.keys("*"))
     endless = [key for key in found if await link.call(lambda redis, key=key: redis.ttl(key)) < 0]
     assert len(found) == 16
@@ -415,12 +415,12 @@ async def test_plans_wait_while_redis_is_away(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link)
         await take_away(link, server)
-        for attempt in (ledger.agenda.load_schedule(DAY), ledger.agenda.next_starter(7, ["claude"])):
+        for attempt in (ledger.schedule.load_schedule(DAY), ledger.schedule.next_starter(7, ["claude"])):
             with pytest.raises(RedisAway):
                 await attempt
         await back(link, server)
         await until(lambda: not link.away)
-        assert await ledger.agenda.next_starter(7, ["claude"]) == "claude"
+        assert await ledger.schedule.next_starter(7, ["claude"]) == "claude"
 
 
 # Checkpoints

@@ -120,5 +120,5 @@ async def _written(scene: Inside) -> None:
     """Returns when Redis knows of each turn that has ended."""
     await scene.settled()
     ledger = scene.runtime.services.ledger
-    await until(lambda: not ledger.settling.owes)
+    await until(lambda: not ledger.settlements.owes)
     await ledger.pay()

@@ -13,7 +13,7 @@ from agent_cogs.automation.webhook_server import WebhookPayload, sign
 from agent_personas.schedules.cron import Job
 from agent_personas.schedules.heartbeat import Check
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.state.last_runs import Ticks
+from agent_protocol.state.last_runs import LastRuns
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -47,7 +47,7 @@ async def ran_before(url, seconds):
     fields = [Tick.of(Check("Build", "", 60)).field, Tick.of(Job("Plan", "0 9 * * *", "")).field]
     async with RedisLink(url) as link:
         for field in fields:
-            assert await Ticks(link).run("claude", field, time.time() - seconds)
+            assert await LastRuns(link).run("claude", field, time.time() - seconds)
 
 
 async def test_heartbeat_job_and_startup_hook_run_in_their_channels_and_a_restart_repeats_none(tmp_path, personas):

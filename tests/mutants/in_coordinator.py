@@ -16,8 +16,8 @@ IN_COORDINATOR = (
         ("- state.touched_at > RESUME", "- state.started_at > RESUME", "a long talk goes on after a restart", RESUMING),
         ("> RESUME_SECONDS", "< RESUME_SECONDS", "what is too old is closed, what is not goes on", RESUMING),
         (
-            "self.unfinished.keep(state):\n                await self._term.until_led()\n                return True",
-            "self.unfinished.keep(state):\n                return True",
+            "                await self._leadership.until_held()\n                return True",
+            "                return True",
             "who lost the lease gives no turn",
             RESUMING,
         ),
@@ -168,8 +168,8 @@ IN_COORDINATOR = (
             "it is the person's message that is joined in on",
         ),
         (
-            "if not await self._agenda.take_reactive",
-            "if await self._agenda.take_reactive",
+            "if not await self._schedule.take_reactive",
+            "if await self._schedule.take_reactive",
             "a channel has one reactive round in five minutes",
         ),
     ),

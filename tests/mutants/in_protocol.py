@@ -199,8 +199,8 @@ IN_PROTOCOL = (
         ),
         ("        link.when_back(self.pay)\n", "", "what was kept is written when Redis is back"),
         (
-            "        if self.settling.owes:\n            await self.pay()",
-            "        if not self.settling.owes:\n            await self.pay()",
+            "        if self.settlements.owes:\n            await self.pay()",
+            "        if not self.settlements.owes:\n            await self.pay()",
             "a turn that ended meanwhile is not begun again",
         ),
         ('costs.get("total_cost", 0.0)', "0.0", "what a turn cost counts in the budgets"),

@@ -15,7 +15,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.schedule import Slot, hold_of
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, Usage, WireMessage
+from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, TurnUsage, WireMessage
 from agent_protocol.wire.requests import AgentAbsent
 
 AGENTS = ("chatgpt", "claude", "gemini", "grok")
@@ -70,7 +70,7 @@ class Time:
         await asyncio.sleep(0)
 
 
-class MemoryAgenda:
+class MemorySchedule:
     """`away` counts how many of the next calls find no Redis."""
 
     def __init__(self) -> None:
@@ -144,19 +144,19 @@ class MemoryAgenda:
 class MemoryConversations:
     """By channel: the conversation's id and its state. `holders` as in Redis: only who holds the channel is kept."""
 
-    def __init__(self, agenda: MemoryAgenda) -> None:
-        self.agenda = agenda
+    def __init__(self, schedule: MemorySchedule) -> None:
+        self.schedule = schedule
         self.states: dict[int, tuple[str, str]] = {}
 
     async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int = 0) -> bool:
-        ours = self.agenda.holders.get(channel_id) == hold_of(conversation_id, epoch)
-        ours = ours and not self.agenda.overtaken(epoch)
+        ours = self.schedule.holders.get(channel_id) == hold_of(conversation_id, epoch)
+        ours = ours and not self.schedule.overtaken(epoch)
         if ours:
             self.states[channel_id] = (conversation_id, state)
         return ours
 
     async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:
-        if not self.agenda.overtaken(epoch) and self.states.get(channel_id, ("",))[0] == conversation_id:
+        if not self.schedule.overtaken(epoch) and self.states.get(channel_id, ("",))[0] == conversation_id:
             del self.states[channel_id]
 
     async def kept(self) -> list[str]:
@@ -188,9 +188,9 @@ class MemoryRests:
 
 class MemoryLedger:
     def __init__(self) -> None:
-        self.rests = MemoryRests()
-        self.agenda = MemoryAgenda()
-        self.conversations = MemoryConversations(self.agenda)
+        self.backoffs = MemoryRests()
+        self.schedule = MemorySchedule()
+        self.conversations = MemoryConversations(self.schedule)
         self.presence = MemoryPresence()
 
 
@@ -270,7 +270,7 @@ def talker(agent: str, ids: Ids | None = None, **fields: Any) -> Voice:
     ids = ids or Ids()
 
     def voice(instruction: Instruction) -> Result:
-        usage = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.01)
+        usage = TurnUsage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.01)
         answer = {"text": f"{agent} speaks", "message_id": ids(), "usage": usage, **fields}
         return Result(instruction_id=instruction.instruction_id, agent_name=agent, **answer)
 

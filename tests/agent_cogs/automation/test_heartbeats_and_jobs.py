@@ -19,7 +19,7 @@ from agent_personas.schedules.cron import Job
 from agent_personas.schedules.fields import ActiveHours
 from agent_personas.schedules.heartbeat import Check
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.state.last_runs import Ticks
+from agent_protocol.state.last_runs import LastRuns
 from tests.support.doubles import Clock, MemoryTicks
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -229,8 +229,8 @@ async def test_what_is_due_while_its_server_is_on_its_way_stays_due(catch_up: bo
 
 
 async def test_what_another_process_ran_while_it_had_the_agent_is_not_run_again(link: RedisLink) -> None:
-    day, other = Day(check(), jobs=(job("30 12 * * *", catch_up=True),)), Ticks(link)
-    day.ticks = Ticks(link)  # type: ignore[assignment]
+    day, other = Day(check(), jobs=(job("30 12 * * *", catch_up=True),)), LastRuns(link)
+    day.ticks = LastRuns(link)  # type: ignore[assignment]
     day.restart()
     assert await day.passes(0.25) == []
     day.acts = False

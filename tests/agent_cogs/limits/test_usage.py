@@ -2,8 +2,7 @@ import pytest
 
 from agent_cogs.limits.usage import Spending, cost_fields
 from agent_llm.types import Usage
-from agent_protocol.wire.messages import Result
-from agent_protocol.wire.messages import Usage as WireUsage
+from agent_protocol.wire.messages import Result, TurnUsage
 from tests.support.doubles import MemoryCosts
 
 TALK = Usage(model="m", calls=1, input_tokens=100, cached_tokens=80, output_tokens=10, searches=2, text_cost_usd=0.25)
@@ -19,7 +18,7 @@ def result(**more):
 
 
 def test_talk_and_pictures_are_booked_apart_and_calls_counted_once():
-    usage = WireUsage(
+    usage = TurnUsage(
         calls=3,
         input_tokens=200,
         cached_tokens=160,

@@ -21,7 +21,7 @@ from agent_personas.forget_person import Notes
 from agent_personas.memory import Origin, append
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
@@ -51,7 +51,7 @@ class Machine:
         async with ToolRecords(self.data / "tools") as self.records:
             self.ledger = Ledger(link, lambda: NOW, holder="here")
             self.forgetting = Forgetting(
-                Forgets(link, bus), self.ledger, NAMES, done, tools=self.records, personas=self.personas
+                ForgetRequests(link, bus), self.ledger, NAMES, done, tools=self.records, personas=self.personas
             )
             self.forgetting.start()
             tasks = [asyncio.create_task(work) for work in (bus.run(), self.forgetting.run())]
@@ -141,7 +141,7 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(
                 machine.note(f"said by {person}", person)
                 machine.call(number, person)
             with monkeypatch.context() as patch:
-                patch.setattr(machine.ledger.settling, "_write", away)
+                patch.setattr(machine.ledger.settlements, "_write", away)
                 await record(machine.ledger, 1, BOB)
         assert await here.forgetting.forget(BOB) == Forgotten(tool_calls=1, notes=Notes(gone=1))
         await until(lambda: there.done)

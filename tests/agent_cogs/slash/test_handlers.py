@@ -29,7 +29,7 @@ from agent_discord.slash.responses import CommandReply, Form
 from agent_personas.forget_person import Notes
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.state.sessions import Resets
@@ -37,7 +37,7 @@ from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import Orders
+from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_protocol.wire.messages import Command, CommandOutcome, read_command
 
 NOW = 1_800_000_000.0
@@ -63,7 +63,7 @@ class Place:
         for number, name in enumerate(NAMES):
             self.directory.learn(name, 500 + number)
         self.stops, self.ignores = Stops(link, self.bus, self.clock), Ignores(link, self.bus)
-        self.orders = Orders(self.bus, patience=0.01)
+        self.orders = CoordinatorCommands(self.bus, patience=0.01)
         done: Any = SimpleNamespace(last=0, keep=lambda _: None)
         self.services: Any = SimpleNamespace(
             settings=settings.with_(personas_dir=personas or settings.personas_dir),
@@ -73,7 +73,7 @@ class Place:
             ledger=self.ledger,
             stops=self.stops,
             ignores=self.ignores,
-            forgetting=Forgetting(Forgets(link, self.bus), self.ledger, NAMES, done),
+            forgetting=Forgetting(ForgetRequests(link, self.bus), self.ledger, NAMES, done),
             orders=self.orders,
             tools=None,
             clock=self.clock,
@@ -260,7 +260,7 @@ async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
     async with a_place(BUDGET_DAILY_USD="2") as place:
         await place.ledger.presence.renew("claude", "1")
         await place.ledger.mutes.mute("claude", 300.0)
-        await place.ledger.rests.put("grok", NOW + 600)
+        await place.ledger.backoffs.put("grok", NOW + 600)
         await place.link.commands.set(keys.daily_count("claude", DAY), "12")
         await place.link.commands.hset(keys.cost("claude", DAY), "total_cost", "0.25")
         await place.link.commands.hset(keys.cost("grok", DAY), "total_cost", "0.0042")

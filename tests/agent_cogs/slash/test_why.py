@@ -162,7 +162,7 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     assert "nobody has called it" in (await asked(services))[0]
     assert "muted until" in (await asked(services, muted_until={"claude": now + 60}.get))[0]
     await services.stops.stop(1, "x")
-    await ledger.rests.put("claude", now + 300)
+    await ledger.backoffs.put("claude", now + 300)
     lines = await asked(services)
     assert "a person has stopped the channel" in lines[0]
     assert f"rests until <t:{now + 300:.0f}:R>" in lines[2]
@@ -200,7 +200,7 @@ async def test_without_caps_no_budget_is_used_up(services):
 async def test_a_conversation_is_found_as_its_coordinator_keeps_it(services):
     state = ConversationState("talk", 1, "casual", started_at=0.0).begin_round(("grok", "claude"))
     await here(services)
-    await services.ledger.agenda.hold_channel(1, "talk", 60)
+    await services.ledger.schedule.hold_channel(1, "talk", 60)
     await services.ledger.conversations.keep(1, "talk", state.begin_turn("i1").to_json())
     assert "in round 1 it is Grok's turn" in (await asked(services))[0]
     await services.ledger.conversations.keep(1, "talk", "{}")

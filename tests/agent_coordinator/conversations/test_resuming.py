@@ -63,9 +63,9 @@ class Stage:
 
     async def die(self) -> None:
         """As by SIGKILL: what is in Redis stays as it is, the hold too."""
-        held = dict(self.ledger.agenda.holders)
+        held = dict(self.ledger.schedule.holders)
         await self.aclose()
-        self.ledger.agenda.holders = held
+        self.ledger.schedule.holders = held
 
     async def aclose(self) -> None:
         for task in self.coordinators:
@@ -144,12 +144,12 @@ async def test_a_new_leader_goes_on_at_the_round_and_speaker_with_the_same_instr
 
 async def test_a_leader_that_ends_in_order_leaves_its_conversation_to_the_next(stage: Stage):
     await cut_off(stage, 2)
-    stage.ledger.agenda.holders.clear()
+    stage.ledger.schedule.holders.clear()
     stage.lead()
     await until(lambda: stage.reports)
     assert any(isinstance(event, ConversationResumed) for event in stage.events)
     assert stage.ledger.conversations.states == {}
-    assert stage.ledger.agenda.holders == {}
+    assert stage.ledger.schedule.holders == {}
 
 
 async def test_the_turn_that_was_under_way_is_asked_for_again_without_another_pause():
@@ -219,7 +219,7 @@ async def test_a_conversation_that_began_long_ago_and_is_alive_is_gone_on_with(s
 async def test_a_turn_that_was_under_way_is_asked_for_although_its_agent_rests_by_now(stage: Stage):
     agent = await cut_off(stage, 1)
     under_way = stage.bus.asked[-1][1].instruction_id
-    stage.ledger.rests.ends[agent] = stage.time.now + 600
+    stage.ledger.backoffs.ends[agent] = stage.time.now + 600
     asked = len(stage.bus.asked)
     stage.lead()
     await until(lambda: len(stage.bus.asked) > asked)
@@ -234,7 +234,7 @@ async def paused_leader(stage: Stage, turns: int = 2) -> tuple[MemoryLease, Hang
     leads. Whose turn it is answers when it is let go."""
     lease = MemoryLease()
     old = stage.lead(lease)
-    stage.ledger.agenda.epoch = 1
+    stage.ledger.schedule.epoch = 1
     await until(lambda: old.acting)
     waiting: list[Hanging] = []
     voices = dict(stage.bus.voices)
@@ -254,7 +254,7 @@ async def paused_leader(stage: Stage, turns: int = 2) -> tuple[MemoryLease, Hang
     await until(lambda: waiting)
     stage.bus.voices = voices
     lease.lapsed = True
-    stage.ledger.agenda.epoch = 2
+    stage.ledger.schedule.epoch = 2
     return lease, waiting[0]
 
 
@@ -273,7 +273,7 @@ async def test_a_leader_that_wakes_up_while_another_one_leads_gives_no_turn_and_
 
 async def test_a_leader_whose_lease_only_ran_out_goes_on_when_it_is_renewed(stage: Stage):
     lease, thinking = await paused_leader(stage)
-    stage.ledger.agenda.epoch = 1  # nobody took it
+    stage.ledger.schedule.epoch = 1  # nobody took it
     thinking.go_on.set()
     for _ in range(50):
         await asyncio.sleep(0)
@@ -322,11 +322,11 @@ async def test_what_a_leader_was_about_to_ask_is_not_asked_when_it_wakes_up_too_
     """It was paused between its look at the lease and the next step: Redis refuses by the epoch."""
     lease = MemoryLease()
     old = stage.lead(lease)
-    stage.ledger.agenda.epoch = 1
+    stage.ledger.schedule.epoch = 1
     await until(lambda: old.acting)
 
     def overtaken(instruction):
-        stage.ledger.agenda.epoch = 2
+        stage.ledger.schedule.epoch = 2
         return talker("claude")(instruction)
 
     stage.bus.voices["claude"] = overtaken
@@ -348,10 +348,10 @@ async def test_a_leader_that_does_not_know_whether_it_leads_joins_in_nowhere_and
     stage.bus.notify(MentionNotice(agent_name="claude", channel_id=CHANNEL, message_id=2, trigger_message_id=1))
     for _ in range(50):
         await asyncio.sleep(0)
-    assert (stage.bus.asked, stage.ledger.agenda.reactive_asked, coordinator.acting) == ([], 0, False)
+    assert (stage.bus.asked, stage.ledger.schedule.reactive_asked, coordinator.acting) == ([], 0, False)
     lease.lapsed = False
     await until(lambda: stage.reports)
-    assert (stage.reports[0].messages, stage.ledger.agenda.reactive_asked) == (8, 0)
+    assert (stage.reports[0].messages, stage.ledger.schedule.reactive_asked) == (8, 0)
     await stage.aclose()
 
 
@@ -368,7 +368,7 @@ async def test_what_an_overtaken_leader_was_told_to_begin_it_does_not_begin():
     await until(lambda: not coordinator._acting)
     lease.give()
     await until(lambda: coordinator.acting)
-    assert (stage.bus.asked, stage.ledger.agenda.holders) == ([], {})
+    assert (stage.bus.asked, stage.ledger.schedule.holders) == ([], {})
     await stage.aclose()
 
 
@@ -501,7 +501,7 @@ async def test_a_reactive_round_is_gone_on_with_by_the_next_leader_with_the_same
     assert again.instruction_id == before.instruction_id
     assert [i.trigger_message_id for i in (before, again, after)] == [7, 7, 7]
     assert not any(i.is_conversation_starter for i in (before, again, after))
-    assert (stage.reports, stage.ledger.agenda.holders) == ([], {}), "it is no conversation"
+    assert (stage.reports, stage.ledger.schedule.holders) == ([], {}), "it is no conversation"
     assert not any(isinstance(event, ConversationResumed) for event in stage.events)
     await stage.aclose()
 
@@ -520,7 +520,7 @@ async def test_a_stop_ends_a_reactive_round():
     stage, first, _ = await joining()
     await stage.stops.stop(CHANNEL, "m1")
     first.go_on.set()
-    await until(lambda: not stage.ledger.conversations.states and not stage.ledger.agenda.holders)
+    await until(lambda: not stage.ledger.conversations.states and not stage.ledger.schedule.holders)
     assert len(stage.bus.asked) == 1
     await stage.aclose()
 

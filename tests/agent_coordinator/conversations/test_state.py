@@ -14,7 +14,7 @@ from agent_coordinator.conversations.state import (
     Tally,
 )
 from agent_coordinator.events import report_of
-from agent_protocol.wire.messages import MAX_WIRE_BYTES, Instruction, Result, Usage
+from agent_protocol.wire.messages import MAX_WIRE_BYTES, Instruction, Result, TurnUsage
 
 
 def begun(*order: str) -> ConversationState:
@@ -81,7 +81,7 @@ def test_a_picture_is_an_entry_of_text(fields: dict[str, Any], text: str) -> Non
 
 
 def test_a_skip_leaves_no_trace_but_its_cost() -> None:
-    usage = Usage(calls=1, cost_usd=0.5)
+    usage = TurnUsage(calls=1, cost_usd=0.5)
     state = begun().took_turn("claude", result("claude", skipped=True, text="ignored", emoji_reacted="🔥", usage=usage))
     assert history(state) == []
     assert (state.skipped, state.last_speaker, state.opened) == (("claude",), None, False)
@@ -132,13 +132,13 @@ def test_who_was_not_heard_in_one_round_does_not_take_part_in_the_next() -> None
 
 def test_each_amount_that_a_turn_used_is_counted_under_its_own_name() -> None:
     used = {"calls": 2, "searches": 3, "input_tokens": 50, "cached_tokens": 7, "output_tokens": 11}
-    usage = Usage(**used, reasoning_tokens=13, cost_usd=0.5)
+    usage = TurnUsage(**used, reasoning_tokens=13, cost_usd=0.5)
     state = begun().took_turn("claude", result("claude", text="one", message_id=7, usage=usage))
     assert state.total == Tally(messages=1, **used, reasoning_tokens=13, cost_usd=0.5)
 
 
 def test_json_brings_the_same_state_back() -> None:
-    usage = Usage(calls=2, input_tokens=10, cost_usd=0.25)
+    usage = TurnUsage(calls=2, input_tokens=10, cost_usd=0.25)
     state = begun().took_turn("claude", result("claude", text="für 🔥", message_id=2**62, topic="tea", usage=usage))
     state = state.took_turn("grok", result("grok", text="y", emoji_reacted="🔥", react_to_message_id=2**62))
     state = state.missed("gemini", "timed_out")
@@ -174,8 +174,10 @@ def test_however_much_was_said_an_instruction_stays_within_the_wires_limit_and_k
 
 
 def test_a_report_adds_up_the_agents() -> None:
-    state = begun().took_turn("claude", result("claude", text="x", usage=Usage(calls=1, cost_usd=0.5, output_tokens=3)))
-    state = state.took_turn("grok", result("grok", skipped=True, usage=Usage(calls=1, cost_usd=0.25)))
+    state = begun().took_turn(
+        "claude", result("claude", text="x", usage=TurnUsage(calls=1, cost_usd=0.5, output_tokens=3))
+    )
+    state = state.took_turn("grok", result("grok", skipped=True, usage=TurnUsage(calls=1, cost_usd=0.25)))
     report = report_of(state.missed("gemini", "absent").ended("chance"), ended_at=9.0)
     assert (report.rounds, report.messages, report.skips, report.absences) == (1, 1, 1, 1)
     assert (report.calls, report.cost_usd, report.output_tokens) == (2, 0.75, 3)

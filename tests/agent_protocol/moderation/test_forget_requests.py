@@ -8,7 +8,7 @@ import pytest
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.moderation import forget_requests as module
-from agent_protocol.moderation.forget_requests import Forgets
+from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from tests.agent_protocol.conftest import running
@@ -23,7 +23,7 @@ def people(orders: list[tuple[int, int]]) -> list[int]:
 
 
 async def test_orders_come_one_after_the_other_and_a_second_one_of_a_person_is_a_new_one(link: RedisLink):
-    forgets = Forgets(link, Bus(link))
+    forgets = ForgetRequests(link, Bus(link))
     for person in (ANN, BOB, CY):
         await forgets.order(person)
     first = await forgets.after(0)
@@ -40,14 +40,14 @@ async def test_orders_come_one_after_the_other_and_a_second_one_of_a_person_is_a
 async def test_an_order_is_passed_by_by_no_clock_that_goes_back(link: RedisLink):
     future = 4_000_000_000_000
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): future})
-    forgets = Forgets(link, Bus(link))
+    forgets = ForgetRequests(link, Bus(link))
     await forgets.order(BOB)
     assert await forgets.after(future) == [(future + 1, BOB)]
 
 
 async def test_the_orders_are_bounded_by_number_and_age(link: RedisLink, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(module, "MOST", 2)
-    forgets = Forgets(link, Bus(link))
+    forgets = ForgetRequests(link, Bus(link))
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {str(ANN): 1})
     await forgets.order(BOB)
     assert people(await forgets.after(0)) == [BOB], "a month is over"
@@ -58,18 +58,18 @@ async def test_the_orders_are_bounded_by_number_and_age(link: RedisLink, monkeyp
 
 async def test_what_is_no_persons_id_is_nobody(link: RedisLink):
     await link.commands.zadd(keys.COORDINATOR_FORGOTTEN, {"0": 1, "-7": 2, "nonsense": 3, "9" * 30: 4, "²": 5, "7": 6})
-    assert await Forgets(link, Bus(link)).after(0) == [(6, 7)]
+    assert await ForgetRequests(link, Bus(link)).after(0) == [(6, 7)]
 
 
 async def test_every_process_hears_of_it_and_who_was_away_when_it_is_back(server: RedisServer):
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         bus = Bus(link)
-        here = Forgets(link, bus)
+        here = ForgetRequests(link, bus)
         here.start()
         async with running(bus):
             await until(here.news.is_set)
             here.news.clear()
-            await Forgets(link, bus).tell()
+            await ForgetRequests(link, bus).tell()
             await until(here.news.is_set)
             server.kill()
             with pytest.raises(RedisAway):

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.coordination.conversations import Conversations
+from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.leases import Lease
-from agent_protocol.coordination.schedule import Agenda
+from agent_protocol.coordination.schedule import ScheduleStore
 from agent_protocol.moderation.stops import LONGEST, Stops
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
@@ -198,7 +198,7 @@ async def test_a_stop_that_was_lifted_while_redis_was_away_does_not_come_back(se
 
 
 async def test_a_conversation_is_kept_by_who_holds_its_channel(link: RedisLink):
-    agenda, conversations = Agenda(link), Conversations(link)
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
     assert not await conversations.keep(CHANNEL, "c1", "{}"), "nobody holds the channel"
     await agenda.hold_channel(CHANNEL, "c1", 60.0)
     assert await conversations.keep(CHANNEL, "c1", "one")
@@ -414,7 +414,7 @@ async def leads(link: RedisLink, holder: str) -> int:
 async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_its_successor_goes_on_with(
     link: RedisLink,
 ):
-    agenda, conversations = Agenda(link), Conversations(link)
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
     old = await leads(link, "old")
     assert await agenda.hold_channel(CHANNEL, "c1", 60.0, old)
     assert await conversations.keep(CHANNEL, "c1", "one", old)
@@ -434,14 +434,14 @@ async def test_a_leader_that_was_paused_can_neither_renew_nor_keep_nor_end_what_
 
 
 async def test_a_hold_of_another_epoch_is_anothers_also_where_redis_forgot_who_leads(link: RedisLink):
-    agenda, conversations = Agenda(link), Conversations(link)
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
     assert await agenda.hold_channel(CHANNEL, "c1", 60.0, 5)
     assert not await agenda.hold_channel(CHANNEL, "c1", 60.0, 4)
     assert not await conversations.keep(CHANNEL, "c1", "old", 4)
 
 
 async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
-    agenda, conversations = Agenda(link), Conversations(link)
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
     for channel in (CHANNEL, OTHER):
         await agenda.hold_channel(channel, f"c{channel}", 60.0)
         await conversations.keep(channel, f"c{channel}", str(channel))
@@ -450,7 +450,7 @@ async def test_freeing_all_channels_leaves_what_was_kept(link: RedisLink):
 
 
 async def test_only_its_own_conversation_is_dropped(link: RedisLink):
-    agenda, conversations = Agenda(link), Conversations(link)
+    agenda, conversations = ScheduleStore(link), ConversationStore(link)
     await agenda.hold_channel(CHANNEL, "c1", 60.0)
     await conversations.keep(CHANNEL, "c1", "one")
     await conversations.drop(CHANNEL, "c0")

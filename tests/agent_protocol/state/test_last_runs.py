@@ -1,4 +1,4 @@
-"""Ticks and signed requests over the processes of one Redis."""
+"""LastRuns and signed requests over the processes of one Redis."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from fakeredis import FakeServer
 
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.state.last_runs import MOST_FIELDS, Ticks
-from agent_protocol.state.once import Replays
+from agent_protocol.state.last_runs import MOST_FIELDS, LastRuns
+from agent_protocol.state.once import ReplayGuard
 from agent_protocol.turns.turns import Turns
 from agent_protocol.wire import keys
 
 
 async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisLink) -> None:
-    one, other = Ticks(link), Ticks(link)
+    one, other = LastRuns(link), LastRuns(link)
     assert await one.run("claude", "heartbeat:a", 100.0)
     assert await other.load("claude") == {"heartbeat:a": 100.0}
     assert await one.run("claude", "heartbeat:a", 160.0)
@@ -25,29 +25,29 @@ async def test_of_two_processes_that_find_a_tick_due_one_runs_it(link: RedisLink
 
 
 async def test_a_restart_finds_when_things_ran_last(link: RedisLink) -> None:
-    await Ticks(link).run("claude", "cron:a", 100.0)
-    after = Ticks(link)
+    await LastRuns(link).run("claude", "cron:a", 100.0)
+    after = LastRuns(link)
     assert await after.load("claude") == {"cron:a": 100.0}
     assert (after.last("claude", "cron:a"), after.last("grok", "cron:a")) == (100.0, None)
 
 
 async def test_a_time_of_a_clock_that_was_wrong_does_not_stand_in_the_way(link: RedisLink) -> None:
-    ticks = Ticks(link)
+    ticks = LastRuns(link)
     await ticks.run("claude", "cron:a", 9e9)
     assert await ticks.run("claude", "cron:a", 100.0)
-    assert await Ticks(link).load("claude") == {"cron:a": 100.0}
+    assert await LastRuns(link).load("claude") == {"cron:a": 100.0}
 
 
 async def test_what_cannot_be_read_is_as_if_it_had_never_run(link: RedisLink) -> None:
     await link.call(lambda redis: redis.hset(keys.ticks("claude"), mapping={"a": "soon", "b": "nan", "c": "5"}))
-    assert await Ticks(link).load("claude") == {"c": 5.0}
+    assert await LastRuns(link).load("claude") == {"c": 5.0}
 
 
 async def test_a_tick_keeps_its_turn_which_is_new_to_whoever_claims_it(link: RedisLink) -> None:
     now = time.time()
     turns, later = Turns(link, time.time, "one"), Turns(link, time.time, "two")
-    assert await Ticks(link, turns).run("claude", "cron:a", 100.0, "cron:a:100", "the event")
-    assert not await Ticks(link, later).run("claude", "cron:a", 100.0, "cron:a:100", "another")
+    assert await LastRuns(link, turns).run("claude", "cron:a", 100.0, "cron:a:100", "the event")
+    assert not await LastRuns(link, later).run("claude", "cron:a", 100.0, "cron:a:100", "another")
     assert await later.open_ids("claude") == ["cron:a:100"]
     assert await later.left("claude", "cron:a:100") == "the event"
     assert (await later.claim("claude", "cron:a:100", now + 90, "as it began")).state == "new"
@@ -57,8 +57,8 @@ async def test_a_tick_keeps_its_turn_which_is_new_to_whoever_claims_it(link: Red
 
 
 async def test_a_tick_that_another_process_took_keeps_no_turn(link: RedisLink) -> None:
-    await Ticks(link).run("claude", "cron:a", 100.0)
-    assert not await Ticks(link).run("claude", "cron:a", 160.0, "cron:a:160", "the event")
+    await LastRuns(link).run("claude", "cron:a", 100.0)
+    assert not await LastRuns(link).run("claude", "cron:a", 160.0, "cron:a:160", "the event")
     assert await Turns(link, time.time).open_ids("claude") == []
 
 
@@ -79,14 +79,14 @@ async def test_what_waits_has_an_end(link: RedisLink) -> None:
 
 
 async def test_the_times_have_an_end(link: RedisLink) -> None:
-    await Ticks(link).run("claude", "a", 1.0)
+    await LastRuns(link).run("claude", "a", 1.0)
     assert await link.call(lambda redis: redis.ttl(keys.ticks("claude"))) > 0
 
 
 async def test_fields_that_nobody_knows_go_when_there_are_too_many(link: RedisLink) -> None:
     many = {f"heartbeat:{n}": "1.0" for n in range(MOST_FIELDS + 1)}
     await link.call(lambda redis: redis.hset(keys.ticks("claude"), mapping=dict(many)))
-    ticks = Ticks(link)
+    ticks = LastRuns(link)
     await ticks.load("claude")
     await ticks.prune("claude", {"heartbeat:3"})
     assert await ticks.load("claude") == {"heartbeat:3": 1.0}
@@ -95,7 +95,7 @@ async def test_fields_that_nobody_knows_go_when_there_are_too_many(link: RedisLi
 async def test_while_redis_is_away_the_holder_goes_on_and_nothing_is_repeated_after_it() -> None:
     server = FakeServer()
     async with RedisLink(server, probe_every=0.001) as link:
-        ticks = Ticks(link)
+        ticks = LastRuns(link)
         await ticks.run("claude", "a", 100.0)
         server.connected = False
         assert await ticks.run("claude", "a", 160.0)
@@ -104,11 +104,11 @@ async def test_while_redis_is_away_the_holder_goes_on_and_nothing_is_repeated_af
         server.connected = True
         await link.present.wait()
         assert await ticks.run("claude", "a", 280.0)
-        assert await Ticks(link).load("claude") == {"a": 280.0}
+        assert await LastRuns(link).load("claude") == {"a": 280.0}
 
 
 async def test_a_signed_request_is_taken_once_by_whichever_process(link: RedisLink) -> None:
-    one, other = Replays(link), Replays(link)
+    one, other = ReplayGuard(link), ReplayGuard(link)
     assert await one.first("d1", 600)
     assert not await one.first("d1", 600)
     assert not await other.first("d1", 600)
@@ -117,7 +117,7 @@ async def test_a_signed_request_is_taken_once_by_whichever_process(link: RedisLi
 
 
 async def test_a_request_that_was_not_taken_after_all_may_come_again(link: RedisLink) -> None:
-    replays = Replays(link)
+    replays = ReplayGuard(link)
     await replays.first("d1", 600)
     await replays.forget("d1")
-    assert await Replays(link).first("d1", 600)
+    assert await ReplayGuard(link).first("d1", 600)

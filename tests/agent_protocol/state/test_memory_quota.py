@@ -1,7 +1,7 @@
 """How often a memory may be changed in a day."""
 
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.state.memory_quota import KEEP_SECONDS, MemoryWrites
+from agent_protocol.state.memory_quota import KEEP_SECONDS, MemoryQuota
 
 DAY, NEXT = "2026-11-20", "2026-11-21"
 
@@ -11,8 +11,8 @@ async def taken(writes, *, day=DAY, person=5, most=2, times=3):
 
 
 async def test_each_person_has_so_many_a_day_over_processes(link):
-    assert await taken(MemoryWrites(link)) == [True, True, False]
-    other = MemoryWrites(link)
+    assert await taken(MemoryQuota(link)) == [True, True, False]
+    other = MemoryQuota(link)
     assert await taken(other, times=1) == [False], "another process, or the same after a restart"
     assert await taken(other, person=6, times=1) == [True]
     assert await taken(other, person=None, times=1) == [True]
@@ -22,7 +22,7 @@ async def test_each_person_has_so_many_a_day_over_processes(link):
 
 
 async def test_none_is_none(link):
-    assert await taken(MemoryWrites(link), most=0, times=1) == [False]
+    assert await taken(MemoryQuota(link), most=0, times=1) == [False]
 
 
 class Away:
@@ -31,4 +31,4 @@ class Away:
 
 
 async def test_while_redis_is_away_this_process_counts():
-    assert await taken(MemoryWrites(Away())) == [True, True, False]
+    assert await taken(MemoryQuota(Away())) == [True, True, False]

@@ -7,7 +7,7 @@ from fakeredis import FakeServer
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.state.posts import KEEP_SECONDS, MOST_POSTS, Instructed
+from agent_protocol.state.posts import KEEP_SECONDS, MOST_POSTS, InstructedPosts
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 
@@ -25,8 +25,8 @@ async def test_every_process_knows_which_posts_came_by_instruction_and_which_joi
     await ended(Ledger(link), 7, (1_200_000_000_000_000_001, 5))
     await ended(Ledger(link), 7, (6,), trigger="reactive")
     await ended(Ledger(link), 7, (9,), kind="mention", trigger="mention")
-    assert await Instructed(link).read(7) == {1_200_000_000_000_000_001: False, 5: False, 6: True}
-    assert await Instructed(link).read(8) == {}
+    assert await InstructedPosts(link).read(7) == {1_200_000_000_000_000_001: False, 5: False, 6: True}
+    assert await InstructedPosts(link).read(8) == {}
     left = await link.call(lambda redis: redis.ttl(keys.instructed(7)))
     assert KEEP_SECONDS - 5 <= left <= KEEP_SECONDS
 
@@ -37,7 +37,7 @@ async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:
     for number in range(MOST_POSTS // 100 + 1):
         now[0] += 1
         await ended(ledger, 7, range(number * 100, number * 100 + 100))
-    assert min(await Instructed(link).read(7)) == 100
+    assert min(await InstructedPosts(link).read(7)) == 100
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:
 async def test_a_foreign_value_under_the_name_stops_no_turn_from_ending(link: RedisLink, of_another_maker) -> None:
     await link.call(lambda redis: of_another_maker(redis, keys.instructed(7)))
     await ended(Ledger(link), 7, (5,))
-    assert await Instructed(link).read(7) == {5: False}
+    assert await InstructedPosts(link).read(7) == {5: False}
 
 
 async def test_without_redis_a_process_knows_its_own() -> None:
@@ -55,4 +55,4 @@ async def test_without_redis_a_process_knows_its_own() -> None:
     async with RedisLink(server) as away:
         ledger = Ledger(away)
         await ended(ledger, 7, (5,))
-        assert await ledger.instructed.read(7) == {5: False}
+        assert await ledger.instructed_posts.read(7) == {5: False}

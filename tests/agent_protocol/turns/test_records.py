@@ -185,7 +185,7 @@ async def test_what_ended_while_redis_was_away_is_recorded_when_it_is_back(serve
             await ledger.records.of_message(snowflake(clock()), AGENTS)
         with pytest.raises(RedisAway):
             await ledger.records.forget_person(12, AGENTS)
-        ledger.settling.disown(12)
+        ledger.settlements.disown(12)
         server.start()
         await asyncio.wait_for(link.present.wait(), 10)
         await ledger.settle("claude", "m2", "{}", 1e10, record=record("m2"))

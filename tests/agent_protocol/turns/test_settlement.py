@@ -72,7 +72,7 @@ async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_i
         assert (await ledger.begin("claude", "m2", clock() + 90, "event", ask("m2", clock)))[1] == "ok"
         assert [await end(ledger, clock, turn) for turn in ("m1", "m2")] == [False, False]
         await back(link, server)
-        await until(lambda: not ledger.settling.owes)
+        await until(lambda: not ledger.settlements.owes)
         restarted = Ledger(link, clock, holder="restarted")
         for turn in ("m1", "m2"):
             assert (await restarted.turns.claim("claude", turn, clock() + 90)).result == f'"{turn}"'
@@ -88,7 +88,7 @@ async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(serve
         await take_away(link, server)
         await end(ledger, clock, "m1")
         await back(link, server)
-        assert ledger.settling.owes
+        assert ledger.settlements.owes
         await ledger.begin("claude", "m2", clock() + 90, "event", ask("m2", clock))
         assert (await Ledger(link, clock).turns.claim("claude", "m1", clock() + 90)).state == "done"
 
@@ -103,7 +103,7 @@ async def test_a_turn_one_of_whose_replies_was_cut_off_is_booked_once(server: Re
         assert await ledger.turns.checkpoint("claude", "m1", "answer", "42")
         await end(ledger, clock, "m1")
         assert way.cut == [words]
-        await until(lambda: not ledger.settling.owes)
+        await until(lambda: not ledger.settlements.owes)
         await ledger.pay()
         assert await books(sure) == (1, 0.5, 0.5, 1, 1)
         assert await sure.call(lambda redis: redis.hlen(keys.budget_holds(DAY))) == 0
@@ -156,13 +156,13 @@ async def test_an_end_that_is_told_twice_is_booked_once(link, clock):
 async def test_a_turn_that_is_asked_for_again_while_its_end_is_being_written_is_recorded_all_the_same(link, clock):
     ledger = Ledger(link, clock, holder="here")
     await ledger.begin("claude", "m1", clock() + 90, "event", ask("m1", clock))
-    write = ledger.settling.settle
+    write = ledger.settlements.settle
 
     async def settle_late(ending):
         assert (await ledger.turns.claim("claude", "m1", clock() + 90)).result == '"m1"'
         return await write(ending)
 
-    ledger.settling.settle = settle_late
+    ledger.settlements.settle = settle_late
     assert await end(ledger, clock, "m1")
     assert await books(link) == (1, 0.5, 0.5, 1, 1)
 
@@ -177,7 +177,7 @@ async def test_what_is_spent_while_redis_is_away_counts_against_the_budget_once_
         await end(ledger, clock, "m1", 3.5)
         assert await ledger.limits.take(ask("m2", clock)) == "budget"
         await back(link, server)
-        await until(lambda: not ledger.settling.owes)
+        await until(lambda: not ledger.settlements.owes)
         assert await ledger.limits.take(ask("m3", clock)) == "budget"
         assert await ledger.limits.take(ask("m4", clock, 0.5)) == "ok", "3.5 of 4 are spent, not 7"
 
@@ -196,7 +196,7 @@ async def test_what_nobody_waits_for_any_more_is_not_said(server: RedisServer, c
             assert (await listener.get_message(timeout=5))["type"] == "subscribe"
             await asyncio.wait_for(link.present.wait(), 10)
             assert (await listener.get_message(timeout=5))["data"] == "soon"
-        await until(lambda: not ledger.settling.owes)
+        await until(lambda: not ledger.settlements.owes)
         assert (await books(link))[0] == 2
 
 
@@ -210,7 +210,7 @@ async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
         for number in range(3):
             await end(ledger, clock, f"m{number}")
         await back(link, server)
-        await until(lambda: not ledger.settling.owes)
+        await until(lambda: not ledger.settlements.owes)
         assert (await books(link))[0] == 2
     assert "turn m0 (0.5000 USD) will not be on the books" in caplog.text
 
@@ -225,7 +225,7 @@ async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_bei
         for turn in ("m1", "m2"):
             await end(ledger, clock, turn)
         await back(link, server)
-        await until(lambda: not ledger.settling.owes)
+        await until(lambda: not ledger.settlements.owes)
         assert (await Ledger(link, clock).turns.claim("claude", "m2", clock() + 90)).state == "done"
     assert "the end of turn m1 cannot be written" in caplog.text
 

@@ -18,8 +18,8 @@ from agent_protocol.wire.messages import (
     MentionNotice,
     Result,
     StopNotice,
+    TurnUsage,
     UnreadableInstruction,
-    Usage,
     read_command,
     read_instruction,
     read_result,
@@ -32,7 +32,9 @@ TURN_IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_siz
 AMOUNTS = st.integers(0, 10**12)
 DOLLARS = st.floats(0, 10**6)
 HISTORY = st.builds(HistoryEntry, agent=WORDS, text=WORDS, message_id=st.none() | IDS)
-USAGE = st.builds(Usage, model=WORDS, calls=AMOUNTS, input_tokens=AMOUNTS, cost_usd=DOLLARS, picture_cost_usd=DOLLARS)
+USAGE = st.builds(
+    TurnUsage, model=WORDS, calls=AMOUNTS, input_tokens=AMOUNTS, cost_usd=DOLLARS, picture_cost_usd=DOLLARS
+)
 INSTRUCTIONS = st.builds(
     Instruction,
     instruction_id=TURN_IDS,

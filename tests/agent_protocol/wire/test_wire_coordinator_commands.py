@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from agent_protocol.connection.link import RedisLink
-from agent_protocol.coordination.command_owner import TTL_SECONDS, CommandsBot
+from agent_protocol.coordination.command_owner import TTL_SECONDS, CommandOwner
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.coordinator_commands import NOBODY, Orders
+from agent_protocol.wire.coordinator_commands import NOBODY, CoordinatorCommands
 from agent_protocol.wire.messages import Command, CommandOutcome, read_command
 from tests.agent_protocol.conftest import running
 
@@ -15,7 +15,7 @@ START = Command(command="start", channel_id=7)
 
 async def test_a_command_is_told_its_own_outcome(link: RedisLink):
     bus = Bus(link)
-    orders = Orders(bus)
+    orders = CoordinatorCommands(bus)
     orders.start()
 
     async def obey(raw: str) -> None:
@@ -33,7 +33,7 @@ async def test_a_command_is_told_its_own_outcome(link: RedisLink):
 
 async def test_where_nobody_listens_or_answers_that_is_the_outcome(link: RedisLink):
     bus = Bus(link)
-    orders = Orders(bus, patience=0.01)
+    orders = CoordinatorCommands(bus, patience=0.01)
     orders.start()
     async with running(bus):
         assert await orders.give(START) == NOBODY
@@ -43,7 +43,7 @@ async def test_where_nobody_listens_or_answers_that_is_the_outcome(link: RedisLi
 
 
 async def test_the_commands_are_of_one_agent_until_its_time_is_over(link: RedisLink):
-    here, there = CommandsBot(link), CommandsBot(link)
+    here, there = CommandOwner(link), CommandOwner(link)
     assert await here.claim("chatgpt")
     assert not await there.claim("claude")
     assert await there.holder() == "chatgpt"
@@ -54,7 +54,7 @@ async def test_the_commands_are_of_one_agent_until_its_time_is_over(link: RedisL
 
 
 async def test_who_insists_takes_the_commands_over(link: RedisLink):
-    bots = CommandsBot(link)
+    bots = CommandOwner(link)
     await bots.claim("chatgpt")
     assert await bots.claim("claude", insist=True)
     assert not await bots.claim("chatgpt")
