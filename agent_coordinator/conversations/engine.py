@@ -50,8 +50,8 @@ class _Running:
 
 
 class Engine:
-    """`observers` are called, in order, with each Event as it happens; they must not block. `leadership` says whether this
-    process leads; without one it is the only one."""
+    """Run conversations side by side, one a channel. `observers` are called in order with each Event; they must not
+    block."""
 
     def __init__(
         self,
