@@ -647,9 +647,9 @@ class MemoryLedger(_Away):
     def __init__(self, clock: Callable[[], float], bus: MemoryBus | None = None, caps: Caps | None = None) -> None:
         self.turns, self.limits = MemoryTurns(), LimitStore(clock, caps or Caps())
         self.budgets = MemoryNotices()
-        self.pictures, self.ticks = MemoryPictures(), MemoryTicks()
+        self.pictures, self.last_runs = MemoryPictures(), MemoryTicks()
         self.costs, self.presence = MemoryCosts(), MemoryPresence()
-        self.windows, self.instructed = MemoryWindows(), MemoryInstructed()
+        self.windows, self.instructed_posts = MemoryWindows(), MemoryInstructed()
         self.bus = bus or MemoryBus()
         self.recorded: list[TurnRecord] = []
 
@@ -683,7 +683,7 @@ class MemoryLedger(_Away):
             return False
         if record.kind == "instruction":
             joining = record.trigger == "reactive"
-            self.instructed.posts[record.channel_id].update(dict.fromkeys(record.posted, joining))
+            self.instructed_posts.posts[record.channel_id].update(dict.fromkeys(record.posted, joining))
         if not self.turns.taken_over:
             self.turns.kept[agent, turn_id] = Claim("done", result_json)
         name = hold_name(agent, turn_id)
