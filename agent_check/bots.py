@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import discord
 from discord.http import HTTPClient
 
+from agent_check.discord_view import BotView, ChannelView, Json, discord_http, read_bot_view
 from agent_check.findings import Findings, Section
-from agent_check.look import BotView, ChannelView, Json, discord_http, look_around
 from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing, wanted_by
-from agent_cogs.persona.options import opened_book
+from agent_cogs.persona.options import load_options
 from agent_cogs.persona.persona import Personas
 from agent_config import AgentSettings, Settings
 from agent_context.entries import Entry
@@ -41,7 +41,7 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: Section) 
         options = options_in(agent, settings)
         await _check_application(http, settings, section, options)
         wanted = dict.fromkeys((*settings.channels, *told_apart(settings).values()))
-        view = await look_around(http, me, tuple(wanted), settings.guild_ids)
+        view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
     guild_findings(view, settings, found)
     channel_findings(view, settings, found, options)
     purpose_findings(view, settings, found)
@@ -60,7 +60,7 @@ class _Server:
 def options_in(agent: AgentSettings, settings: Settings) -> OptionsIn:
     """What the owner's files set for the agent, by server."""
     names = {name: one.display_name for name, one in settings.agents.items()}
-    book = opened_book(settings, names, Personas(settings).layer)
+    book = load_options(settings, names, Personas(settings).layer)
     return lambda guild_id: book.options(agent.name, _Server(guild_id))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from agent_check.errands import errands_a_day, hooks_of_a_mention
+from agent_check.automation import automation_turns_a_day, hooks_of_a_mention
 from agent_check.findings import Findings
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.model_access import is_free
@@ -112,7 +112,7 @@ def _conversations(
 
 def _errands(settings: Settings, agent: str, instructions: float, now: float, found: Findings) -> float:
     """Errands a day of an agent, and what is wrong with them."""
-    count, wrong = errands_a_day(settings.personas_dir / agent, instructions, now, settings.timezone)
+    count, wrong = automation_turns_a_day(settings.personas_dir / agent, instructions, now, settings.timezone)
     for problem in wrong:
         found.warn(f"{agent}'s files", problem, "mend this line: what it belongs to is passed over")
     if count and count + instructions > settings.daily_unasked:

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_check.findings import Findings
-from agent_check.setting_warnings import oddities_here, taken_ports
+from agent_check.setting_warnings import setting_warnings_here, taken_ports
 from agent_config import Settings
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import RedisPlace, locate_redis
@@ -89,7 +89,7 @@ def check_persona(folder: Path, found: Findings) -> None:
 
 def check_surroundings(settings: Settings, found: Findings) -> None:
     """What a start would say, and the ports that it would not get."""
-    for oddity in (*oddities_here(settings), *taken_ports(settings)):
+    for oddity in (*setting_warnings_here(settings), *taken_ports(settings)):
         found.warn(oddity.subject, oddity.text, oddity.advice)
 
 

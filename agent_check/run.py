@@ -14,9 +14,9 @@ import discord
 from rich.console import Console
 
 from agent_check import bots, machine, report, tools
+from agent_check.discord_view import BotView
 from agent_check.findings import Findings, Level, Section
 from agent_check.forecast import check_costs
-from agent_check.look import BotView
 from agent_check.model_keys import check_key
 from agent_config import AgentSettings, Settings, process_environment
 

@@ -13,11 +13,11 @@ from typing import Literal, Protocol
 
 from agent_chat.outlet import Outlet
 from agent_cogs.limits.cost_estimate import Frame, Tariff
-from agent_cogs.limits.limits import Limits
+from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.persona.options import OptionBook
-from agent_cogs.persona.pin_problems import PinLines
+from agent_cogs.persona.pin_problems import PinProblemReporter
 from agent_cogs.prompt.window_store import WindowKeeper
 from agent_context.build import Identity
 from agent_context.selecting.window import WindowMemory
@@ -52,10 +52,10 @@ def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
     del outlet, event
 
 
-class Recall(Protocol):
+class PersonaPrompts(Protocol):
     """What its own files bring to its turns; agent_cogs.persona.memory."""
 
-    async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
+    async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
 
 
 Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
@@ -98,7 +98,7 @@ class Agent:
     identity: Identity
     names: Mapping[str, str]
     model: ModelBinding
-    limits: Limits
+    limits: AgentLimits
     costs: Costs
     reply_throttle: ReplyThrottle  # of lines that say why there is no answer
     sign_throttle: ReplyThrottle  # of lines that say what a sign means
@@ -113,14 +113,14 @@ class Agent:
     reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
     guild_models: Mapping[int, ModelBinding] = field(default_factory=dict)
-    pin_lines: PinLines | None = None
+    pin_reporter: PinProblemReporter | None = None
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
     toolbox: GiveTools = no_tools
     tool_records: ToolRecords | None = None
     fitted: Callable[[Picture, Fit], Awaitable[Picture | None]] | None = None  # makes a tool's picture fit
     show_tools: ShowTools = shown_nowhere
-    recall: Recall | None = None  # its persona, where it has one
+    persona: PersonaPrompts | None = None  # its persona, where it has one
     barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
 
     @property
@@ -136,12 +136,12 @@ class Agent:
         """What is set for the agent in this channel."""
         return self.options.options(self.key, outlet)
 
-    async def recalled(self, channel_id: int, options: Options) -> PersonaPrompt:
+    async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:
         """What its own files say of it, as far as it may be told in the channel; read anew."""
-        if self.recall is None:
+        if self.persona is None:
             return PersonaPrompt("", "")
         writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options.tools, True)
-        return await self.recall.look(channel_id, writes=writes)
+        return await self.persona.prompt(channel_id, writes=writes)
 
     def today(self) -> str:
         """The local date, as it stands in Redis keys: 2026-11-20."""

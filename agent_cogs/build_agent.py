@@ -9,13 +9,13 @@ from functools import partial
 
 from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, never_reset, no_tools, shown_nowhere
 from agent_cogs.limits.cost_estimate import Tariff
-from agent_cogs.limits.limits import Limits
+from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.model_access import profile
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.limits.reply_throttle import EXPLAINED_FOR, ReplyThrottle
-from agent_cogs.persona.memory import recall_of
+from agent_cogs.persona.memory import persona_memory_of
 from agent_cogs.persona.options import OptionBook, base_layer
-from agent_cogs.persona.pin_problems import PinLines
+from agent_cogs.persona.pin_problems import PinProblemReporter
 from agent_cogs.prompt.window_store import WindowKeeper
 from agent_cogs.services import AgentServices
 from agent_config import AgentSettings
@@ -40,14 +40,14 @@ def build_agent(
     """The agent as its turns know it; `channel_of` gives its bot's channels."""
     spec, shared = settings.spec, services.settings
     windows = WindowMemory()
-    recall = recall_of(spec.name, services, channel_of)
+    persona = persona_memory_of(spec.name, services, channel_of)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
         names=services.names,
         model=model,
         guild_models=guild_models,
-        limits=Limits(
+        limits=AgentLimits(
             spec.name,
             services.ledger.limits,
             cooldown=shared.agent_cooldown_seconds,
@@ -68,15 +68,15 @@ def build_agent(
         barge_in=shared.barge_in,
         reset=partial(services.resets.since, spec.name) if services.resets is not None else never_reset,
         user_id=services.directory.id_of,
-        pin_lines=PinLines(services.notices) if services.notices is not None else None,
+        pin_reporter=PinProblemReporter(services.notices) if services.notices is not None else None,
         prefill=services.prefill,
-        toolbox=partial(services.tools.toolbox, spec.name, own=recall.tools if recall else nothing)
+        toolbox=partial(services.tools.toolbox, spec.name, own=persona.tools if persona else nothing)
         if services.tools
         else no_tools,
         tool_records=services.tools.records if services.tools else None,
         fitted=services.pictures.fitted,
         show_tools=show_tools,
-        recall=recall,
+        persona=persona,
     )
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from pydantic import SecretStr
 from rich.console import Console
 
-from agent_check.setting_warnings import oddities_here
+from agent_check.setting_warnings import setting_warnings_here
 from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
@@ -89,7 +89,7 @@ class _Local:
 
     def __init__(self, settings: Settings, *, once: bool, scripted: bool) -> None:
         self.once = once
-        self.oddities = oddities_here(settings)  # before anything is made
+        self.oddities = setting_warnings_here(settings)  # before anything is made
         self.pace = ONCE if once else WATCHING
         self.rng = random.Random()
         self.console = Console(highlight=False)

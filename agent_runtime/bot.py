@@ -77,7 +77,7 @@ def end_of(error: Exception, token_setting: str) -> End:
             return End(f"it could not stay online ({type(error).__name__})", error)
 
 
-class BotProcess:
+class BotSupervisor:
     """One bot: its models, its lease, and its present run. `guild_models`: those of guilds where another is set."""
 
     def __init__(

@@ -15,11 +15,11 @@ from typing import Any
 import discord
 
 from agent_cogs.base import BaseAgentCog
-from agent_cogs.limits.provider_backoff import share_rest
+from agent_cogs.limits.provider_backoff import share_backoff
 from agent_cogs.persona.file_rights import FileRights
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.handlers import SlashHandlers
-from agent_cogs.slash.ownership import CommandsKeeper, place_of
+from agent_cogs.slash.ownership import CommandOwnership, place_of
 from agent_config import AgentSettings
 from agent_discord.objects.audience import Audience
 from agent_discord.objects.messages import parent_of
@@ -150,7 +150,7 @@ class BotRun:
             "presence": self._stay_present(),
             "catch-up": self.cog.attend(),
             "automation": self.cog.run_errands(),
-            "provider back-off": share_rest(
+            "provider back-off": share_backoff(
                 self.agent.spec.name, self.cog.agent.model.backoff, self._services.ledger.backoffs
             ),
             "status": self._show_rests(),
@@ -189,7 +189,7 @@ class BotRun:
         sync = CommandSync(self.client, self.cog.gate, command_list(services.names, tuple(THEMES), PERSONA_FILES))
         if services.settings.allow_dms:
             await sync.register_direct()
-        keeper = CommandsKeeper(
+        keeper = CommandOwnership(
             name,
             place_of(name, services.settings),
             services.ledger.command_owner,

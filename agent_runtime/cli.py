@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
-from agent_check.setting_warnings import oddities_here
+from agent_check.setting_warnings import setting_warnings_here
 from agent_cogs.persona.persona import read_fronts
 from agent_config import (
     AGENTS,
@@ -183,7 +183,7 @@ def _settings(*, local: bool = False) -> Settings | None:
 
 
 def _tell_oddities(settings: Settings) -> None:
-    for oddity in oddities_here(settings):
+    for oddity in setting_warnings_here(settings):
         log.warning("%s", oddity)
 
 

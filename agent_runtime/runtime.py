@@ -20,7 +20,7 @@ import aiohttp
 
 from agent_cogs.automation.webhook_server import Receive, WebhookServer, serving_events
 from agent_cogs.services import AgentServices
-from agent_cogs.slash.forget import DoneOrders
+from agent_cogs.slash.forget import CompletedRequests
 from agent_config import AgentSettings
 from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
@@ -34,13 +34,13 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS, Lease
 from agent_protocol.wire import keys
-from agent_runtime.bot import BotProcess
+from agent_runtime.bot import BotSupervisor
 from agent_runtime.bot_run import cancel
 from agent_runtime.health import Health, serving_health
 from agent_runtime.models import make_guild_models
 from agent_runtime.presence import recall_agents
 from agent_runtime.services import Setup as Setup
-from agent_runtime.services import house_for, tools_for
+from agent_runtime.services import build_services, tools_for
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class Runtime:
 
     def __init__(self, setup: Setup, services: AgentServices, link: RedisLink) -> None:
         self.setup, self.services = setup, services
-        self.bots: dict[str, BotProcess] = {}
+        self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
@@ -92,7 +92,7 @@ class Runtime:
             return
         if not self.setup.resumes:
             await self._drop_unfinished(agent.spec.name)
-        bot = BotProcess(agent, self.services, lease, make(agent), make_guild_models(agent, make))
+        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make))
         self.bots[agent.spec.name] = bot
         self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
 
@@ -150,14 +150,14 @@ class Runtime:
         acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
         await asyncio.gather(*(self._connected(bot) for bot in acting))
 
-    async def _connected(self, bot: BotProcess) -> None:
+    async def _connected(self, bot: BotSupervisor) -> None:
         waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await cancel(waits)
 
-    async def _settled(self, bot: BotProcess) -> None:
+    async def _settled(self, bot: BotSupervisor) -> None:
         task = self._tasks.get(bot.agent.spec.name)
         if task is None:  # the end has begun
             return
@@ -263,9 +263,9 @@ async def _opened(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, Agent
     link = await stack.enter_async_context(RedisLink(place.address))
     session = await stack.enter_async_context(aiohttp.ClientSession())
     outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
-    done = DoneOrders(settings.data_dir)  # before the records of tools are read
+    done = CompletedRequests(settings.data_dir)  # before the records of tools are read
     tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
-    services = house_for(setup, link, session, outbound, tools, done)
+    services = build_services(setup, link, session, outbound, tools, done)
     stack.push_async_callback(services.fetcher.aclose)
     return link, services
 

@@ -14,10 +14,10 @@ import aiohttp
 from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_ENTRIES, Transcripts
-from agent_cogs.persona.options import no_layer, opened_book
+from agent_cogs.persona.options import load_options, no_layer
 from agent_cogs.persona.persona import Personas
 from agent_cogs.services import AgentServices, Scope
-from agent_cogs.slash.forget import DoneOrders, Forgetting
+from agent_cogs.slash.forget import CompletedRequests, Forgetting
 from agent_config import AgentSettings, Settings, process_environment
 from agent_coordinator.config import CoordinatorConfig
 from agent_discord.posting.webhooks import Webhooks
@@ -69,20 +69,20 @@ class Setup:
     clock: Callable[[], float] = time.time
 
 
-def house_for(
+def build_services(
     setup: Setup,
     link: RedisLink,
     session: aiohttp.ClientSession,
     outbound: OutboundShared,
     tools: Toolset | None,
-    done: DoneOrders,
+    done: CompletedRequests,
 ) -> AgentServices:
     """Everything that the agents share, over what was opened for it."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
     personas = Personas(settings) if setup.personas else None
-    options = opened_book(settings, names, personas.layer if personas else no_layer)
+    options = load_options(settings, names, personas.layer if personas else no_layer)
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)

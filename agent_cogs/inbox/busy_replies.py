@@ -47,7 +47,7 @@ class BusyLines:
 
     def _may_be_told(self, event: MentionEvent) -> bool:
         who = (event.channel_id, event.asked.speaker.id)
-        if self._told.lately(*who) or self._lines[event.channel_id] >= MAX_LINES:
+        if self._told.recently(*who) or self._lines[event.channel_id] >= MAX_LINES:
             return False
         log.warning("the inbox is full, mentions in channel %d are put off", event.channel_id)
         self._told.note(*who)

@@ -132,7 +132,7 @@ class Stopping:
     async def show_stopped(self, heard: Heard) -> None:
         """Who calls the agent where it is to be silent sees why nothing comes: one sign a minute."""
         who = (heard.channel_id, heard.author_id)
-        if not self._told.lately(*who):
+        if not self._told.recently(*who):
             self._told.note(*who)
             await self._show(heard.channel_id, heard.message_id, STOP_SIGN)
 

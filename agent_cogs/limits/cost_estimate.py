@@ -122,7 +122,7 @@ def prompt_tokens(
     return frame + tokens_of(characters) + min(pictures, options.max_images) * PICTURE_TOKENS
 
 
-def wish_of(
+def budget_request(
     event: TurnEvent,
     trigger: Trigger,
     tariff: Tariff,
@@ -158,7 +158,7 @@ def under_way(usage: Usage) -> str:
     return _USAGE.dump_json(usage, exclude_defaults=True).decode()
 
 
-def was_under_way(text: str | None) -> Usage | None:
+def read_under_way(text: str | None) -> Usage | None:
     """What `under_way` wrote; None for nothing, or what cannot be read."""
     try:
         return _USAGE.validate_json(text) if text else None

@@ -26,7 +26,7 @@ class LimitStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AgentLimits:
     """One agent's limits: `cooldown` in seconds, 0 for none; `daily_max` turns a local day, and none
     that no person brought about after the first `unasked_max`."""
 
@@ -67,7 +67,7 @@ class Limits:
         """Whether the turn may come to this sum as a whole, before another of its calls."""
         return await self.store.afford(self.agent, turn_id, dollars)
 
-    async def give_back_cooldown(self, channel_id: int) -> None:
+    async def release_cooldown(self, channel_id: int) -> None:
         """The turn stayed silent: whoever asks next need not wait for it."""
         if self.cooldown > 0:
             await self.store.release_cooldown(self.agent, channel_id)

@@ -3,7 +3,7 @@
 A refused key or an empty account does not mend itself within a conversation; asking on would only fill logs and keep
 people waiting. After the rest one call tries again: it ends the matter or begins the next rest.
 
-What counts is this process's memory, so that a turn waits for nothing; `share_rest` keeps it and Redis the same, so
+What counts is this process's memory, so that a turn waits for nothing; `share_backoff` keeps it and Redis the same, so
 that a rest outlives a restart and others can see it.
 """
 
@@ -70,14 +70,14 @@ class ProviderBackoff:
         self.begun.set()
         log.error("%s rests for %.0f minutes: %s", self._agent, REST_SECONDS / 60, error)
 
-    def tells(self, channel_id: int) -> bool:
+    def first_notice_in(self, channel_id: int) -> bool:
         """True once in a rest and channel: whoever asks again sees a sign."""
         new = channel_id not in self._told
         self._told.add(channel_id)
         return new
 
 
-class RestStore(Protocol):
+class SharedBackoffs(Protocol):
     """Where rests are kept; agent_protocol.moderation.agent_pauses is the one in Redis."""
 
     async def put(self, agent: str, until: float) -> None: ...
@@ -85,22 +85,22 @@ class RestStore(Protocol):
     async def until(self, agent: str) -> float | None: ...
 
 
-async def share_rest(agent: str, bench: ProviderBackoff, store: RestStore) -> None:
+async def share_backoff(agent: str, backoff: ProviderBackoff, store: SharedBackoffs) -> None:
     """Tells Redis of a rest that began here, and goes on with one that it knows of, until cancelled."""
     while True:
-        bench.begun.clear()
+        backoff.begun.clear()
         try:
-            await _share(agent, bench, store)
+            await _share(agent, backoff, store)
         except RedisAway:
             log.debug("%s: its rest is this process's alone, Redis is away", agent)
         with suppress(TimeoutError):
             async with asyncio.timeout(SHARE_EVERY):
-                await bench.begun.wait()
+                await backoff.begun.wait()
 
 
-async def _share(agent: str, bench: ProviderBackoff, store: RestStore) -> None:
+async def _share(agent: str, backoff: ProviderBackoff, store: SharedBackoffs) -> None:
     kept = await store.until(agent) or 0.0
-    if bench.seconds_left and kept < bench.until:
-        await store.put(agent, bench.until)
-    elif kept > bench.until and not bench.seconds_left:
-        bench.adopt(kept)
+    if backoff.seconds_left and kept < backoff.until:
+        await store.put(agent, backoff.until)
+    elif kept > backoff.until and not backoff.seconds_left:
+        backoff.adopt(kept)

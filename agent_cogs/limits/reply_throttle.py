@@ -18,7 +18,7 @@ class ReplyThrottle:
     def __init__(self, clock: Callable[[], float], seconds: float = TOLD_FOR) -> None:
         self._told: TTLCache[tuple[int, int, str], None] = TTLCache(REMEMBERED, seconds, clock)  # channel, person, what
 
-    def lately(self, channel_id: int, user_id: int, what: str = "") -> bool:
+    def recently(self, channel_id: int, user_id: int, what: str = "") -> bool:
         """Whether the person was told there within that time."""
         return (channel_id, user_id, what) in self._told
 

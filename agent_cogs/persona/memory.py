@@ -1,6 +1,6 @@
 """What an agent's own files bring to its turns: who it is and what it noted, and the tools that change them.
 
-Persona ─ files ─┬─ look   a part of the prompt: of the memory only what may be told in the channel
+Persona ─ files ─┬─ prompt   a part of the prompt: of the memory only what may be told in the channel
 Audience ────────┴─ tools  memory, and the files of its workspace
 """
 
@@ -27,11 +27,11 @@ from agent_tools.protocol import RunnableTool, ToolContext
 
 NOBODYS_SHARE = 5  # bots among themselves may change a memory so many times as often as one person's words
 
-__all__ = ["MEMORY", "Recall", "recall_of"]
+__all__ = ["MEMORY", "PersonaMemory", "persona_memory_of"]
 
 
 @dataclass(frozen=True)
-class Recall:
+class PersonaMemory:
     """One agent's. `places` says who reads which channel, `may_write` counts what it writes into its memory,
     `may_share` says whether what is said in a channel may be told in all others."""
 
@@ -40,7 +40,7 @@ class Recall:
     may_write: MayWrite
     may_share: Callable[[int], bool]
 
-    async def look(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
+    async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
         """What the files say now, for a turn in the channel. `writes`: it has the tool for its memory there."""
         await self.persona.mend()
         return self.persona.system(self.places.may_see(channel_id), MEMORY if writes else None)
@@ -69,7 +69,7 @@ class Recall:
         return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
 
 
-def recall_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> Recall | None:
+def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> PersonaMemory | None:
     """None where no personas are read."""
     if services.personas is None:
         return None
@@ -86,4 +86,4 @@ def recall_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> Rec
             return True
         return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
 
-    return Recall(services.personas.of(agent), places, may_write, may_share)
+    return PersonaMemory(services.personas.of(agent), places, may_write, may_share)

@@ -37,7 +37,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InForce:
+class EffectiveOptions:
     """What is set for an agent somewhere, by which names it goes there, and the pins that say so. `own_depth`: somebody
     said how many messages it sees there, for all themes."""
 
@@ -64,7 +64,7 @@ class OptionBook:
     ) -> None:
         self._names, self._base, self._extra = names, base, extra_layer
         self._files = files
-        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], InForce]] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
 
     async def run(self) -> None:
         """Keeps the files' layers as they are on the disk, until cancelled."""
@@ -79,10 +79,10 @@ class OptionBook:
     def options(self, agent: str, place: Place) -> Options:
         return self.of(agent, place).options
 
-    def of(self, agent: str, place: Place) -> InForce:
+    def of(self, agent: str, place: Place) -> EffectiveOptions:
         return self._of(agent, place.channel_id, place.guild_id, place.pins)
 
-    def _of(self, agent: str, channel_id: int, guild_id: int | None, pins: Pins) -> InForce:
+    def _of(self, agent: str, channel_id: int, guild_id: int | None, pins: Pins) -> EffectiveOptions:
         key, extra = (agent, channel_id), self._extra(agent)
         made_of = (self._files.version if self._files is not None else 0, guild_id, extra, pins)
         known = self._known.get(key)
@@ -100,7 +100,7 @@ class OptionBook:
         found = {agent: self._of(agent, channel_id, guild_id, pins).options.name for agent in self._names}
         return {agent: name for agent, name in found.items() if name is not None}
 
-    def _make(self, agent: str, guild_id: int | None, extra: Mapping[Any, Any], pins: Pins) -> InForce:
+    def _make(self, agent: str, guild_id: int | None, extra: Mapping[Any, Any], pins: Pins) -> EffectiveOptions:
         front, _ = read_options(extra)
         layers = [self._base, front, *(self._files.layers(agent, guild_id) if self._files is not None else ())]
         below = options_of(layers)
@@ -109,14 +109,14 @@ class OptionBook:
         pinned = [pin.layer for pin in found]
         options = options_of(layers, pinned) if found else below
         own_depth = any("max_messages" in layer for layer in (*layers[1:], *pinned))
-        return InForce(options, self._goes_by(agent, options), found, own_depth)
+        return EffectiveOptions(options, self._goes_by(agent, options), found, own_depth)
 
     def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
         """Its key always; the inner name stands in the place of the shown one."""
         return frozenset({agent, options.name or self._names.get(agent, agent)})
 
 
-def opened_book(
+def load_options(
     settings: Settings, names: Mapping[str, str], extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer
 ) -> OptionBook:
     """With the files of these settings, as they are now."""

@@ -40,7 +40,7 @@ _SAID = {
 }
 
 
-class PinLines:
+class PinProblemReporter:
     """Nobody waits for what it says, and nothing depends on it."""
 
     def __init__(self, told: Memory) -> None:
@@ -48,7 +48,7 @@ class PinLines:
         self._background = BackgroundTasks()
         self._seen: set[Fault] = set()
 
-    def tell(self, faults: Iterable[Fault], place: Place) -> None:
+    def report(self, faults: Iterable[Fault], place: Place) -> None:
         """`faults` as they are found at `place`: a thread's channel may hold some of the pins."""
         for fault in faults:
             if fault in self._seen:

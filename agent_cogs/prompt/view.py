@@ -60,7 +60,7 @@ class ViewBuilder:
     async def look(self, *, closing: bool) -> TurnView:
         agent, event, theme = self.agent, self.event, theme_named(self.event.theme)
         options = await self._settled()
-        told = await agent.recalled(event.channel_id, options)
+        told = await agent.persona_prompt(event.channel_id, options)
         self.reset = await agent.reset(event.channel_id)
         may_search = is_allowed(WEB_SEARCH, options.tools)  # whoever searches: the model's maker, or a tool of ours
         theme = replace(theme, search=theme.search and may_search)
@@ -117,11 +117,11 @@ class ViewBuilder:
         return options
 
     def _tell_faults(self, options: Options) -> None:
-        if self.agent.pin_lines is not None:
+        if self.agent.pin_reporter is not None:
             in_force, roles = self.agent.options.of(self.agent.key, self.outlet), options.history_roles
             histories = malformed(self.outlet.transcript.entries(), roles=roles, names=in_force.names)
             pins = (fault for pin in in_force.pins for fault in pin.faults)
-            self.agent.pin_lines.tell((*pins, *histories), self.outlet)
+            self.agent.pin_reporter.report((*pins, *histories), self.outlet)
 
     def _identity(self, inner: Mapping[str, str]) -> Identity:
         """Who the agent is where these inner names hold."""

@@ -46,7 +46,7 @@ class ToolFiles(Protocol):
     async def forget_person(self, user_id: int) -> int: ...
 
 
-class DoneOrders:
+class CompletedRequests:
     """The time of the last order that was carried out on the files of this data folder, 0 before the first.
 
     Read when it is made, which has to be before any of those files is.
@@ -82,7 +82,7 @@ class DoneOrders:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ForgetOutcome:
     """How much was removed, and of the notes also how many stay because they are others' too. Not `whole`: a file
     could not be rewritten, the log says which."""
 
@@ -143,7 +143,7 @@ class Forgetting:
         forgets: ForgetRequests,
         ledger: Ledger,
         names: Iterable[str],
-        done: DoneOrders,
+        done: CompletedRequests,
         *,
         tools: ToolFiles | None = None,
         personas: Path | None = None,
@@ -170,7 +170,7 @@ class Forgetting:
                 self._forgets.news.set()
                 await asyncio.sleep(RETRY_EVERY)
 
-    async def forget(self, user_id: int) -> Forgotten:
+    async def forget(self, user_id: int) -> ForgetOutcome:
         """Removes what is kept of the person, for all agents and in all processes, in this one before it returns.
 
         Raises RedisAway, maybe after some of it is gone.
@@ -186,9 +186,9 @@ class Forgetting:
                     await self._forgets.tell()
         return replace(here, records=records, open_turns=sum(open_turns))
 
-    async def _catch_up(self) -> Mapping[int, Forgotten]:
+    async def _catch_up(self) -> Mapping[int, ForgetOutcome]:
         """Carries out the orders that were not yet; what came of it, by person. Raises RedisAway."""
-        done: dict[int, Forgotten] = {}
+        done: dict[int, ForgetOutcome] = {}
         for at, user_id in await self._forgets.after(self._last):
             done[user_id] = await self._carry_out(user_id)
             self._last = at
@@ -197,7 +197,7 @@ class Forgetting:
                 await self._keep_done()
         return done
 
-    async def _carry_out(self, user_id: int) -> Forgotten:
+    async def _carry_out(self, user_id: int) -> ForgetOutcome:
         """On what this process keeps, and on this machine's files."""
         self._ledger.settlements.disown(user_id)
         tool_calls, whole = 0, True
@@ -208,7 +208,7 @@ class Forgetting:
                 log.error("a person's tool calls could not all be removed: %s", error)
                 whole = False
         notes, memories_whole = await asyncio.to_thread(_forget_notes, self._personas, user_id)
-        return Forgotten(tool_calls=tool_calls, notes=notes, whole=whole and memories_whole)
+        return ForgetOutcome(tool_calls=tool_calls, notes=notes, whole=whole and memories_whole)
 
     async def _keep_done(self) -> None:
         try:

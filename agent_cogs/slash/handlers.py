@@ -17,7 +17,7 @@ from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import begin_anew
 from agent_cogs.services import AgentServices
-from agent_cogs.slash.persona_files import FileDesk, here_alone
+from agent_cogs.slash.persona_files import PersonaFileEditor, here_alone
 from agent_cogs.slash.status import look
 from agent_cogs.slash.why import NO_RECORD, why, why_not
 from agent_cogs.slash.wording import lasting
@@ -70,7 +70,7 @@ class SlashHandlers:
         may_see: Callable[[int], MaySee] = here_alone,
     ) -> None:
         self._services, self._rights, self._parent = services, rights, parent
-        self._files = FileDesk(services.settings.personas_dir, services.names, may_see)
+        self._files = PersonaFileEditor(services.settings.personas_dir, services.names, may_see)
         everyones: Mapping[str, Handler] = {
             "bots status": self._status,
             "stop": self._stop,

@@ -49,7 +49,7 @@ def place_of(agent: str, settings: Settings) -> Place:
     return "first" if able[:1] == [agent] else "later"
 
 
-class CommandsKeeper:
+class CommandOwnership:
     """One bot's part in it. `guilds` are those in scope, as far as the bot knows them."""
 
     def __init__(

@@ -50,7 +50,7 @@ def here_alone(here: int) -> MaySee:
     return lambda channel_id: channel_id == here
 
 
-class FileDesk:
+class PersonaFileEditor:
     """`folder` holds a folder for each agent; `names` maps agents to their shown names. Who manages one server manages
     no other: of a memory only what `may_see` says of the channel `here` is shown, and one that holds more is not
     changed from there."""

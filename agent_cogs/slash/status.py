@@ -34,7 +34,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class ServerStatus:
     """`budget` in US dollars a day, None for any sum; `stops`: channel → seconds left. `disclosures`: what the
     bots' owner wants said of them, such as that they are AIs."""
 
@@ -74,7 +74,7 @@ class Board:
         return f"a conversation runs{rules}, round {self.talk.round_number}{who}"
 
 
-async def look(services: AgentServices, channel_id: int, parent_id: int | None = None) -> Board:
+async def look(services: AgentServices, channel_id: int, parent_id: int | None = None) -> ServerStatus:
     """The board as seen from a channel, or from a thread of the channel `parent_id`. Raises RedisAway."""
     ledger, now = services.ledger, services.clock()
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
@@ -101,4 +101,4 @@ async def look(services: AgentServices, channel_id: int, parent_id: int | None =
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
     said = (agent.front.disclosure for agent in services.settings.agents.values())
-    return Board(rows, services.settings.budget_daily_usd, talk, stops, tuple(filter(None, said)))
+    return ServerStatus(rows, services.settings.budget_daily_usd, talk, stops, tuple(filter(None, said)))

@@ -46,10 +46,10 @@ async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: fl
     if now - sent_at(message_id) > KEEP_SECONDS:
         return NO_RECORD
     record = await ledger.records.of_message(message_id, names)
-    return NO_RECORD if record is None else told_why(record, names)
+    return NO_RECORD if record is None else why_text(record, names)
 
 
-def told_why(record: TurnRecord, names: Mapping[str, str]) -> str:
+def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     name = names.get(record.agent, record.agent)
     lines = [f"**{name}** {_called(record)}.", _spent(record)]
     if record.reason is not None:
@@ -146,10 +146,10 @@ async def why_not(
         speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
         last=next(iter(await ledger.records.last(agent, channel_id)), None),
     )
-    return told_why_not(present)
+    return why_not_text(present)
 
 
-def told_why_not(present: Present) -> str:
+def why_not_text(present: Present) -> str:
     first, *others = [*_hindrances(present), *_last_turn(present), *_nobody_asked(present)]
     lines = [f"**{present.name}** is silent here: {first}."]
     if others:

@@ -12,7 +12,7 @@ from agent_chat.outlet import Outlet
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
-from agent_cogs.limits.cost_estimate import wish_of
+from agent_cogs.limits.cost_estimate import budget_request
 from agent_cogs.prompt.question import called_off, gone, taken_back
 from agent_context.selecting.depth import Depth
 from agent_protocol.turns.limits import TurnRequest
@@ -42,7 +42,7 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     """What the turn asks the limits for."""
     options = agent.options_for(outlet)
     depth = Depth.of(options)
-    wish = wish_of(
+    wish = budget_request(
         event,
         trigger_of(event),
         agent.model.tariff,

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from agent_chat.outlet import CannotPost
-from agent_cogs.limits.cost_estimate import under_way, was_under_way
+from agent_cogs.limits.cost_estimate import read_under_way, under_way
 from agent_cogs.turn.event_codec import read_begun
 from agent_llm.types import Picture, Reply, Source, Usage
 from agent_protocol.turns.limits import TurnRequest, Verdict
@@ -114,7 +114,7 @@ class Progress:
         self.closing = bool(left.closing)
         self.answer = _read(_ANSWER, left.answer)
         self.done = _read(_DONE, left.posted) or Done()
-        self.spent = was_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
+        self.spent = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
         return self
 
     def begin(self, ask: TurnRequest | None, verdict: Verdict | None) -> Progress:

@@ -19,7 +19,7 @@ from agent_cogs.agent import Agent
 from agent_cogs.answer.decision import UnreadableDecision
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent, TurnOver
 from agent_cogs.limits.reply_throttle import EVERYBODY
-from agent_cogs.limits.usage import Spending
+from agent_cogs.limits.usage import TurnUsage
 from agent_cogs.prompt.model_call import ModelCall
 from agent_cogs.prompt.question import wording
 from agent_cogs.prompt.tools import belongs_to
@@ -94,8 +94,12 @@ async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: st
     """At most one line for a person in a channel and minute; of a rest only one is said in a channel. What a sign means
     is said to each person once, and in a channel once a minute: a crowd would hold the answers back."""
     channel_id, person = who = (event.channel_id, event.asked.speaker.id)
-    quiet = agent.reply_throttle.lately(*who) or (reason == "benched" and not agent.model.backoff.tells(channel_id))
-    known = agent.sign_throttle.lately(channel_id, person, reason) or agent.reply_throttle.lately(channel_id, EVERYBODY)
+    quiet = agent.reply_throttle.recently(*who) or (
+        reason == "benched" and not agent.model.backoff.first_notice_in(channel_id)
+    )
+    known = agent.sign_throttle.recently(channel_id, person, reason) or agent.reply_throttle.recently(
+        channel_id, EVERYBODY
+    )
     explains = reason in MEANINGS and not quiet and not known
     if explains:  # before anything is awaited: others ask meanwhile
         agent.sign_throttle.note(channel_id, person, reason)
@@ -114,9 +118,9 @@ def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) ->
     return result_of(agent.key, event.id, done, spending)
 
 
-def _spent(agent: Agent, progress: Progress) -> Spending:
+def _spent(agent: Agent, progress: Progress) -> TurnUsage:
     """What an earlier run spent on the turn counts with what this one spends."""
-    spending = Spending(agent.costs, agent.key, agent.today())
+    spending = TurnUsage(agent.costs, agent.key, agent.today())
     spending.add(progress.spent)
     return spending
 
@@ -157,7 +161,7 @@ class _Turn:
         agent: Agent,
         outlet: Outlet,
         event: TurnEvent,
-        spending: Spending,
+        spending: TurnUsage,
         progress: Progress,
         on_admitted: LetIn = no_op,
     ) -> None:
@@ -259,7 +263,7 @@ class _Turn:
 
     async def _give_back(self) -> None:
         if self.event.cools_down:
-            await self.agent.limits.give_back_cooldown(self.event.channel_id)
+            await self.agent.limits.release_cooldown(self.event.channel_id)
 
     async def _look(self) -> TurnView:
         """What the agent knows when it begins to think."""

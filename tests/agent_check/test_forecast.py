@@ -2,7 +2,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent_check.errands import errands_a_day
+from agent_check.automation import automation_turns_a_day
 from agent_check.findings import Findings, Level
 from agent_check.forecast import check_costs, expected_rounds, forecast, turn_cost
 from agent_cogs.limits.cost_estimate import Tariff
@@ -71,7 +71,7 @@ def with_files(tmp_path, heartbeat="", agents=""):
 
 
 def errands(tmp_path, instructions=0.0):
-    return errands_a_day(tmp_path / "chatgpt", instructions, NOW, ZoneInfo("UTC"))
+    return automation_turns_a_day(tmp_path / "chatgpt", instructions, NOW, ZoneInfo("UTC"))
 
 
 def test_errands_are_counted_by_the_day(tmp_path):

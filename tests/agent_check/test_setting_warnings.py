@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_check.setting_warnings import PROGRAM, TOOLS, oddities_here, taken_ports
+from agent_check.setting_warnings import PROGRAM, TOOLS, setting_warnings_here, taken_ports
 from agent_config import load_settings
 from agent_runtime import cli
 from agent_tools.builtin.builtin import NAMES
 
 
 def told(folder: Path, **environ: str) -> list[str]:
-    return [str(oddity) for oddity in oddities_here(load_settings(environ, None), folder)]
+    return [str(oddity) for oddity in setting_warnings_here(load_settings(environ, None), folder)]
 
 
 def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> None:

@@ -9,7 +9,7 @@ import discord
 import pytest
 
 from agent_discord.rest.retries import LONGEST, SHORTEST, STEADY_SECONDS
-from agent_runtime.bot import BotProcess, end_of
+from agent_runtime.bot import BotSupervisor, end_of
 from agent_runtime.bot_run import SideTaskFailed
 from tests.support.doubles import Clock, http_error, until
 
@@ -64,7 +64,7 @@ class Run:
         self.closed = True
 
 
-class Process(BotProcess):
+class Process(BotSupervisor):
     """With runs of the test's own."""
 
     def __init__(self, *ends):

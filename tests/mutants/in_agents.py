@@ -196,7 +196,7 @@ IN_AGENTS = (
             "a person ends the turns that answer them alone",
         ),
         (" and asked.created_at <= before", "", "a stop ends no answer to what was said after it"),
-        ("if not self._told.lately(*who):", "if True:", "one sign a minute"),
+        ("if not self._told.recently(*who):", "if True:", "one sign a minute"),
         ("            self._told.note(*who)\n", "", "a sign is shown again after a minute and not before"),
         ("if self._parent(other) == channel_id)", "if True)", "what lifts a channel's stop lifts no other channel's"),
     ),

@@ -15,7 +15,7 @@ from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.limits.model_access import is_free
-from agent_cogs.persona.options import opened_book
+from agent_cogs.persona.options import load_options
 from agent_cogs.services import AgentServices, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.reading.history import Fetcher
@@ -140,7 +140,7 @@ class Scene:
             transcripts=self.transcripts,
             fetcher=Fetcher(self.transcripts),
             pictures=PictureReader(fetcher),
-            options=opened_book(self.settings, names),
+            options=load_options(self.settings, names),
             pasts=Pasts(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),

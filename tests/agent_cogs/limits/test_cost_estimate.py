@@ -12,10 +12,10 @@ from agent_cogs.limits.cost_estimate import (
     FRAME_TOKENS,
     Frame,
     Tariff,
+    budget_request,
     prompt_tokens,
+    read_under_way,
     under_way,
-    was_under_way,
-    wish_of,
 )
 from agent_context.entries import Attachment, Entry, Speaker
 from agent_context.steering.options import Options
@@ -50,7 +50,7 @@ def tokens(shown=(), said=(), options=PLAIN, *, window=40, whole=True, frame=FRA
 
 
 def wish(event, trigger, *entries, tariff=LUNA, options=PLAIN, window=40, frame=FRAME_TOKENS):
-    return wish_of(event, trigger, tariff, transcript(*entries), options, window=window, frame=frame)
+    return budget_request(event, trigger, tariff, transcript(*entries), options, window=window, frame=frame)
 
 
 def cost(read, *, output=4_000, searches=0):
@@ -138,7 +138,7 @@ def test_the_dearest_of_an_agents_models_is_what_counts():
     opus = Tariff("anthropic", "claude-opus-5-5", None)
     both = wish(instruction(), "round", tariff=replace(LUNA, others=(opus,)))
     assert both.estimate == wish(instruction(), "round", tariff=opus).estimate > wish(instruction(), "round").estimate
-    assert was_under_way(both.under_way).model == "anthropic/claude-opus-5-5"
+    assert read_under_way(both.under_way).model == "anthropic/claude-opus-5-5"
 
 
 def test_a_coding_agents_turn_counts_what_its_steps_may_cost():
@@ -155,8 +155,8 @@ def test_a_free_model_puts_nothing_aside():
 
 def test_what_is_under_way_comes_back_as_it_was_and_nonsense_is_nothing():
     usage = Usage(model="a/b", calls=2, input_tokens=7, text_cost_usd=0.25, picture_cost_usd=0.5)
-    assert was_under_way(under_way(usage)) == usage
-    assert [was_under_way(text) for text in (None, "", "{broken", '{"calls": "many"}')] == [None] * 4
+    assert read_under_way(under_way(usage)) == usage
+    assert [read_under_way(text) for text in (None, "", "{broken", '{"calls": "many"}')] == [None] * 4
 
 
 def test_the_whole_program_counts_as_many_characters_to_a_token():

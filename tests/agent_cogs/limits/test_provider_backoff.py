@@ -3,20 +3,20 @@ import asyncio
 import discord
 import pytest
 
-from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, ProviderBackoff, share_rest
+from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
 from agent_discord.status import TEXT, show_rests
 from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agent_protocol.connection.link import RedisAway
 from tests.support.doubles import Clock, LoopTime, settle
 
 
-def bench(clock=None):
+def backoff(clock=None):
     return ProviderBackoff("claude", clock or Clock())
 
 
 def test_three_hard_failures_in_a_row_begin_a_rest_of_ten_minutes(caplog):
     clock = Clock()
-    one = bench(clock)
+    one = backoff(clock)
     for error in (BadKey(), QuotaUsedUp()):
         one.failed(error)
     assert one.seconds_left == 0
@@ -30,7 +30,7 @@ def test_three_hard_failures_in_a_row_begin_a_rest_of_ten_minutes(caplog):
 
 
 def test_an_answer_in_between_begins_the_count_anew_and_other_failures_do_not_count():
-    one = bench()
+    one = backoff()
     for _ in range(2):
         one.failed(BadKey())
     one.worked()
@@ -42,7 +42,7 @@ def test_an_answer_in_between_begins_the_count_anew_and_other_failures_do_not_co
 
 def test_after_the_rest_one_failure_begins_the_next():
     clock = Clock()
-    one = bench(clock)
+    one = backoff(clock)
     for _ in range(3):
         one.failed(BadKey())
     clock.now += REST_SECONDS
@@ -51,8 +51,8 @@ def test_after_the_rest_one_failure_begins_the_next():
 
 
 def test_a_channel_is_told_once_in_a_rest():
-    one = bench()
-    assert [one.tells(1), one.tells(1), one.tells(2)] == [True, False, True]
+    one = backoff()
+    assert [one.first_notice_in(1), one.first_notice_in(1), one.first_notice_in(2)] == [True, False, True]
 
 
 class Bot:
@@ -68,7 +68,7 @@ class Bot:
 
 async def test_a_rest_is_shown_from_its_beginning_to_its_end():
     loop, bot = LoopTime(), Bot()
-    one = bench(lambda: loop.now)
+    one = backoff(lambda: loop.now)
     showing = asyncio.create_task(show_rests(bot, one))
     await settle()
     assert bot.shown == []
@@ -101,11 +101,11 @@ class Store:
 
 @pytest.fixture
 async def sharing():
-    """`await sharing(bench, store)`: they are kept the same until the test ends; gives the loop's time."""
+    """`await sharing(backoff, store)`: they are kept the same until the test ends; gives the loop's time."""
     tasks, loop = [], LoopTime()
 
     async def share(one, store):
-        tasks.append(asyncio.create_task(share_rest("claude", one, store)))
+        tasks.append(asyncio.create_task(share_backoff("claude", one, store)))
         await settle()
         return loop
 
@@ -122,14 +122,14 @@ def fail(one, times=3):
 
 async def test_a_rest_is_told_at_once_and_the_next_run_of_the_program_goes_on_with_it(sharing):
     clock, store = Clock(), Store()
-    one = bench(clock)
+    one = backoff(clock)
     await sharing(one, store)
     assert store.ends == {}
     fail(one)
     await settle()
     assert store.ends == {"claude": clock() + REST_SECONDS}
     clock.now += 100
-    after_restart = bench(clock)
+    after_restart = backoff(clock)
     await sharing(after_restart, store)
     assert after_restart.seconds_left == REST_SECONDS - 100
     assert after_restart.taken.is_set()
@@ -140,7 +140,7 @@ async def test_a_rest_is_told_at_once_and_the_next_run_of_the_program_goes_on_wi
 
 async def test_a_stand_by_learns_of_a_rest_that_begins_later(sharing):
     clock, store = Clock(), Store()
-    standing_by = bench(clock)
+    standing_by = backoff(clock)
     loop = await sharing(standing_by, store)
     assert standing_by.seconds_left == 0
     store.ends["claude"] = clock() + 300
@@ -150,7 +150,7 @@ async def test_a_stand_by_learns_of_a_rest_that_begins_later(sharing):
 
 async def test_a_rest_counts_here_while_redis_is_away_and_is_told_when_it_is_back(sharing):
     clock, store = Clock(), Store()
-    one = bench(clock)
+    one = backoff(clock)
     store.away = True
     loop = await sharing(one, store)
     fail(one)
@@ -167,6 +167,6 @@ async def test_a_rest_counts_here_while_redis_is_away_and_is_told_when_it_is_bac
 async def test_no_clock_makes_a_rest_longer_than_its_ten_minutes(sharing):
     clock, store = Clock(), Store()
     store.ends["claude"] = clock() + 1e6
-    one = bench(clock)
+    one = backoff(clock)
     await sharing(one, store)
     assert one.seconds_left == REST_SECONDS

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from agent_cogs.persona.memory import Recall
+from agent_cogs.persona.memory import PersonaMemory
 from agent_cogs.persona.persona import Persona, Personas, front_of, read_fronts
-from agent_cogs.slash.status import Board
+from agent_cogs.slash.status import ServerStatus
 from agent_config import AGENTS, load_settings
 from agent_personas.identity import IdentityCard
 from agent_personas.memory import everywhere
@@ -180,36 +180,38 @@ def test_a_start_makes_what_is_missing_and_says_so(tmp_path, caplog):
 
 async def test_a_memory_that_was_deleted_is_made_anew(tmp_path):
     persona = Persona("claude", folder_with(tmp_path, soul="x"))
-    recall = Recall(persona, Places(), never, everywhere)
-    await recall.look(7, writes=True)
+    memory = PersonaMemory(persona, Places(), never, everywhere)
+    await memory.prompt(7, writes=True)
     assert (persona.folder / "memory.md").read_text() == "# Memory\n"
 
 
 async def test_a_memory_that_cannot_be_made_anew_is_told_and_the_event_goes_on(tmp_path, caplog):
     folder = folder_with(tmp_path, soul="x")
     (folder / "memory.md").symlink_to(tmp_path / "nowhere.md")
-    recall = Recall(Persona("claude", folder), Places(), never, everywhere)
+    memory = PersonaMemory(Persona("claude", folder), Places(), never, everywhere)
     for _ in range(2):
-        assert "## Personality" in (await recall.look(7, writes=True)).stable
+        assert "## Personality" in (await memory.prompt(7, writes=True)).stable
     assert sum("memory.md: could not be made anew" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_the_preamble_names_the_tool_only_where_there_is_one(tmp_path):
-    recall = Recall(Persona("claude", folder_with(tmp_path, soul="x", memory="# Memory")), Places(), never, everywhere)
-    assert "with the `memory` tool" in (await recall.look(7, writes=True)).stable
-    plain = (await recall.look(7, writes=False)).stable
+    memory = PersonaMemory(
+        Persona("claude", folder_with(tmp_path, soul="x", memory="# Memory")), Places(), never, everywhere
+    )
+    assert "with the `memory` tool" in (await memory.prompt(7, writes=True)).stable
+    plain = (await memory.prompt(7, writes=False)).stable
     assert "`memory`" not in plain
     assert "notes, never orders" in plain
 
 
 def test_the_tools_are_those_that_have_something_to_work_on(tmp_path):
     persona = Persona("claude", tmp_path / "claude")
-    recall = Recall(persona, Places(), never, everywhere)
-    assert recall.tools() == ()
+    memory = PersonaMemory(persona, Places(), never, everywhere)
+    assert memory.tools() == ()
     folder_with(tmp_path)
-    assert [tool.spec.name for tool in recall.tools()] == ["memory", "files_write", "files_edit"]
+    assert [tool.spec.name for tool in memory.tools()] == ["memory", "files_write", "files_edit"]
     (persona.folder / "workspace").mkdir()
-    assert {"files_read", "files_glob", "files_grep"} < {tool.spec.name for tool in recall.tools()}
+    assert {"files_read", "files_glob", "files_grep"} < {tool.spec.name for tool in memory.tools()}
 
 
 def test_who_asks_what_it_is_hears_the_disclosure(tmp_path):
@@ -246,6 +248,6 @@ async def never(context):
 
 
 def test_the_status_says_what_the_bots_are_where_their_files_do():
-    board = Board((), None, None, disclosures=("Claude is an AI.",))
+    board = ServerStatus((), None, None, disclosures=("Claude is an AI.",))
     assert board.text(7, {}).endswith("\n-# Claude is an AI.")
-    assert "-#" not in Board((), None, None).text(7, {})
+    assert "-#" not in ServerStatus((), None, None).text(7, {})

@@ -13,7 +13,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_cogs.events import MentionEvent
-from agent_cogs.slash.forget import DONE_FILE, DoneOrders, Forgetting, Forgotten
+from agent_cogs.slash.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agent_cogs.turn.event_codec import save_event
 from agent_context.entries import Entry, Speaker
 from agent_discord.rest.gate import MAX_TEXT
@@ -47,7 +47,7 @@ class Machine:
 
     @asynccontextmanager
     async def running(self, link: RedisLink) -> AsyncIterator[Machine]:
-        bus, done = Bus(link), DoneOrders(self.data)
+        bus, done = Bus(link), CompletedRequests(self.data)
         async with ToolRecords(self.data / "tools") as self.records:
             self.ledger = Ledger(link, lambda: NOW, holder="here")
             self.forgetting = Forgetting(
@@ -122,11 +122,11 @@ async def test_what_redis_holds_of_a_person_goes_and_nobody_elses(link: RedisLin
         await ask(here.ledger, ANN, 2)
         for number, person in enumerate((BOB, BOB, ANN)):
             await record(here.ledger, number, person)
-        assert await here.forgetting.forget(BOB) == Forgotten(records=2, open_turns=1)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(records=2, open_turns=1)
         assert await here.ledger.turns.open_ids("claude") == ["m2"]
         assert await link.commands.exists(keys.turn("claude", "m1")) == 0
         assert [record.asked_by for record in await here.ledger.records.last("grok", count=9)] == [ANN]
-        assert await here.forgetting.forget(BOB) == Forgotten()
+        assert await here.forgetting.forget(BOB) == ForgetOutcome()
 
 
 async def test_what_the_files_hold_of_a_person_goes_in_every_process(
@@ -143,7 +143,7 @@ async def test_what_the_files_hold_of_a_person_goes_in_every_process(
             with monkeypatch.context() as patch:
                 patch.setattr(machine.ledger.settlements, "_write", away)
                 await record(machine.ledger, 1, BOB)
-        assert await here.forgetting.forget(BOB) == Forgotten(tool_calls=1, notes=Notes(gone=1))
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, notes=Notes(gone=1))
         await until(lambda: there.done)
         for machine in (here, there):
             assert (f"said by {BOB}" in machine.memory, f"said by {ANN}" in machine.memory) == (False, True)
@@ -199,7 +199,7 @@ async def test_what_cannot_be_rewritten_is_told_and_done_at_the_next_start(
         text = memory.read_bytes()
         memory.unlink()
         memory.symlink_to(here.personas / "elsewhere.md")
-        assert await here.forgetting.forget(BOB) == Forgotten(tool_calls=1, whole=False)
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(tool_calls=1, whole=False)
         memory.unlink()
         memory.write_bytes(text)
         assert (await here.forgetting.forget(ANN)).whole
@@ -220,7 +220,7 @@ async def test_a_person_is_told_when_records_of_tools_cannot_be_rewritten(
     async with here.running(link):
         here.note("said by Bob", BOB)
         monkeypatch.setattr(here.records, "forget_person", refuse)
-        assert await here.forgetting.forget(BOB) == Forgotten(notes=Notes(gone=1), whole=False), "the rest goes"
+        assert await here.forgetting.forget(BOB) == ForgetOutcome(notes=Notes(gone=1), whole=False), "the rest goes"
     assert "Permission denied" in caplog.text
 
 
@@ -249,11 +249,11 @@ async def test_forgetting_refills_no_limit(link: RedisLink, here: Machine):
 @pytest.mark.parametrize("kept", ["", "nonsense", "9" * 40, "-1"])
 def test_a_mark_that_is_no_time_counts_as_none_and_never_goes_back(tmp_path: Path, kept: str):
     (tmp_path / DONE_FILE).write_text(kept)
-    done = DoneOrders(tmp_path)
+    done = CompletedRequests(tmp_path)
     assert done.last == 0
     done.keep(5)
     done.keep(4)
-    assert DoneOrders(tmp_path).last == 5
+    assert CompletedRequests(tmp_path).last == 5
     assert [path.name for path in tmp_path.iterdir()] == [DONE_FILE]
 
 
@@ -262,14 +262,14 @@ def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is
     old.write_text("5")
     fresh.write_text("5")
     os.utime(old, (1.0, 1.0))
-    DoneOrders(tmp_path)
+    CompletedRequests(tmp_path)
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
 def test_what_a_person_is_told_fits_into_a_message_and_says_what_stays():
-    told = Forgotten(20_000, 1_000, 10**9, Notes(10**6, 10**6)).text
+    told = ForgetOutcome(20_000, 1_000, 10**9, Notes(10**6, 10**6)).text
     assert len(told) <= MAX_TEXT
     for words in ("Other machines", "would refill them", "your id, 30 days", "What I cannot remove: your messages"):
         assert words in told
-    assert "without your id" not in Forgotten().text
-    assert "Kept without your id: 1 note " in Forgotten(notes=Notes(kept=1)).text
+    assert "without your id" not in ForgetOutcome().text
+    assert "Kept without your id: 1 note " in ForgetOutcome(notes=Notes(kept=1)).text

@@ -19,7 +19,7 @@ from agent_chat.directory import Directory
 from agent_chat.incoming import Who
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.services import Scope
-from agent_cogs.slash.forget import Forgetting, Forgotten
+from agent_cogs.slash.forget import ForgetOutcome, Forgetting
 from agent_cogs.slash.handlers import AWAY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, SlashHandlers
 from agent_cogs.slash.why import NO_RECORD
 from agent_config import load_settings
@@ -442,9 +442,9 @@ async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
 
 async def test_who_asks_to_be_forgotten_is_told_what_came_of_it():
     async with a_place() as place:
-        outcome, asked = Forgotten(records=2, notes=Notes(gone=1)), list[int]()
+        outcome, asked = ForgetOutcome(records=2, notes=Notes(gone=1)), list[int]()
 
-        async def forget(user_id: int) -> Forgotten:
+        async def forget(user_id: int) -> ForgetOutcome:
             asked.append(user_id)
             return outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.slash.ownership import ROUNDS_TO_WAIT, CommandsKeeper, place_of
+from agent_cogs.slash.ownership import ROUNDS_TO_WAIT, CommandOwnership, place_of
 from agent_config import load_settings
 
 TOKENS = {"BOT_TOKEN_CLAUDE": "c", "BOT_TOKEN_GROK": "g", "ANTHROPIC_API_KEY": "k", "XAI_API_KEY": "k"}
@@ -41,8 +41,8 @@ class Servers:
         return True
 
 
-def keeper(agent: str, place, key: Key, servers: Servers, guilds=lambda: (1, 2)) -> CommandsKeeper:
-    return CommandsKeeper(agent, place, key, servers, guilds)
+def keeper(agent: str, place, key: Key, servers: Servers, guilds=lambda: (1, 2)) -> CommandOwnership:
+    return CommandOwnership(agent, place, key, servers, guilds)
 
 
 def settings(**more: str):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_cogs.slash.persona_files import UNKNOWN_FILE, FileDesk, problems_of
+from agent_cogs.slash.persona_files import UNKNOWN_FILE, PersonaFileEditor, problems_of
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.slash.definitions import MOST_BACK
 from agent_discord.slash.responses import FIELD_CHARACTERS, MOST_FIELDS, CommandReply, Form
@@ -17,7 +17,7 @@ HERE, ELSEWHERE = 100, 200
 @pytest.fixture
 def desk(tmp_path):
     (tmp_path / "claude").mkdir()
-    return FileDesk(tmp_path, NAMES)
+    return PersonaFileEditor(tmp_path, NAMES)
 
 
 def put(tmp_path, name, text):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cogs.events import REASONS
-from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, Present, told_why, told_why_not, why, why_not
+from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, Present, why, why_not, why_not_text, why_text
 from agent_config import load_settings
 from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.connection.link import RedisAway, RedisLink
@@ -36,7 +36,7 @@ FREE = Present(name="Claude", now=2000.0, most_turns=50)
 
 
 def because(present):
-    return told_why_not(present).splitlines()[0].removeprefix("**Claude** is silent here: ")
+    return why_not_text(present).splitlines()[0].removeprefix("**Claude** is silent here: ")
 
 
 # why it spoke
@@ -55,24 +55,24 @@ def because(present):
     ],
 )
 def test_it_says_what_called_it(turn, words):
-    text = told_why(SPOKE.model_copy(update=turn), NAMES)
+    text = why_text(SPOKE.model_copy(update=turn), NAMES)
     assert text.startswith(f"**Claude** {words}")
     assert "@everyone" not in text
     assert len(text) <= MAX_CHARACTERS
 
 
 def test_it_says_the_model_what_was_read_how_long_it_took_and_what_it_cost():
-    assert told_why(SPOKE, NAMES).splitlines()[1:] == [
+    assert why_text(SPOKE, NAMES).splitlines()[1:] == [
         "Model anthropic/one, 14 messages read, 3.2 s, 0.0004 USD: 2,140 tokens in, 96 out."
     ]
     cached = SPOKE.model_copy(update={"cached_tokens": 2000, "entries": 1})
-    assert "1 message read" in told_why(cached, NAMES)
-    assert "2,140 tokens in (2,000 of them cached)" in told_why(cached, NAMES)
+    assert "1 message read" in why_text(cached, NAMES)
+    assert "2,140 tokens in (2,000 of them cached)" in why_text(cached, NAMES)
 
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_an_answer_that_was_none_says_its_reason_in_words(reason):
-    assert REASONS[reason] in told_why(SPOKE.model_copy(update={"reason": reason}), NAMES)
+    assert REASONS[reason] in why_text(SPOKE.model_copy(update={"reason": reason}), NAMES)
 
 
 # why it did not
@@ -114,10 +114,10 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
         "a conversation runs here, and in round 2 it is Grok's turn",
         "when it had its last turn here, <t:1000:R>, the model chose to stay silent",
     ]
-    first, besides, *others = told_why_not(everything).splitlines()
+    first, besides, *others = why_not_text(everything).splitlines()
     assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Besides:")
     assert others == [f"- {reason}" for reason in expected[1:]]
-    assert len(told_why_not(everything)) <= MAX_CHARACTERS
+    assert len(why_not_text(everything)) <= MAX_CHARACTERS
 
 
 def test_a_mute_that_is_over_is_none():

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
-from agent_cogs.limits.cost_estimate import was_under_way
+from agent_cogs.limits.cost_estimate import read_under_way
 from agent_cogs.turn.event_codec import read_begun, save_event
 from agent_cogs.turn.registry import TurnRegistry
 from agent_context.entries import Attachment, Entry, Speaker
@@ -60,7 +60,7 @@ async def end(*scenes):
 
 async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
     first, scene = await crashed(at="thinking")
-    estimate = was_under_way(first.ledger.turns.kept["claude", "i1"].under_way).cost_usd
+    estimate = read_under_way(first.ledger.turns.kept["claude", "i1"].under_way).cost_usd
     result = await scene.instruct()
     assert (len(scene.cog.asked), scene.texts(), result.text) == (1, ["Hello."], "Hello.")
     assert (result.usage.calls, scene.spent()["ai_calls"]) == (2, 2)

@@ -22,7 +22,9 @@ MONTH_DAYS = 28
 STARTS = 1.0  # a day, and as many stops
 
 
-def errands_a_day(folder: Path, instructions: float, now: float, zone: tzinfo) -> tuple[float, tuple[str, ...]]:
+def automation_turns_a_day(
+    folder: Path, instructions: float, now: float, zone: tzinfo
+) -> tuple[float, tuple[str, ...]]:
     """Turns a day by the folder's files, and what is wrong in them; `instructions` a day come from the coordinator."""
     files = read_persona(folder)
     checks, wrong = parse_heartbeat(files.heartbeat)

@@ -78,7 +78,9 @@ async def discord_http() -> AsyncIterator[HTTPClient]:
         await http.close()
 
 
-async def look_around(http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]) -> BotView:
+async def read_bot_view(
+    http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]
+) -> BotView:
     """These channels, their guilds and these guilds, as the bot `me` (its user) sees them."""
     view = BotView(user_id=int(me["id"]), name=str(me["username"]))
     for channel_id in channel_ids:
