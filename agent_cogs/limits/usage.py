@@ -8,7 +8,7 @@ from agent_protocol.turns.costs import Costs
 from agent_protocol.wire.messages import Result, TurnUsage
 
 
-class TurnUsage:
+class TurnSpending:
     """The usage of one turn and the day's book of its agent."""
 
     def __init__(self, costs: Costs, agent: str, date: str) -> None:

@@ -16,7 +16,7 @@ from agent_chat.outlet import Outlet
 from agent_cogs.agent import Agent
 from agent_cogs.answer.decision import Decision, UnreadableDecision, as_json, decided, parse_decision, spoken
 from agent_cogs.events import POST_SECONDS, TurnEvent, TurnOver
-from agent_cogs.limits.usage import TurnUsage
+from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.prompt.chat_mode import Asked, Chat
 from agent_cogs.prompt.conversation import conversation_of
 from agent_cogs.prompt.prefill_mode import PrefillMode
@@ -44,7 +44,7 @@ class ModelCall:
     agent: Agent
     outlet: Outlet
     event: TurnEvent
-    spending: TurnUsage
+    spending: TurnSpending
     progress: Progress
     can_draw: bool
     estimate: float

@@ -11,7 +11,7 @@ from agent_chat.outlet import SPLIT_AT, Outlet, Post, Posted
 from agent_cogs.agent import Agent
 from agent_cogs.answer.decision import Decision
 from agent_cogs.events import POST_SECONDS, MentionEvent, TurnEvent
-from agent_cogs.limits.usage import TurnUsage
+from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.turn.progress import Done, Progress
 from agent_context.entries import Entry
 from agent_discord.posting.message_writer import cost_embed
@@ -42,7 +42,7 @@ class Deed:
 
 
 async def act(
-    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: TurnUsage, progress: Progress
+    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: TurnSpending, progress: Progress
 ) -> Done:
     """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted.
 
@@ -60,7 +60,7 @@ async def act(
 
 
 async def _post(
-    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: TurnUsage, progress: Progress
+    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: TurnSpending, progress: Progress
 ) -> None:
     decision = deed.decision
     picture = await progress.kept_picture() or await _draw(agent, decision, spending, event, progress)
@@ -88,7 +88,7 @@ async def _post(
 
 
 async def _draw(
-    agent: Agent, decision: Decision, spending: TurnUsage, event: TurnEvent, progress: Progress
+    agent: Agent, decision: Decision, spending: TurnSpending, event: TurnEvent, progress: Progress
 ) -> Picture | None:
     """The picture, or None where none was wanted or drawing failed, took too long or is too dear: words are posted all
     the same. What was drawn is kept until it is posted."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 
 from agent_cogs.events import TurnEvent, trigger_of
-from agent_cogs.limits.usage import TurnUsage
+from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.turn.progress import Done
 from agent_protocol.wire.messages import Result, TurnUsage
 
 log = logging.getLogger(__name__)
 
 
-def result_of(agent: str, turn_id: str, done: Done, spending: TurnUsage | None = None) -> Result:
+def result_of(agent: str, turn_id: str, done: Done, spending: TurnSpending | None = None) -> Result:
     """The one Result of a turn. It is skipped when nothing of it can be seen."""
     total = spending.total if spending is not None else None
     return Result(
@@ -50,7 +50,7 @@ def refused(agent: str, turn_id: str, reason: str) -> Result:
     return result_of(agent, turn_id, Done(reason=reason))
 
 
-def log_turn(agent: str, event: TurnEvent, done: Done, spending: TurnUsage, seconds: float) -> None:
+def log_turn(agent: str, event: TurnEvent, done: Done, spending: TurnSpending, seconds: float) -> None:
     """One line a turn."""
     fields = {
         "agent": agent,

@@ -19,7 +19,7 @@ from agent_cogs.agent import Agent
 from agent_cogs.answer.decision import UnreadableDecision
 from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent, TurnOver
 from agent_cogs.limits.reply_throttle import EVERYBODY
-from agent_cogs.limits.usage import TurnUsage
+from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.prompt.model_call import ModelCall
 from agent_cogs.prompt.question import wording
 from agent_cogs.prompt.tools import belongs_to
@@ -118,9 +118,9 @@ def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) ->
     return result_of(agent.key, event.id, done, spending)
 
 
-def _spent(agent: Agent, progress: Progress) -> TurnUsage:
+def _spent(agent: Agent, progress: Progress) -> TurnSpending:
     """What an earlier run spent on the turn counts with what this one spends."""
-    spending = TurnUsage(agent.costs, agent.key, agent.today())
+    spending = TurnSpending(agent.costs, agent.key, agent.today())
     spending.add(progress.spent)
     return spending
 
@@ -161,7 +161,7 @@ class _Turn:
         agent: Agent,
         outlet: Outlet,
         event: TurnEvent,
-        spending: TurnUsage,
+        spending: TurnSpending,
         progress: Progress,
         on_admitted: LetIn = no_op,
     ) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_cogs.limits.usage import TurnUsage, cost_fields
+from agent_cogs.limits.usage import TurnSpending, cost_fields
 from agent_llm.types import Usage
 from agent_protocol.wire.messages import Result, TurnUsage
 from tests.support.doubles import MemoryCosts
@@ -10,7 +10,7 @@ DAY = "2026-06-10"
 
 
 def spending(costs):
-    return TurnUsage(costs, "claude", DAY)
+    return TurnSpending(costs, "claude", DAY)
 
 
 def result(**more):
