@@ -17,6 +17,7 @@ from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport
 from agent_coordinator.leadership import Leadership
+from agent_coordinator.policies.rounds import Rounds
 from agent_coordinator.ports import Bus, Clock, Lease, Ledger, Sleep, Stops, until_back
 from agent_coordinator.reactive import Reactive
 from agent_coordinator.schedule.days import plan_date
@@ -52,8 +53,9 @@ class Coordinator:
     ) -> None:
         rng = rng or random.Random()
         self._leadership = Leadership(lease, sleep)
+        policy, leadership = Rounds.from_config(config), self._leadership
         self.engine = Engine(
-            config, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=self._leadership
+            config, policy, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=leadership
         )
         self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, leadership=self._leadership)
         self.reactive = Reactive(config, self.engine, ledger.schedule, clock=clock, rng=rng)

@@ -1,18 +1,17 @@
-"""What the coordinator tells its observers (a summary, a console) as it happens: plain values."""
+"""Events that the coordinator sends to its observers (a summary, a console), as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent_coordinator.conversations.state import ConversationState, Missed, Tally
-from agent_coordinator.policies.rounds import EndReason
+from agent_coordinator.conversations.state import ConversationState, EndReason, Missed, Tally
 from agent_protocol.wire.messages import Result
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationReport:
-    """How a conversation went. Times in unix seconds, money in US dollars; `per_agent` by the agents' keys."""
+    """Totals of a conversation that ended. Times in unix seconds, money in US dollars; `per_agent` by agent name."""
 
     conversation_id: str
     channel_id: int
@@ -73,7 +72,7 @@ class ConversationStarted:
 
 @dataclass(frozen=True, slots=True)
 class ConversationResumed:
-    """Another run of the program began it; this one goes on in that round."""
+    """A conversation of an earlier leader continues in that round."""
 
     conversation_id: str
     channel_id: int
@@ -83,7 +82,7 @@ class ConversationResumed:
 
 @dataclass(frozen=True, slots=True)
 class TurnTaken:
-    """An agent answered its instruction, be it by a skip."""
+    """An agent answered its instruction; a skip is an answer."""
 
     conversation_id: str
     channel_id: int

@@ -1,9 +1,9 @@
-"""Runs conversations: ask, record, go on?, end. Knows agents by name and reaches them by the bus alone.
+"""Runs conversations by any policy: ask, record, continue or end. Reaches agents only by name, over the bus.
 
-A conversation holds its channel from the first turn to the last, so there is one at a time in a channel; those of
-different channels are independent calls of `converse` and run side by side. All that one knows is in its
-ConversationState, which each turn replaces by the next and which is kept before and after each turn: `resume` goes on
-with what an earlier leader left. A person's stop (agent_protocol/moderation/stops.py) ends it at any moment.
+A conversation holds its channel from the first turn to the last, so a channel has one at a time; those of different
+channels are independent calls of `converse`. All of it is in its ConversationState, which each turn replaces and which
+is stored before and after each turn, so that `resume` can continue what an earlier leader left. A person's stop
+(agent_protocol/moderation/stops.py) ends it at any moment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agent_coordinator.events import (
     report_of,
 )
 from agent_coordinator.leadership import Leadership
-from agent_coordinator.policies.rounds import opening_order, should_continue, speaking_order, wraps_up
+from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.schedule.holds import ChannelHolds
 from agent_coordinator.schedule.rotation import pick_starter
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Running:
-    """A conversation as it stands after its last whole turn, and what ends it from outside."""
+    """A conversation's state after its last whole turn, and the timeout that a stop triggers."""
 
     state: ConversationState
     scope: asyncio.Timeout
@@ -56,6 +56,7 @@ class Engine:
     def __init__(
         self,
         config: CoordinatorConfig,
+        policy: ConversationPolicy,
         bus: Bus,
         ledger: Ledger,
         *,
@@ -71,7 +72,7 @@ class Engine:
         self.unfinished = Unfinished(ledger.conversations, leadership=self._leadership, clock=clock, sleep=sleep)
         self._stops = stops
         self._running: dict[int, _Running] = {}  # by channel
-        self._config = config
+        self._config, self._policy = config, policy
         self._schedule, self._backoffs = ledger.schedule, ledger.backoffs
         self._asker = Asker(bus, TimeoutWatch(config.timeout_threshold), clock=clock, sleep=sleep)
         self._clock = clock
@@ -79,7 +80,7 @@ class Engine:
         self._sleep = sleep
 
     async def converse(self, channel_id: int, theme: str, *, starter: str | None = None) -> ConversationReport:
-        """One whole conversation; without a starter the channel's queue names one.
+        """Run a whole conversation; without a starter the channel's queue names one.
 
         Raises ChannelBusy when the channel has one already, ValueError when there are no agents.
         """
@@ -89,17 +90,16 @@ class Engine:
         async with self.holds.hold(channel_id, conversation_id):
             starter = starter or await self._next_starter(channel_id)
             state = ConversationState(conversation_id, channel_id, theme, started_at=self._clock())
-            self._tell(ConversationStarted(conversation_id, channel_id, theme, starter))
-            order = opening_order(self._config.agents, starter, self._rng)
-            state = await self._until_its_end(state.begin_round(order))
-        return self._over(state)
+            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter))
+            state = await self._run(state.begin_round(self._policy.opening(starter, self._rng)))
+        return self._report(state)
 
     async def join(self, state: ConversationState) -> ConversationState:
-        """A reactive round in a channel that the caller holds, to its end. Observers hear of its turns alone."""
-        return await self._until_its_end(state)
+        """Run a reactive round in a channel that the caller holds. Observers are notified of its turns only."""
+        return await self._run(state)
 
     async def resume(self, state: ConversationState) -> ConversationReport | None:
-        """Goes on with a conversation of an earlier leader at its round and speaker; closes one that is too old.
+        """Continue a conversation of an earlier leader at its round and speaker; end one that is too old.
 
         None for a reactive round. Raises ChannelBusy.
         """
@@ -107,65 +107,60 @@ class Engine:
             if self._clock() - state.touched_at > RESUME_SECONDS:
                 state = state.ended("too_old")
             elif state.joining is None:
-                log.info("channel %d: the conversation goes on in round %d", state.channel_id, state.round_number)
-                where = (state.conversation_id, state.channel_id, state.theme, state.round_number)
-                self._tell(ConversationResumed(*where))
-            state = await self._until_its_end(state)
-        return self._over(state) if state.joining is None else None
+                log.info("conversation in channel %d resumed in round %d", state.channel_id, state.round_number)
+                place = (state.conversation_id, state.channel_id, state.theme, state.round_number)
+                self._notify(ConversationResumed(*place))
+            state = await self._run(state)
+        return self._report(state) if state.joining is None else None
 
     def stop(self, channel_id: int) -> None:
-        """A person wants silence: the channel's conversation ends now."""
+        """End the channel's conversation now, since a person stopped it."""
         running = self._running.get(channel_id)
         if running is not None and not running.scope.expired():
             running.scope.reschedule(asyncio.get_running_loop().time())
 
     async def _give_turn(self, state: ConversationState, agent: str) -> ConversationState:
-        """One agent's turn, after the pause that is due before it; the state with its outcome recorded.
+        """Wait for the pause, ask the agent, record the outcome.
 
-        One that rests is passed over; a turn that was under way is asked for all the same, it may have its result.
+        An agent in back-off is skipped, but a turn that was under way is asked for again: its result may exist.
         """
         if not state.asking and await until_back(lambda: self._backoffs.until(agent), self._sleep) is not None:
             return self._recorded(state, agent, "absent")
-        if not state.asking and (pause := self._pause_before(state)):
+        if not state.asking and (pause := self._policy.pause(state, self._rng) + self._asker.pause):
             await self._sleep(pause)
         state = state.begin_turn(str(uuid.uuid4()))
-        if not await self._kept(state):
+        if not await self._stored(state):
             return state.ended("channel_taken")
         state = self._recorded(state, agent, await self._asker.ask(state, agent))
         await self.unfinished.keep(state)
         return state
 
-    async def _kept(self, state: ConversationState) -> bool:
-        """Whether the turn may be asked for: the channel is ours, and who leads next knows of the turn. Where Redis
-        was emptied in between, the hold is made once more."""
+    async def _stored(self, state: ConversationState) -> bool:
+        """Whether the turn may be asked for: the channel is held, and a next leader will find the turn. If Redis was
+        emptied in between, the channel is held again."""
         while await self.holds.renew(state.channel_id, state.conversation_id):
             if await self.unfinished.keep(state):
                 await self._leadership.until_held()
                 return True
-        await self._leadership.until_held()  # whoever lost the lease ends nothing: it is the successor's
+        await self._leadership.until_held()  # without the lease it ends nothing: the conversation is the next leader's
         return False
 
     def _recorded(self, state: ConversationState, agent: str, outcome: Result | Missed) -> ConversationState:
         if not isinstance(outcome, str) and outcome.reason in ("benched", "muted"):
-            outcome = "absent"  # its provider or a person keeps it from speaking for a while: as if it were not there
-        where = (state.conversation_id, state.channel_id, state.round_number, agent)
+            outcome = "absent"  # its provider or a person silences it for a while
+        place = (state.conversation_id, state.channel_id, state.round_number, agent)
         if isinstance(outcome, str):
-            self._tell(TurnMissed(*where, outcome))
+            self._notify(TurnMissed(*place, outcome))
             return state.missed(agent, outcome)
-        self._tell(TurnTaken(*where, outcome))
+        self._notify(TurnTaken(*place, outcome))
         state = state.took_turn(agent, outcome)
-        # A closing turn says so, as does one that there was no money for; of a stop the agent may hear first.
+        # "budget" comes with the last turn that could be paid, or with none; an agent may know of a stop before us.
         if outcome.reason == "budget":
             return state.ended("budget")
         return state.ended("stopped") if outcome.skipped and outcome.reason == "stopped" else state
 
-    def _pause_before(self, state: ConversationState) -> float:
-        """Seconds: time to read what was just said, and the back-off. Nothing was shown, nothing to wait for."""
-        delay = self._rng.uniform(self._config.turn_delay_min, self._config.turn_delay_max)
-        return (delay if state.last_turn_showed else 0.0) + self._asker.pause
-
-    async def _until_its_end(self, state: ConversationState) -> ConversationState:
-        """Step by step, until the talk has ended or a person ends it."""
+    async def _run(self, state: ConversationState) -> ConversationState:
+        """Take steps until the conversation ends or a person ends it."""
         running = _Running(state, asyncio.timeout(None))
         try:
             async with running.scope:
@@ -184,34 +179,17 @@ class Engine:
         return running.state
 
     async def _step(self, state: ConversationState) -> ConversationState:
-        """A turn, or what comes between two rounds."""
+        """One turn, or the change to the next round. A reactive round has no next one, whatever the policy."""
         await self._leadership.until_held()
-        if wraps_up(state.end_streak):
-            return state.ended("agreed")
+        if state.joining is not None and not state.pending:
+            return state.ended("joined")
+        if (reason := self._policy.ending(state, self._rng)) is not None:
+            return state.ended(reason)
         if state.pending:
             return await self._give_turn(state, state.pending[0])
-        if state.joining is not None:
-            return state.ended("joined")
-        state = self._judge(state)
-        if state.ended_because is not None:
-            return state
-        shares = self._config.talkativeness
-        return state.begin_round(speaking_order(self._config.agents, state.last_speaker, self._rng, shares))
+        return state.begin_round(self._policy.next_speakers(state, self._rng))
 
-    def _judge(self, state: ConversationState) -> ConversationState:
-        if not state.opened:
-            return state.ended("nobody_opened")
-        verdict = should_continue(
-            state.round_number,
-            len(state.spoke),
-            len(state.skipped),
-            state.present,
-            self._config.max_rounds,
-            self._rng,
-        )
-        return state.ended(verdict.because) if verdict.because else state
-
-    def _over(self, state: ConversationState) -> ConversationReport:
+    def _report(self, state: ConversationState) -> ConversationReport:
         report = report_of(state, self._clock())
         log.info(
             "conversation in channel %d ended (%s): %d messages in %d rounds, %.4f USD",
@@ -221,20 +199,20 @@ class Engine:
             report.rounds,
             report.cost_usd,
         )
-        self._tell(ConversationEnded(report))
+        self._notify(ConversationEnded(report))
         return report
 
     async def _next_starter(self, channel_id: int) -> str:
         return await until_back(lambda: pick_starter(self._config, self._schedule, channel_id, self._rng), self._sleep)
 
-    def _tell(self, event: Event) -> None:
+    def _notify(self, event: Event) -> None:
         for observer in self.observers:
             try:
                 observer(event)
-            except Exception:  # an observer is foreign code: its fault must not end a conversation
-                log.exception("an observer failed at %s", type(event).__name__)
+            except Exception:  # an observer's mistake must not end a conversation
+                log.exception("an observer failed on %s, the conversation continues", type(event).__name__)
 
 
 def _hold_seconds(config: CoordinatorConfig) -> float:
-    """A turn and the delay after it, with some room. What a back-off outlasts is taken anew, if still free."""
+    """The time between two turns, with some room. A hold that ran out is taken again, if free."""
     return AGENT_RESPONSE_TIMEOUT + config.turn_delay_max + HOLD_ROOM_SECONDS

@@ -1,8 +1,8 @@
 """The state of one conversation and its transitions: frozen values, no I/O, to and from JSON.
 
-A round goes through `pending` from the front; each agent's outcome is recorded by `took_turn` (it answered) or
-`missed` (absent, or no answer in time). History is kept raw and written in the wire's two formats only when it is sent,
-since a reaction belongs to an entry made earlier.
+A round takes agents from the front of `pending`; `took_turn` records an answer, `missed` an absence or a timeout.
+History is kept raw and written in the wire's format only when it is sent, since a later reaction belongs to an earlier
+entry.
 """
 
 from __future__ import annotations
@@ -12,12 +12,24 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from agent_coordinator.policies.rounds import EndReason
 from agent_protocol.wire.messages import HistoryEntry, Result
 
 Missed = Literal["absent", "timed_out"]
+EndReason = Literal[
+    "agreed",
+    "round_limit",
+    "too_few_spoke",
+    "most_skipped",
+    "chance",
+    "nobody_opened",
+    "channel_taken",
+    "budget",  # no money is left for another turn
+    "stopped",  # by a person
+    "joined",  # a reactive round: those who were brought in have had their turns
+    "too_old",  # to be resumed after a restart
+]
 
-OVERTAKEN = "overtaken"  # the reason of a turn that gave way to a person's message
+OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
 MAX_ENTRY_CHARACTERS = 8_000
 MAX_LINE_CHARACTERS = 2_000  # of an address, a picture's prompt
 MAX_TOPIC_CHARACTERS = 200
@@ -33,7 +45,7 @@ class AgentReaction:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One message of the conversation, with the reactions of agents to it."""
+    """A message of the conversation, with the agents' reactions to it."""
 
     agent: str
     text: str
@@ -48,7 +60,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one agent did and used in a conversation. Money in US dollars."""
+    """An agent's counts in a conversation. Money in US dollars."""
 
     messages: int = 0
     skips: int = 0
@@ -71,8 +83,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """One conversation. `spoke`, `skipped`, `missing` and `unheard` are this round's agents, `pending` those to come;
-    `unheard` answered neither yes nor no in time or gave way to a person, `missing` are absent."""
+    """`pending`: the round's agents to come. The others are in `spoke`, `skipped`, `missing` (absent) or `unheard`
+    (timed out, or dropped for a person's message)."""
 
     conversation_id: str
     channel_id: int
@@ -80,7 +92,7 @@ class ConversationState:
     started_at: float
     round_number: int = 0
     pending: tuple[str, ...] = ()
-    asking: str | None = None  # the instruction of the turn under way, which is that of the first pending agent
+    asking: str | None = None  # the instruction's id of the turn under way, the first pending agent's
     touched_at: float = 0.0  # unix seconds of the last step
     spoke: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -93,16 +105,16 @@ class ConversationState:
     end_streak: int = 0
     tallies: Mapping[str, Tally] = field(default_factory=dict)
     ended_because: EndReason | None = None
-    joining: int | None = None  # a reactive round, which is one round: the person's message that it joins in on
+    joining: int | None = None  # of a reactive round, a single one: the person's message that it joins
 
     @property
     def opened(self) -> bool:
-        """Whether anybody has said something yet; until then each one asked is asked to start."""
+        """Whether there is a first message; until then each agent is asked to start."""
         return bool(self.history)
 
     @property
     def present(self) -> int:
-        """How many agents took part in this round, be it by silence."""
+        """How many agents of this round are not absent."""
         return len({*self.spoke, *self.skipped, *self.unheard, *self.pending})
 
     @property
@@ -124,7 +136,7 @@ class ConversationState:
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
-        """A turn that was under way when the program ended keeps its id: the agent may have the result already."""
+        """A turn that was under way when the process ended keeps its id: the agent may have the result already."""
         return self if self.asking else replace(self, asking=instruction_id)
 
     def touched(self, now: float) -> ConversationState:
@@ -133,7 +145,7 @@ class ConversationState:
     def took_turn(self, agent: str, result: Result) -> ConversationState:
         """Records an answer: a message, a reaction, both, or a skip (an answer with nothing in it is one too)."""
         state = self._no_longer_pending(agent)
-        if result.skipped and result.reason == OVERTAKEN:  # it wanted to speak, and left the floor to a person
+        if result.skipped and result.reason == OVERTAKEN:  # not a skip: it wanted to speak
             return replace(state, unheard=(*state.unheard, agent))._tallied(agent, _tally_of(result))
         if is_skip(result):
             return replace(state, skipped=(*state.skipped, agent))._tallied(agent, _tally_of(result))
@@ -182,7 +194,7 @@ class ConversationState:
     def from_json(cls, raw: str) -> ConversationState:
         """Raises ValueError for anything that `to_json` did not write."""
         try:
-            return cls(**_revived(json.loads(raw)))
+            return cls(**_from_plain(json.loads(raw)))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a conversation's state: {error}") from error
 
@@ -196,9 +208,9 @@ class ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})
 
     def _with_reaction(self, reaction: AgentReaction, message_id: int | None) -> ConversationState:
-        """At the entry reacted to; without an id (older agents do not tell) at the newest one of another agent.
+        """Add to the entry reacted to; without an id (older agents send none) to the newest one of another agent.
 
-        A reaction to a message that is not ours to keep, a person's for one, is left to the agents' own transcript.
+        A reaction to any other message, a person's for one, is only in the agents' own transcripts.
         """
         for index in range(len(self.history) - 1, -1, -1):
             said = self.history[index]
@@ -252,8 +264,8 @@ def _tally_of(result: Result) -> Tally:
     )
 
 
-def _revived(data: dict[str, Any]) -> dict[str, Any]:
-    """JSON's lists and objects as the tuples and dataclasses they were."""
+def _from_plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Turn JSON's lists and objects back into tuples and dataclasses."""
     data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     data["history"] = tuple(
         Said(**{**said, "reactions": tuple(AgentReaction(**reaction) for reaction in said["reactions"])})
@@ -261,5 +273,5 @@ def _revived(data: dict[str, Any]) -> dict[str, Any]:
     )
     data["tallies"] = {agent: Tally(**tally) for agent, tally in data["tallies"].items()}
     if data["ended_because"] is not None and data["ended_because"] not in get_args(EndReason):
-        raise ValueError("not a conversation's state: it ended for an unknown reason")
+        raise ValueError("not a conversation's state: unknown end reason")
     return data

@@ -157,7 +157,7 @@ def test_what_is_not_a_state_is_refused(raw: str) -> None:
 
 def test_an_unknown_reason_for_the_end_is_refused() -> None:
     data = json.loads(begun().to_json()) | {"ended_because": "boredom"}
-    with pytest.raises(ValueError, match="unknown reason"):
+    with pytest.raises(ValueError, match="unknown end reason"):
         ConversationState.from_json(json.dumps(data))
 
 

@@ -1,0 +1,41 @@
+"""The engine runs any policy: one that is not in rounds, through the engine that the coordinator uses."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from agent_coordinator.conversations.engine import Engine
+from agent_coordinator.conversations.state import ConversationState, EndReason
+from tests.support.coordinator_doubles import CHANNEL, Luck, MemoryLedger, Time, config, room
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """Two agents in strict alternation, a second apart, for so many turns."""
+
+    pair: tuple[str, str]
+    turns: int
+
+    def opening(self, starter: str, rng: random.Random) -> tuple[str, ...]:
+        return (starter,)
+
+    def next_speakers(self, state: ConversationState, rng: random.Random) -> tuple[str, ...]:
+        first, second = self.pair
+        return (second if state.last_speaker == first else first,)
+
+    def pause(self, state: ConversationState, rng: random.Random) -> float:
+        return 1.0 if state.opened else 0.0
+
+    def ending(self, state: ConversationState, rng: random.Random) -> EndReason | None:
+        return "round_limit" if len(state.history) >= self.turns else None
+
+
+async def test_the_engine_runs_a_policy_without_rounds() -> None:
+    bus, time = room("claude", "grok"), Time()
+    policy = Alternation(("claude", "grok"), turns=5)
+    engine = Engine(config(), policy, bus, MemoryLedger(), clock=time.clock, rng=Luck(), sleep=time.sleep)
+    report = await engine.converse(CHANNEL, "debate", starter="grok")
+    assert bus.speakers() == ["grok", "claude", "grok", "claude", "grok"]
+    assert (report.messages, report.ended_because) == (5, "round_limit")
+    assert time.slept == [1.0] * 4
