@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
-from agent_chat.outlet import Outlet
+from agent_chat.outlet import ChannelView, Outlet
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.provider_backoff import ProviderBackoff
@@ -40,7 +40,7 @@ Draw = Callable[[str], Awaitable[Drawing]]
 
 GiveTools = Callable[[tuple[str, ...], bool], Toolbox]  # the second: its model searches by itself
 
-ShowTools = Callable[["Outlet", ToolEvent], None]
+ShowTools = Callable[[ChannelView, ToolEvent], None]
 
 
 def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
@@ -48,8 +48,8 @@ def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
     return Toolbox()
 
 
-def shown_nowhere(outlet: Outlet, event: ToolEvent) -> None:
-    del outlet, event
+def shown_nowhere(view: ChannelView, event: ToolEvent) -> None:
+    del view, event
 
 
 class PersonaPrompts(Protocol):
@@ -129,12 +129,12 @@ class Agent:
 
     def at(self, outlet: Outlet) -> Agent:
         """The agent with the model of the outlet's guild. A turn asks once, when it begins."""
-        model = self.guild_models.get(outlet.guild_id or 0)
+        model = self.guild_models.get(outlet.view.guild_id or 0)
         return self if model is None else replace(self, model=model)
 
     def options_for(self, outlet: Outlet) -> Options:
         """What is set for the agent in this channel."""
-        return self.options.options(self.key, outlet)
+        return self.options.options(self.key, outlet.view)
 
     async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:
         """What its own files say of it, as far as it may be told in the channel; read anew."""

@@ -38,12 +38,12 @@ from agent_cogs.tool_display import ToolShow
 from agent_config import AgentSettings
 from agent_context.entries import Entry
 from agent_context.steering.commands import parse_m
-from agent_discord.objects.channels import GuildChannel
-from agent_discord.objects.messages import asked_for, heard, parent_of
+from agent_discord.objects.channels import GuildChannel, parent_of
+from agent_discord.objects.messages import asked_for, heard
 from agent_discord.objects.permissions import signed, who_wrote
 from agent_discord.reading.gateway import ListeningCog
 from agent_discord.rest.gate import Gate
-from agent_discord.startup_check import troubles
+from agent_discord.startup_check import channel_problems
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import read_instruction
@@ -90,7 +90,7 @@ class BaseAgentCog(ListeningCog):
             self.agent, services, may_act=may_act, silent=self._silent, find=find, tell=self._tell_owner
         )
         self._stopping = Stopping(self.name, services, self._taker.running, self._taker.end, find, self.where.parent)
-        self.late_orders = LateOrders(self, services, self._stopping, self.where.outlet_of)
+        self.late_orders = LateOrders(self, services, self._stopping, self.where.view_of)
         self._arrears = CatchUp(self, self._taker)
         self.errands = Errands(self, self._taker)
         self._busy = BusyLines(self.agent.reply_throttle)
@@ -150,8 +150,8 @@ class BaseAgentCog(ListeningCog):
                 "server" if servers == 1 else "servers",
             )
             scope = self.services.scope
-            for trouble in troubles(self.bot, scope.channels, scope.guild_ids, self.where.outlet):
-                log.warning("%s %s", self.name, trouble)
+            for problem in channel_problems(self.bot, scope.channels, scope.guild_ids):
+                log.warning("%s %s", self.name, problem)
 
     @discord.Cog.listener()
     async def on_guild_available(self, guild: discord.Guild) -> None:
@@ -167,8 +167,8 @@ class BaseAgentCog(ListeningCog):
         if self.bot.user is None:
             return
         for channel in self.channels():
-            outlet = self.where.outlet(channel)
-            self.services.fetcher.catch_up(channel.id, channel.last_message_id, outlet.read_page, outlet.read_pins)
+            view = self.where.view(channel)
+            self.services.fetcher.catch_up(channel.id, channel.last_message_id, view.read_page, view.read_pins)
         self._arrears.came_back()
 
     def stop_listening(self) -> None:
@@ -321,7 +321,7 @@ class BaseAgentCog(ListeningCog):
         if self._taker.enter(event) or event.id in self._taker.book:
             return
         if outlet := self.where.outlet_of(event.channel_id):
-            self._busy.tell(outlet, event)
+            self._busy.tell(outlet.sink, event)
 
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_sign(self, event: discord.RawReactionActionEvent) -> None:

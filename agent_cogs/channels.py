@@ -16,9 +16,16 @@ from agent_chat.outlet import CannotPost, Outlet, Post
 from agent_cogs.services import AgentServices
 from agent_cogs.tool_display import Spot
 from agent_config import AgentSettings
-from agent_discord.objects.channels import Channel, DirectMessages, GuildChannel, guild_id_of, threads_to_read
-from agent_discord.objects.messages import parent_of
-from agent_discord.outlet import DiscordOutlet
+from agent_discord.channel_sink import DiscordSink
+from agent_discord.channel_view import DiscordView
+from agent_discord.objects.channels import (
+    Channel,
+    DirectMessages,
+    GuildChannel,
+    guild_id_of,
+    parent_of,
+    threads_to_read,
+)
 from agent_discord.posting.webhooks import Face
 from agent_discord.rest.gate import Gate
 
@@ -106,27 +113,40 @@ class AgentChannels:
 
     # -- outlets ------------------------------------------------------------------------------------------------------
 
-    def outlet(self, channel: Channel) -> DiscordOutlet:
-        """The channel, spoken into by this agent."""
+    def view(self, channel: Channel) -> DiscordView:
+        """The channel as this agent reads it."""
         services = self._services
-        return DiscordOutlet(
+        return DiscordView(
             channel,
             gate=self._gate,
             transcripts=services.transcripts,
             fetcher=services.fetcher,
             pictures=services.pictures,
-            names=services.names,
-            may_post=lambda: self._may_act() and not self._silent(channel.id),
-            may_remove=self._may_act,
             pasts=services.pasts,
         )
 
-    def outlet_of(self, channel_id: int) -> DiscordOutlet | None:
-        """None where the bot sees no channel, now."""
+    def outlet(self, channel: Channel) -> Outlet:
+        """The channel as this agent reads it and writes into it."""
+        view = self.view(channel)
+        sink = DiscordSink(
+            view,
+            names=self._services.names,
+            may_post=lambda: self._may_act() and not self._silent(channel.id),
+            may_remove=self._may_act,
+        )
+        return Outlet(view, sink)
+
+    def view_of(self, channel_id: int) -> DiscordView | None:
+        """None where the bot sees no channel now."""
+        channel = self._seen(channel_id)
+        return self.view(channel) if isinstance(channel, Channel) else None
+
+    def outlet_of(self, channel_id: int) -> Outlet | None:
+        """None where the bot sees no channel now."""
         channel = self._seen(channel_id)
         return self.outlet(channel) if isinstance(channel, Channel) else None
 
-    async def outlet_in_scope(self, channel_id: int) -> DiscordOutlet | None:
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None:
         """None where the agent may not speak, or its bot sees no channel; a guild on its way is waited for."""
         await self.wait_for(channel_id)
         channel = self._seen(channel_id)
@@ -170,8 +190,8 @@ async def tell_owner(outlet: Outlet | None, text: str) -> None:
         return
     try:
         async with asyncio.timeout(NOTICE_SECONDS):
-            await outlet.post(Post(text=f"⚠️ {text}."), f"notice:{hashlib.sha256(text.encode()).hexdigest()[:16]}")
+            await outlet.sink.post(Post(text=f"⚠️ {text}."), f"notice:{hashlib.sha256(text.encode()).hexdigest()[:16]}")
     except CannotPost as error:
-        log.warning("the owner's channel %d could not be told: %s", outlet.channel_id, error.reason)
+        log.warning("the owner's channel %d could not be told: %s", outlet.view.channel_id, error.reason)
     except TimeoutError:
-        log.warning("the owner's channel %d could not be told in time", outlet.channel_id)
+        log.warning("the owner's channel %d could not be told in time", outlet.view.channel_id)

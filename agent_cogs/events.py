@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from agent_chat.outlet import NOWHERE
+from agent_chat.outlet import NO_CHANNEL
 from agent_context.build import Trigger
 from agent_context.entries import Entry
 from agent_context.layout.automation_task import Errand
@@ -46,7 +46,7 @@ class TurnEvent:
     @property
     def lane(self) -> int | str:
         """Its place in the inbox: that of its channel; what speaks nowhere has one of its own."""
-        return self.id if self.channel_id == NOWHERE else self.channel_id
+        return self.id if self.channel_id == NO_CHANNEL else self.channel_id
 
     def begun(self, now: float) -> Self:
         """The same as its turn begins."""
@@ -203,7 +203,7 @@ class MentionEvent(TurnEvent):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrandEvent(TurnEvent):
     """What an agent does without having been asked in a channel: not forced, no cooldown, and its time begins with its
-    turn, since nobody waits for it. Where `channel_id` is NOWHERE, nobody reads what it says."""
+    turn, since nobody waits for it. Where `channel_id` is NO_CHANNEL, nobody reads what it says."""
 
     @property
     def errand(self) -> Errand:

@@ -67,6 +67,7 @@ class AgentServices:
     transcripts: Transcripts
     fetcher: Fetcher
     pictures: PictureReader
+    pasts: Pasts
     clock: Callable[[], float]
     rng: random.Random
     resets: Resets | None = None
@@ -77,7 +78,6 @@ class AgentServices:
     personas: Personas | None = None  # None: the agents are what the table of agents says
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
     options: OptionBook | None = None  # None: what .env sets alone
-    pasts: Pasts | None = None
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
         """A message that speaks to an agent, as an event with the time that the owner gives a turn; `more` are further

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 
-from agent_chat.outlet import Outlet
+from agent_chat.outlet import ChannelView
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.webhooks import Face
 from agent_discord.rest.gate import Gate
@@ -56,13 +56,13 @@ class ToolShow:
         self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __call__(self, outlet: Outlet, event: ToolEvent) -> None:
+    def __call__(self, view: ChannelView, event: ToolEvent) -> None:
         """Returns at once."""
         if len(self._tasks) >= MOST_WAITING:
-            log.warning("channel %d: a call of %s is not shown, too many wait", outlet.channel_id, event.record.name)
+            log.warning("channel %d: a call of %s is not shown, too many wait", view.channel_id, event.record.name)
             return
-        lock = self._locks.setdefault(outlet.channel_id, asyncio.Lock())
-        showing = self._in_order(lock, outlet.channel_id, event)
+        lock = self._locks.setdefault(view.channel_id, asyncio.Lock())
+        showing = self._in_order(lock, view.channel_id, event)
         task = asyncio.create_task(showing, name=f"showing a call of {event.record.name}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -22,7 +22,7 @@ from agent_cogs.slash.handlers import SlashHandlers
 from agent_cogs.slash.ownership import CommandOwnership, place_of
 from agent_config import AgentSettings
 from agent_discord.objects.audience import Audience
-from agent_discord.objects.messages import parent_of
+from agent_discord.objects.channels import parent_of
 from agent_discord.reading.echo_filter import skip_echoes
 from agent_discord.reading.gateway_connection import GatewayConnection, NewSessions
 from agent_discord.reading.unreadable_events import tolerate_odd_events

@@ -59,7 +59,6 @@ INSIDE_COGS = (
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "discord": (
         "agent_discord",
-        "agent_chat.outlet",
         "agent_cogs.base",
         *(f"agent_cogs.{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok")),
         "agent_local",

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent_chat.outlet import NOWHERE
+from agent_chat.outlet import NO_CHANNEL
 from agent_cogs.channels import ChannelInfo
 from agent_themes import DEFAULT_THEME
 
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A channel and its theme; NOWHERE for none."""
+    """A channel and its theme; NO_CHANNEL for none."""
 
     channel_id: int
     theme: str = DEFAULT_THEME
@@ -62,4 +62,4 @@ class TargetResolver:
 
     def _default(self) -> Target:
         themes = {known.channel_id: known.theme for known in self._known()} if self._output else {}
-        return Target(self._output or NOWHERE, themes.get(self._output or NOWHERE, DEFAULT_THEME))
+        return Target(self._output or NO_CHANNEL, themes.get(self._output or NO_CHANNEL, DEFAULT_THEME))

@@ -14,6 +14,7 @@ from typing import Literal
 
 from cachetools import LRUCache
 
+from agent_chat.outlet import Outlet
 from agent_cogs.agent import Agent
 from agent_cogs.events import InstructionEvent
 from agent_cogs.inbox.runner import TurnRunner
@@ -21,7 +22,6 @@ from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
 from agent_context.entries import Entry
 from agent_discord.objects.messages import unfinished
-from agent_discord.outlet import DiscordOutlet
 from agent_protocol.connection.link import RedisAway
 
 CHAIN_END = "🔁"
@@ -46,7 +46,7 @@ class Calling:
         taker: TurnRunner,
         *,
         me: Callable[[], int],
-        outlet_of: Callable[[int], DiscordOutlet | None],
+        outlet_of: Callable[[int], Outlet | None],
         silent: Callable[[int], bool],
     ) -> None:
         self._agent, self._services, self._taker = agent, services, taker
@@ -63,7 +63,7 @@ class Calling:
         outlet = self._outlet_of(channel_id)
         if outlet is None:
             return
-        await outlet.settle()
+        await outlet.view.settle()
         options = self._agent.options_for(outlet)
         if not options.bot_mentions:
             return
@@ -82,11 +82,11 @@ class Calling:
             return True
         return edited and not grew
 
-    async def _judge(self, entry: Entry, outlet: DiscordOutlet, most: int) -> Verdict:
-        instructed = await self._services.ledger.instructed_posts.read(outlet.channel_id)
-        if await self._was_its_turn(entry, outlet.channel_id, instructed):
+    async def _judge(self, entry: Entry, outlet: Outlet, most: int) -> Verdict:
+        instructed = await self._services.ledger.instructed_posts.read(outlet.view.channel_id)
+        if await self._was_its_turn(entry, outlet.view.channel_id, instructed):
             return "no"
-        transcript = outlet.transcript
+        transcript = outlet.view.transcript
         entries = transcript.entries()
         before = spoken_before(entry, entries, instructed)
         if called_already(entry, before, self._me()):
@@ -112,18 +112,18 @@ class Calling:
             log.debug("%s: open turns of %s are not known", self._agent.key, author)
         return not (await self._services.ledger.instructed_posts.read(channel_id)).get(entry.id, True)
 
-    def _enter(self, entry: Entry, outlet: DiscordOutlet, theme: str) -> None:
-        begun_by = last_person(entry, outlet.transcript.entries())
+    def _enter(self, entry: Entry, outlet: Outlet, theme: str) -> None:
+        begun_by = last_person(entry, outlet.view.transcript.entries())
         on_behalf = begun_by.speaker.id if begun_by is not None else None
-        event = self._services.mention(entry, outlet.channel_id, theme, on_behalf=on_behalf)
+        event = self._services.mention(entry, outlet.view.channel_id, theme, on_behalf=on_behalf)
         if not self._taker.enter(event):
             log.info("%s is busy: message %d of %s is not answered", self._agent.key, entry.id, entry.speaker.agent)
 
-    async def _mark(self, entry: Entry, outlet: DiscordOutlet) -> None:
+    async def _mark(self, entry: Entry, outlet: Outlet) -> None:
         """One sign for all who would have been called."""
         log.info("%s: a chain of calls ends at message %d", self._agent.key, entry.id)
         if self._services.notices is None or await self._services.notices.first(entry.id, CHAIN_END):
-            await outlet.react(entry.id, CHAIN_END)
+            await outlet.sink.react(entry.id, CHAIN_END)
 
 
 def calls(entry: Entry, user_id: int) -> bool:

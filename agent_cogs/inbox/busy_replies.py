@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 
-from agent_chat.outlet import Outlet
+from agent_chat.outlet import ChannelSink
 from agent_cogs.events import MentionEvent
 from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, excuse
@@ -30,12 +30,12 @@ class BusyLines:
         self._lines: Counter[int] = Counter()  # on their way, by channel
         self._told = told
 
-    def tell(self, outlet: Outlet, event: MentionEvent) -> None:
+    def tell(self, sink: ChannelSink, event: MentionEvent) -> None:
         """Lets the person know, beside everything else that happens."""
         if len(self._tasks) >= MAX_WAITING:
             return
         line = self._may_be_told(event)
-        task = asyncio.create_task(self._tell(outlet, event, line=line), name="busy line")
+        task = asyncio.create_task(self._tell(sink, event, line=line), name="busy line")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -54,11 +54,11 @@ class BusyLines:
         self._lines[event.channel_id] += 1
         return True
 
-    async def _tell(self, outlet: Outlet, event: MentionEvent, *, line: bool) -> None:
+    async def _tell(self, sink: ChannelSink, event: MentionEvent, *, line: bool) -> None:
         if not line:
-            await outlet.react(event.sign_id, HOURGLASS)
+            await sink.react(event.sign_id, HOURGLASS)
             return
         try:
-            await excuse(outlet, event, "busy")
+            await excuse(sink, event, "busy")
         finally:
             self._lines[event.channel_id] -= 1

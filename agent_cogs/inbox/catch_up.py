@@ -23,8 +23,7 @@ from agent_cogs.turn.event_codec import read_begun
 from agent_cogs.turn.registry import TurnRegistry
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import visible
-from agent_discord.objects.channels import Channel, guild_id_of
-from agent_discord.objects.messages import parent_of
+from agent_discord.objects.channels import Channel, guild_id_of, parent_of
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.ledger import Ledger
 

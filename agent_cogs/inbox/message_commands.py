@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 
-from agent_chat.outlet import CommandReplies, Outlet
+from agent_chat.outlet import ChannelSink, CommandReplies, Outlet
 from agent_cogs.agent import Agent
 from agent_cogs.events import MentionEvent
 from agent_cogs.inbox.runner import TurnRunner
@@ -36,7 +36,11 @@ class MCommands:
     """One agent's. `busy` hears of an event for which there was no room."""
 
     def __init__(
-        self, agent: Agent, services: AgentServices, taker: TurnRunner, busy: Callable[[Outlet, MentionEvent], None]
+        self,
+        agent: Agent,
+        services: AgentServices,
+        taker: TurnRunner,
+        busy: Callable[[ChannelSink, MentionEvent], None],
     ) -> None:
         self._agent, self._services, self._taker, self._busy = agent, services, taker, busy
 
@@ -45,38 +49,39 @@ class MCommands:
     ) -> None:
         """Carries a person's command out, if this agent is meant. `call`: how the message calls it; `to_one`: the
         message calls any of our agents."""
-        await outlet.settle()
-        entries = outlet.transcript.entries()
+        await outlet.view.settle()
+        entries = outlet.view.transcript.entries()
         if call is None and (to_one or last_speaker(entries, asked.id) != self._agent.key):
             return
-        goes = outlet.chores is not None and outlet.chores.discard(asked.id)
+        replies = outlet.sink.command_replies
+        goes = replies is not None and replies.discard(asked.id)
         event = self._services.mention(
             asked,
-            outlet.channel_id,
+            outlet.view.channel_id,
             theme,
             to_all=call is Call.ROLE,
             continues=True,
             signs_at=last_seen(entries, asked.id) if goes else None,
         )
         if command == "context":
-            await self._show(event, outlet, outlet.chores)
+            await self._show(event, outlet, replies)
         elif not self._taker.enter(event) and event.id not in self._taker.book:
-            self._busy(outlet, event)
+            self._busy(outlet.sink, event)
 
-    async def _show(self, event: MentionEvent, outlet: Outlet, chores: CommandReplies | None) -> None:
+    async def _show(self, event: MentionEvent, outlet: Outlet, replies: CommandReplies | None) -> None:
         asked = event.asked
-        if chores is None:
+        if replies is None:
             return
         if not asked.may_manage:
-            await chores.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
+            await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
         agent = self._agent.at(outlet)
-        can_draw = agent.model.can_draw and outlet.may_attach
+        can_draw = agent.model.can_draw and outlet.sink.may_attach
         sight = await ViewBuilder(agent, outlet, event, can_draw=can_draw).look(closing=False)
         sent = await as_sent(agent, outlet, event, sight, can_draw=can_draw)
         name = f"context-{agent.key}.txt"
         note = f"what {agent.identity.display_name} sees"
-        await chores.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
+        await replies.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:

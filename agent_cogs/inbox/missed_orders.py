@@ -16,9 +16,8 @@ from agent_cogs.inbox.stop_orders import STOP_SIGN, Stopping
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_discord.objects.channels import Channel, guild_id_of
-from agent_discord.objects.messages import parent_of
-from agent_discord.outlet import DiscordOutlet
+from agent_discord.channel_view import DiscordView
+from agent_discord.objects.channels import Channel, guild_id_of, parent_of
 from agent_discord.reading.history import PAGE_TIMEOUT
 from agent_discord.rest.gate import REQUEST_ERRORS, kind
 from agent_protocol.moderation.stops import LONGEST
@@ -39,16 +38,16 @@ class Listening(Protocol):
 
 
 class LateOrders:
-    """One agent's. `outlet_of` gives the way into a channel that its bot sees."""
+    """One agent's. `view_of` gives a channel that its bot sees."""
 
     def __init__(
         self,
         agent: Listening,
         services: AgentServices,
         stopping: Stopping,
-        outlet_of: Callable[[int], DiscordOutlet | None],
+        view_of: Callable[[int], DiscordView | None],
     ) -> None:
-        self._agent, self._services, self._stopping, self._outlet_of = agent, services, stopping, outlet_of
+        self._agent, self._services, self._stopping, self._view_of = agent, services, stopping, view_of
         self._sessions, self._looked = 0, 0
         self._back = services.directory.id_of(agent.name) is not None  # a run of the bot's has ended before this one
         self._met = False  # an agent whose user was not known when the past was read
@@ -70,15 +69,15 @@ class LateOrders:
 
     async def read(self, channel_id: int) -> None:
         """Obeys what stands in a channel's record, in the order in which it was said."""
-        outlet = self._outlet_of(channel_id)
-        if outlet is None:
+        view = self._view_of(channel_id)
+        if view is None:
             return
         entries = [one for one in self._services.transcripts.of(channel_id).entries() if self._is_young(one.created_at)]
         for entry in entries:
-            await self._obey(entry, outlet.channel)
+            await self._obey(entry, view.channel)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
         for entry in signed[-MOST_SIGNED:]:
-            await self._obey_signs(outlet, entry.id, entry.speaker.id, entry.created_at)
+            await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
 
     async def look_again(self) -> None:
         """After each new session but the first, in which the whole past is read: signs at the newest posts. Messages
@@ -93,15 +92,15 @@ class LateOrders:
             return
         first, self._looked = self._looked == 0 and not self._back, self._sessions
         for channel in () if first else self._agent.channels():
-            outlet = self._outlet_of(channel.id)
-            if outlet is not None:
-                await self._look_at(outlet)
+            view = self._view_of(channel.id)
+            if view is not None:
+                await self._look_at(view)
 
-    async def _look_at(self, outlet: DiscordOutlet) -> None:
-        for message in await outlet.newest(NEWEST, PAGE_TIMEOUT):
+    async def _look_at(self, view: DiscordView) -> None:
+        for message in await view.newest(NEWEST, PAGE_TIMEOUT):
             said_at = message.created_at.timestamp()
             if self._is_young(said_at) and any(str(given.emoji) == STOP_SIGN for given in message.reactions):
-                await self._obey_signs(outlet, message.id, message.author.id, said_at)
+                await self._obey_signs(view, message.id, message.author.id, said_at)
 
     def _is_young(self, at: float) -> bool:
         return at > self._services.clock() - LONGEST
@@ -113,16 +112,16 @@ class LateOrders:
         who = Who(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
         await self._stopping.found(entry.order, facts, self._agent.call_of(facts), who, entry.created_at)
 
-    async def _obey_signs(self, outlet: DiscordOutlet, message_id: int, author: int, said_at: float) -> None:
+    async def _obey_signs(self, view: DiscordView, message_id: int, author: int, said_at: float) -> None:
         if self._services.directory.agent_of(author) is None:
             return
         try:
-            givers = await outlet.givers(message_id, STOP_SIGN)
+            givers = await view.givers(message_id, STOP_SIGN)
         except REQUEST_ERRORS as error:
             log.warning("%s: who stopped it at message %d is not known: %s", self._agent.name, message_id, kind(error))
             return
         for who in givers:
-            sign = Signed(who, outlet.channel_id, message_id, author, STOP_SIGN)
+            sign = Signed(who, view.channel_id, message_id, author, STOP_SIGN)
             await self._stopping.signed(sign, said_at=said_at)
 
 

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from agent_chat.outlet import NOWHERE, Outlet
-from agent_chat.silent_outlet import Aside, Nowhere
+from agent_chat.outlet import NO_CHANNEL, Outlet
+from agent_chat.silent_outlet import silent_outlet
 from agent_cogs.agent import Agent, Find
 from agent_cogs.events import ErrandEvent, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.inbox.batching import pause
@@ -150,7 +150,7 @@ class TurnRunner:
         outlet = await self._outlet(event) if brake.reason is None else None
         agent = self._agent if outlet is None else self._agent.at(outlet)
         if outlet is not None:
-            event = on_account(event, outlet.transcript)
+            event = on_account(event, outlet.view.transcript)
         ask = asked_at_once(agent, outlet, event) if outlet is not None and brake.reason is None else None
         standing = await self.book.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)
         if isinstance(standing, Progress):
@@ -190,15 +190,15 @@ class TurnRunner:
             await self.hooks.after(event)
 
     async def _outlet(self, event: TurnEvent) -> Outlet | None:
-        if event.channel_id == NOWHERE:
-            return Nowhere(self._name)
+        if event.channel_id == NO_CHANNEL:
+            return silent_outlet(self._name)
         outlet = await self._find(event.channel_id)
         if outlet is None and isinstance(event, ErrandEvent):
             log.warning(
                 "%s: %.100r is left out: the bot does not see channel %d", self._name, event.source, event.channel_id
             )
         aside = isinstance(event, HookEvent) and event.aside
-        return Aside(self._name, outlet) if aside and outlet is not None else outlet
+        return silent_outlet(self._name, outlet.view) if aside and outlet is not None else outlet
 
 
 class RunningTurns:

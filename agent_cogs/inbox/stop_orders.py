@@ -154,7 +154,7 @@ class Stopping:
     async def _show(self, channel_id: int, message_id: int, emoji: str) -> None:
         outlet = await self._find(channel_id)
         if outlet is not None:
-            await outlet.acknowledge(message_id, emoji)
+            await outlet.sink.acknowledge(message_id, emoji)
 
     def _meant(self, heard: Heard, call: Call | None) -> set[int]:
         """The user ids of our bots that the message calls."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from agent_chat.outlet import NOWHERE
+from agent_chat.outlet import NO_CHANNEL
 from agent_cogs.persona.file_rights import only_guild
 from agent_cogs.persona.persona import Persona
 from agent_cogs.services import AgentServices
@@ -82,7 +82,7 @@ def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf
 
     def may_share(channel_id: int) -> bool:
         """A turn without a channel has seen no closed one."""
-        if channel_id == NOWHERE:
+        if channel_id == NO_CHANNEL:
             return True
         return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
 

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Protocol
 
-from agent_chat.outlet import CommandReplies
-from agent_context.entries import Entry
+from agent_chat.outlet import CommandReplies, Outlet
 from agent_context.steering.commands import Fault
 from agent_process.tasks import BackgroundTasks
 
@@ -21,17 +20,6 @@ class Memory(Protocol):
     """What was told already; agent_protocol.state.once is the one in Redis."""
 
     async def first(self, message_id: int, what: str) -> bool: ...
-
-
-class Place(Protocol):
-    """An outlet, as far as it matters here."""
-
-    @property
-    def parent(self) -> Place | None: ...
-    @property
-    def pins(self) -> tuple[tuple[Entry, ...], ...]: ...
-    @property
-    def chores(self) -> CommandReplies | None: ...
 
 
 _SAID = {
@@ -48,22 +36,23 @@ class PinProblemReporter:
         self._background = BackgroundTasks()
         self._seen: set[Fault] = set()
 
-    def report(self, faults: Iterable[Fault], place: Place) -> None:
-        """`faults` as they are found at `place`: a thread's channel may hold some of the pins."""
+    def report(self, faults: Iterable[Fault], outlet: Outlet) -> None:
+        """`faults` as they are found in a channel; in a thread, its channel may hold some of the pins."""
         for fault in faults:
             if fault in self._seen:
                 continue
             self._seen.add(fault)
-            above = place.parent
-            here = fault.command == "history" or any(entry.id == fault.message_id for entry in place.pins[-1])
-            chores = place.chores if here or above is None else above.chores
+            here = fault.command == "history" or any(entry.id == fault.message_id for entry in outlet.view.pins[-1])
             log.info("the .%s of message %d is wrong: %s", fault.command, fault.message_id, "; ".join(fault.lines))
-            if chores is not None:
-                self._background.start(self._tell(fault, chores), f"{fault.command} {fault.message_id}")
+            if (replies := outlet.sink.command_replies) is not None:
+                telling = self._tell(fault, replies, in_parent=not here)
+                self._background.start(telling, f"{fault.command} {fault.message_id}")
 
-    async def _tell(self, fault: Fault, chores: CommandReplies) -> None:
+    async def _tell(self, fault: Fault, replies: CommandReplies, *, in_parent: bool) -> None:
         if await self._told.first(fault.message_id, "\n".join(fault.lines)):
             begins, ends = _SAID[fault.command]
             lines = [line[:MAX_LINE] for line in fault.lines[:MOST_LINES]]
             text = "\n".join(filter(None, (begins, *lines, ends)))
-            await chores.reply(fault.message_id, text, f"pin:{fault.message_id}:{len(fault.lines)}")
+            await replies.reply(
+                fault.message_id, text, f"pin:{fault.message_id}:{len(fault.lines)}", in_parent=in_parent
+            )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from agent_chat.outlet import Outlet
+from agent_chat.outlet import ChannelView
 from agent_cogs.prompt.conversation import after
 from agent_context.entries import Entry
 from agent_context.selecting.history import LEVELS, Interval, Source, needed
@@ -24,39 +24,39 @@ log = logging.getLogger(__name__)
 
 
 async def source_of(
-    outlet: Outlet, entries: Sequence[Entry], options: Options, names: Collection[str], *, reset: int = 0
+    view: ChannelView, entries: Sequence[Entry], options: Options, names: Collection[str], *, reset: int = 0
 ) -> Source:
     """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own.
 
     After a `reset` it began anew: `.history` brings nothing of it from before, a thread has no beginning in its parent.
     Nor has one whose own first messages are further back than the record: a `.history` may stand there.
     """
-    above = outlet.parent if outlet.transcript.begins and not reset else None
+    above = view.parent if view.transcript.begins and not reset else None
     found: dict[Interval, Sequence[Entry] | None] = {}
 
     def lookup(interval: Interval) -> Sequence[Entry] | None:
         brought = found.get(interval)
-        return after(brought, reset) if brought and interval.channel_id == outlet.channel_id else brought
+        return after(brought, reset) if brought and interval.channel_id == view.channel_id else brought
 
     source = Source(
-        channel_id=outlet.channel_id,
+        channel_id=view.channel_id,
         entries=entries,
         lookup=lookup,
         parent_id=above.channel_id if above is not None else 0,
         parent=above.transcript.entries() if above is not None else (),
-        branched_from=outlet.channel_id if above is not None else None,
+        branched_from=view.channel_id if above is not None else None,
     )
     if above is not None and not above.transcript.whole:  # it is being read: a turn has waited for that already
-        found[Interval(above.channel_id, None, outlet.channel_id)] = None
+        found[Interval(above.channel_id, None, view.channel_id)] = None
     roles, messages = options.history_roles, options.max_messages
     lacking = partial(needed, source, roles=roles, names=names, messages=messages)
     if lacking():
-        await _fetch(outlet, lacking, found, messages)
+        await _fetch(view, lacking, found, messages)
     return source
 
 
 async def _fetch(
-    outlet: Outlet,
+    view: ChannelView,
     lacking: Callable[[], Collection[Interval]],
     found: dict[Interval, Sequence[Entry] | None],
     messages: int,
@@ -68,10 +68,10 @@ async def _fetch(
                 wanted = [interval for interval in lacking() if interval not in found][: MOST_INTERVALS - len(found)]
                 if not wanted:
                     break
-                brought = await asyncio.gather(*(outlet.reach(interval, messages) for interval in wanted))
+                brought = await asyncio.gather(*(view.reach(interval, messages) for interval in wanted))
                 found.update(zip(wanted, brought, strict=True))
     except TimeoutError:
-        log.warning("channel %d: not all that .history asks for could be read in time", outlet.channel_id)
+        log.warning("channel %d: not all that .history asks for could be read in time", view.channel_id)
 
 
 def renamed(source: Source, inner: Mapping[int, tuple[str, str]]) -> Source:

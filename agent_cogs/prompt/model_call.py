@@ -60,7 +60,7 @@ class ModelCall:
             reply = self.progress.answer.reply()
             return self._read(reply, chat), reply
         after = self.progress.after
-        async with listening(self.outlet, self.event, sight.options, self._names(sight), after) as ear:
+        async with listening(self.outlet.sink, self.event, sight.options, self._names(sight), after) as ear:
             if sight.options.mode == "prefill" and self.agent.prefill.takes(self.agent.model.name):
                 begun = PrefillMode(sight, self._cache_key, forced=self.event.forced, can_draw=self.can_draw)
                 try:

@@ -1,6 +1,6 @@
 """An answer to a person that is read while it is written, where the option `stream` is on.
 
-    model's text so far ─ read: the words in it ─ sayable: what of them is certainly said ─ outlet.growing(...)
+    model's text so far ─ read: the words in it ─ sayable: what of them is certainly said ─ sink.growing(...)
 
 What is shown on the way passes the same cleaning as what is posted in the end. A mark that has only begun could still
 turn out to be none of the speaker's words, so it is waited for; the answer is cleaned once more when it is whole,
@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from agent_chat.outlet import Outlet
+from agent_chat.outlet import ChannelSink
 from agent_cogs.answer.cleaning import clean_text
 from agent_cogs.events import MentionEvent, TurnEvent
 from agent_context.steering.options import Options
@@ -77,7 +77,7 @@ class StreamFilter:
 
 @asynccontextmanager
 async def listening(
-    outlet: Outlet, event: TurnEvent, options: Options, names: Collection[str], after: int | None
+    sink: ChannelSink, event: TurnEvent, options: Options, names: Collection[str], after: int | None
 ) -> AsyncIterator[StreamFilter | None]:
     """An ear as long as the model is asked; None where nobody waits for the answer, or it is to come whole.
 
@@ -87,5 +87,5 @@ async def listening(
         yield None
         return
     ping = event.ping if isinstance(event, MentionEvent) else None
-    async with outlet.growing(event.id, ping=ping, after=after, split_at=options.split_at) as post:
+    async with sink.growing(event.id, ping=ping, after=after, split_at=options.split_at) as post:
         yield StreamFilter(post.grow, names)

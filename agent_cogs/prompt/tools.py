@@ -116,7 +116,7 @@ class ToolUse:
         return ToolContext(
             agent=self.agent.key,
             channel_id=self.event.channel_id,
-            guild_id=self.outlet.guild_id,
+            guild_id=self.outlet.view.guild_id,
             asked_by=answered.speaker.id if answered is not None and asks else self.event.person_id,
             deadline=self.event.deadline - POST_SECONDS,
             turn_id=self.event.id,
@@ -135,7 +135,7 @@ class ToolUse:
         if self.agent.tool_records is not None:
             self.agent.tool_records.add(record)
         if self.sight.options.tool_output_visible:
-            self.agent.show_tools(self.outlet, event)
+            self.agent.show_tools(self.outlet.view, event)
 
 
 def belongs_to(agent: Agent, event: TurnEvent, message_id: int | None) -> None:

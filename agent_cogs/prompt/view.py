@@ -64,16 +64,16 @@ class ViewBuilder:
         self.reset = await agent.reset(event.channel_id)
         may_search = is_allowed(WEB_SEARCH, options.tools)  # whoever searches: the model's maker, or a tool of ours
         theme = replace(theme, search=theme.search and may_search)
-        inner = agent.options.inner_names(self.outlet)
-        self.outlet.know_as(inner)
-        share = 1.0 if agent.options.of(agent.key, self.outlet).own_depth else theme.window_share
+        inner = agent.options.inner_names(self.outlet.view)
+        self.outlet.sink.know_as(inner)
+        share = 1.0 if agent.options.of(agent.key, self.outlet.view).own_depth else theme.window_share
         window, chosen = await self._window(options, share, inner)
         trigger = trigger_of(event)
         given = event.instruction if isinstance(event, InstructionEvent) else None
         context = TurnContext(
             me=self._identity(inner),
             theme=theme,
-            channel_name=self.outlet.name,
+            channel_name=self.outlet.view.name,
             window=window,
             trigger=trigger,
             now=agent.clock(),
@@ -91,7 +91,7 @@ class ViewBuilder:
             memory=told.memory,
             hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
         )
-        newest = self.outlet.transcript.newest
+        newest = self.outlet.view.transcript.newest
         pictures, files = await self._attached(window, chosen, options)
         return TurnView(
             context=context, options=options, newest=newest, reset=self.reset, pictures=pictures, files=files
@@ -107,9 +107,9 @@ class ViewBuilder:
         """The options, when the channel's past is known as far as they want to see it, and its pins."""
         options = self.options()
         for _ in range(2):  # pins, once they are known, may ask for more
-            for outlet in filter(None, (self.outlet, self.outlet.parent)):
-                outlet.transcript.deepen(reach_of(options))
-            await self.outlet.settle()
+            for view in filter(None, (self.outlet.view, self.outlet.view.parent)):
+                view.transcript.deepen(reach_of(options))
+            await self.outlet.view.settle()
             before, options = options, self.options()
             if options is before:  # the book gives the same object for as long as nothing changes
                 break
@@ -118,8 +118,8 @@ class ViewBuilder:
 
     def _tell_faults(self, options: Options) -> None:
         if self.agent.pin_reporter is not None:
-            in_force, roles = self.agent.options.of(self.agent.key, self.outlet), options.history_roles
-            histories = malformed(self.outlet.transcript.entries(), roles=roles, names=in_force.names)
+            in_force, roles = self.agent.options.of(self.agent.key, self.outlet.view), options.history_roles
+            histories = malformed(self.outlet.view.transcript.entries(), roles=roles, names=in_force.names)
             pins = (fault for pin in in_force.pins for fault in pin.faults)
             self.agent.pin_reporter.report((*pins, *histories), self.outlet)
 
@@ -163,15 +163,15 @@ class ViewBuilder:
 
     async def _seen(self, options: Options, inner: Mapping[str, str]) -> Resolved:
         """Stages 1 to 4."""
-        agent, event, transcript = self.agent, self.event, self.outlet.transcript
+        agent, event, transcript = self.agent, self.event, self.outlet.view.transcript
         entries: Sequence[Entry] = transcript.entries()
         history = event.instruction.conversation_history if isinstance(event, InstructionEvent) else ()
         if history and not event.cools_down:
             names = {**{record.agent: clean_name(record.agent) for record in history}, **agent.names}
             entries = merge_history(entries, history, names, transcript.deleted)
         entries = after(entries, self.reset)
-        names_here = agent.options.of(agent.key, self.outlet).names
-        source = await source_of(self.outlet, entries, options, names_here, reset=self.reset)
+        names_here = agent.options.of(agent.key, self.outlet.view).names
+        source = await source_of(self.outlet.view, entries, options, names_here, reset=self.reset)
         ids = {agent.user_id(key): (agent.names[key], name) for key, name in inner.items()}
         called = {user_id: both for user_id, both in ids.items() if user_id is not None}
         return seen(renamed(source, called), options, names_here, inner)
@@ -184,8 +184,8 @@ class ViewBuilder:
             return {}, {}
         units = [unit for entry in window.entries for unit in entry.units]
         look = Look(len(chosen.pictures), self.agent.model.fit)
-        pictures = self.outlet.pictures(Chosen(pictures=chosen.pictures).of(units), look)
-        texts = self.outlet.text_files(
+        pictures = self.outlet.view.pictures(Chosen(pictures=chosen.pictures).of(units), look)
+        texts = self.outlet.view.text_files(
             Chosen(files=chosen.files).of(units), max_characters=options.max_file_characters, most=len(chosen.files)
         )
         shown, read = await asyncio.gather(pictures, texts)
@@ -193,12 +193,12 @@ class ViewBuilder:
 
     def _prompt(self, asked: Entry) -> Entry:
         """What is asked, without the mention that calls the agent; the transcript above has all of it."""
-        said = strip_mention(asked.text, (f"@{self.outlet.own_name}",))
+        said = strip_mention(asked.text, (f"@{self.outlet.view.own_name}",))
         return replace(asked, text=said) if said else asked
 
     def _target(self, window: Window) -> Entry | None:
         """The message that the turn is about, as it reads now."""
-        event, transcript = self.event, self.outlet.transcript
+        event, transcript = self.event, self.outlet.view.transcript
         if isinstance(event, ErrandEvent):
             return None
         if isinstance(event, MentionEvent) and not event.continues:

@@ -7,14 +7,13 @@ import logging
 import re
 from dataclasses import dataclass, replace
 
-from agent_chat.outlet import SPLIT_AT, Outlet, Post, Posted
+from agent_chat.outlet import SPLIT_AT, Outlet, Post, Posted, TurnCost
 from agent_cogs.agent import Agent
 from agent_cogs.answer.decision import Decision
 from agent_cogs.events import POST_SECONDS, MentionEvent, TurnEvent
 from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.turn.progress import Done, Progress
 from agent_context.entries import Entry
-from agent_discord.posting.message_writer import cost_embed
 from agent_discord.posting.splitting import FENCE
 from agent_llm.errors import ModelError
 from agent_llm.types import Picture, Source, Usage
@@ -82,9 +81,9 @@ async def _post(
         progress.note(wanted)
     else:
         ping = event.ping if isinstance(event, MentionEvent) else None
-        embed = cost_embed(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
-        post = Post(text=text, picture=picture, embed=embed, ping=ping, after=progress.after, split_at=deed.split_at)
-        noted(await outlet.post(post, event.id, noted))
+        cost = TurnCost(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
+        post = Post(text=text, picture=picture, cost=cost, ping=ping, after=progress.after, split_at=deed.split_at)
+        noted(await outlet.sink.post(post, event.id, noted))
 
 
 async def _draw(
@@ -126,7 +125,7 @@ async def _react(outlet: Outlet, deed: Deed) -> tuple[str | None, int | None]:
     emoji, message_id = deed.decision.react_emoji, deed.decision.react_to_message_id
     if message_id is None and deed.target is not None:
         message_id = deed.target.id
-    if emoji is None or message_id is None or not await outlet.react(message_id, emoji):
+    if emoji is None or message_id is None or not await outlet.sink.react(message_id, emoji):
         return None, None
     return emoji, message_id
 

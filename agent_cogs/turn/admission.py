@@ -21,8 +21,10 @@ from agent_protocol.turns.limits import TurnRequest
 def withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
     """What was asked was taken back, or asks the agent no more: it is neither read nor answered."""
     if isinstance(event, MentionEvent):
-        return taken_back(event, outlet.transcript) or called_off(event, outlet.transcript, outlet.own_ids)
-    return gone(asked_id(event) or 0, outlet.transcript)
+        return taken_back(event, outlet.view.transcript) or called_off(
+            event, outlet.view.transcript, outlet.view.own_ids
+        )
+    return gone(asked_id(event) or 0, outlet.view.transcript)
 
 
 def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
@@ -35,7 +37,7 @@ def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
 
 def obstacle(agent: Agent, outlet: Outlet) -> str | None:
     """The reason for which the limits need not even be asked."""
-    return outlet.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
+    return outlet.sink.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
 
 
 def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
@@ -46,7 +48,7 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
         event,
         trigger_of(event),
         agent.model.tariff,
-        outlet.transcript,
+        outlet.view.transcript,
         options,
         window=depth.messages + depth.step,
         frame=agent.frame.tokens,

@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Mapping
 
-from agent_chat.outlet import CannotPost, Outlet, Post, Posted
+from agent_chat.outlet import CannotPost, ChannelSink, Post, Posted
 from agent_cogs.events import MentionEvent
 from agent_llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 
@@ -68,7 +68,7 @@ def error_line(error: BaseException) -> str:
 
 
 async def excuse(
-    outlet: Outlet,
+    sink: ChannelSink,
     event: MentionEvent,
     reason: str,
     *,
@@ -81,8 +81,8 @@ async def excuse(
     log says so. What was posted, if anything was."""
     try:
         async with asyncio.timeout(EXCUSE_SECONDS):
-            said = await _say(outlet, event, reason, line or LINES.get(reason), quiet=quiet)
-            return await _explain(outlet, event, reason) if explains and said is None else said
+            said = await _say(sink, event, reason, line or LINES.get(reason), quiet=quiet)
+            return await _explain(sink, event, reason) if explains and said is None else said
     except CannotPost as error:
         log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)
     except TimeoutError:
@@ -90,22 +90,22 @@ async def excuse(
     return None
 
 
-async def _say(outlet: Outlet, event: MentionEvent, reason: str, line: str | None, *, quiet: bool) -> Posted | None:
+async def _say(sink: ChannelSink, event: MentionEvent, reason: str, line: str | None, *, quiet: bool) -> Posted | None:
     if line is not None and not quiet:
         try:
-            return await outlet.post(_to_the_person(line, event), f"{event.id}:excuse")
+            return await sink.post(_to_the_person(line, event), f"{event.id}:excuse")
         except CannotPost as error:
-            if error.reason != "not_permitted" or not await outlet.react(event.sign_id, SPEECHLESS):
+            if error.reason != "not_permitted" or not await sink.react(event.sign_id, SPEECHLESS):
                 raise
     elif reason in SIGNS or reason in LINES:
-        await outlet.react(event.sign_id, SIGNS.get(reason, HOURGLASS))
+        await sink.react(event.sign_id, SIGNS.get(reason, HOURGLASS))
     return None
 
 
-async def _explain(outlet: Outlet, event: MentionEvent, reason: str) -> Posted | None:
+async def _explain(sink: ChannelSink, event: MentionEvent, reason: str) -> Posted | None:
     """The sign stands already: where its meaning cannot be said, nothing is lost."""
     try:
-        return await outlet.post(_to_the_person(MEANINGS[reason], event), f"{event.id}:excuse")
+        return await sink.post(_to_the_person(MEANINGS[reason], event), f"{event.id}:excuse")
     except CannotPost as error:
         log.debug("channel %d: what %s means is not said: %s", event.channel_id, SIGNS[reason], error.reason)
         return None

@@ -85,7 +85,7 @@ async def _taken_back(turn: _Turn) -> None:
         return
     try:
         async with asyncio.timeout(WITHDRAW_SECONDS):
-            await turn.outlet.withdraw(turn.event.id, turn.progress.after)
+            await turn.outlet.sink.withdraw(turn.event.id, turn.progress.after)
     except TimeoutError:
         log.warning("channel %d: half an answer could not be taken back in time", turn.event.channel_id)
 
@@ -104,7 +104,7 @@ async def _excused(agent: Agent, outlet: Outlet, event: MentionEvent, reason: st
     if explains:  # before anything is awaited: others ask meanwhile
         agent.sign_throttle.note(channel_id, person, reason)
         agent.reply_throttle.note(channel_id, EVERYBODY)
-    said = await excuse(outlet, event, reason, line=line, quiet=quiet, explains=explains)
+    said = await excuse(outlet.sink, event, reason, line=line, quiet=quiet, explains=explains)
     if said is not None:
         agent.reply_throttle.note(*who)
     return said
@@ -167,7 +167,7 @@ class _Turn:
     ) -> None:
         self.on_admitted = on_admitted
         self.agent, self.outlet, self.event, self.spending, self.progress = agent, outlet, event, spending, progress
-        self.can_draw = agent.model.can_draw and outlet.may_attach
+        self.can_draw = agent.model.can_draw and outlet.sink.may_attach
         self.eyes = ViewBuilder(agent, outlet, event, can_draw=self.can_draw)
         self.trouble: str | None = None  # what a person is told of it, where more is known than the reason
         self.closing = False  # the conversation's last turn: there is no money for another
@@ -184,7 +184,7 @@ class _Turn:
             model=self.spending.total.model or f"{tariff.provider}/{tariff.model}",
             entries=self.read,
             seconds=seconds,
-            guild_id=self.outlet.guild_id,
+            guild_id=self.outlet.view.guild_id,
             asked_by=self.asked_by,
             posted=posted,
         )
@@ -192,7 +192,7 @@ class _Turn:
     async def walk(self) -> Done:
         self._check_question()
         await self._admit()
-        with self.outlet.typing() if self.event.forced else nullcontext():
+        with self.outlet.sink.typing() if self.event.forced else nullcontext():
             await self.on_admitted()
             sight = await self._look()
             self._check_question()
@@ -222,7 +222,7 @@ class _Turn:
     async def _is_reworded(self) -> bool:
         """Whether the question was changed while the agent thought about it, and there is time and money to think of
         it as it reads now. What has grown of the first answer is taken back."""
-        reads = wording(self.event, self.outlet.transcript)
+        reads = wording(self.event, self.outlet.view.transcript)
         if self.progress.answer is not None or reads == self.wording or not await self._mind().may_ask_again():
             return False
         log.info("%s: asking once more, the question was changed", self.agent.key)
@@ -236,13 +236,13 @@ class _Turn:
 
     def _check_overtaken(self) -> None:
         """Words that pass by what a person has just said are not posted; the next turn hears the person."""
-        if self.seen is not None and self.outlet.transcript.person_spoke_after(self.seen):
+        if self.seen is not None and self.outlet.view.transcript.person_spoke_after(self.seen):
             raise TurnOver("overtaken")
 
     async def _admit(self) -> None:
         agent, outlet, progress = self.agent, self.outlet, self.progress
         if progress.going_on:  # it was let in when it began
-            if (refusal := outlet.refusal()) is not None:
+            if (refusal := outlet.sink.refusal()) is not None:
                 raise TurnOver(refusal)
             self.closing = progress.closing
             resumed = ask_of(agent, outlet, self.event)
@@ -268,7 +268,7 @@ class _Turn:
     async def _look(self) -> TurnView:
         """What the agent knows when it begins to think."""
         sight = await self.eyes.look(closing=self.closing)
-        self.wording = wording(self.event, self.outlet.transcript)
+        self.wording = wording(self.event, self.outlet.view.transcript)
         context = sight.context
         self.read = len(context.window.entries)
         if context.trigger == "reactive" and context.target is not None and context.target.speaker.kind == "person":

@@ -1,4 +1,4 @@
-"""The kinds of channels that bots speak in."""
+"""The kinds of channels that a bot speaks in, and what py-cord knows of one: its server, its name, the bot's rights."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from agent_context.selecting.merge import snowflake_time
 from agent_discord.objects.mentions import clean_name
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel
-
 Channel = GuildChannel | discord.DMChannel
 
-
 DIRECT_NAME = "direct message"
+MAX_DIRECT_MESSAGES = 1000  # channels remembered
 
 
 def guild_of(channel: Channel) -> discord.Guild | None:
@@ -27,6 +26,21 @@ def guild_of(channel: Channel) -> discord.Guild | None:
 def guild_id_of(channel: Channel) -> int | None:
     guild = guild_of(channel)
     return guild.id if guild is not None else None
+
+
+def parent_of(channel: object) -> int | None:
+    """The id of a thread's channel; None for anything but a thread."""
+    return channel.parent_id if isinstance(channel, discord.Thread) else None
+
+
+def parent_in(channel: Channel) -> Channel | None:
+    """A thread's channel, where the bot sees it."""
+    parent = channel.parent if isinstance(channel, discord.Thread) else None
+    return parent if isinstance(parent, Channel) else None
+
+
+def name_in(channel: Channel) -> str:
+    return DIRECT_NAME if isinstance(channel, discord.DMChannel) else clean_name(channel.name)
 
 
 def me_in(channel: Channel) -> discord.Member | discord.ClientUser:
@@ -40,13 +54,17 @@ def permissions_in(channel: Channel) -> discord.Permissions:
     return channel.permissions_for(channel.guild.me)
 
 
-def name_in(channel: Channel) -> str:
-    return DIRECT_NAME if isinstance(channel, discord.DMChannel) else clean_name(channel.name)
+def refusal_in(channel: Channel) -> str | None:
+    """Why the bot may not write there; None when it may."""
+    permissions, is_thread = permissions_in(channel), isinstance(channel, discord.Thread)
+    may_send = permissions.send_messages_in_threads if is_thread else permissions.send_messages
+    locked = isinstance(channel, discord.Thread) and channel.locked
+    return None if permissions.view_channel and may_send and not locked else "not_permitted"
 
 
 def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since: float) -> Iterator[discord.Thread]:
-    """The active threads of these channels with a message since then (unix seconds), or with a record that must stay
-    true. A server may have a thousand active threads: the others are read when a turn needs them."""
+    """The active threads of these channels with a message since then (unix seconds), or with a transcript that must
+    stay true. A server may have a thousand active threads: the others are read when a turn needs them."""
     for channel in channels:
         for thread in getattr(channel, "threads", ()):  # a voice channel has none
             last = thread.last_message_id
@@ -56,17 +74,14 @@ def threads_to_read(channels: Iterable[Channel], transcripts: Transcripts, since
                 yield thread
 
 
-REMEMBERED = 1000
-
-
 class DirectMessages:
-    """One bot's, by channel id; the longest unheard ones are forgotten."""
+    """The direct message channels of one bot, by id: the most recently used ones. py-cord finds none by id."""
 
     def __init__(self) -> None:
-        self._channels: LRUCache[int, discord.DMChannel] = LRUCache(REMEMBERED)
+        self._channels: LRUCache[int, discord.DMChannel] = LRUCache(MAX_DIRECT_MESSAGES)
 
     def note(self, channel: object) -> None:
-        """Remembers where something was heard, if that is a direct message."""
+        """Remembers the channel, if it is a direct message."""
         if isinstance(channel, discord.DMChannel):
             self._channels[channel.id] = channel
 

@@ -14,6 +14,7 @@ from agent_chat.incoming import Heard
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.steering.hiding import hidden_by_text
 from agent_context.steering.stop_orders import order_in
+from agent_discord.objects.channels import parent_of
 from agent_discord.objects.mentions import clean_name, mentioned_in, to_names
 from agent_discord.objects.permissions import who_wrote
 
@@ -169,11 +170,6 @@ def unfinished(text: str) -> bool:
 def without_mark(text: str) -> str:
     """A finished text that ends as an unfinished one would be taken for it."""
     return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
-
-
-def parent_of(channel: object) -> int | None:
-    """The channel that a thread hangs on."""
-    return channel.parent_id if isinstance(channel, discord.Thread) else None
 
 
 def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard:

@@ -1,4 +1,4 @@
-"""What a bot does in a channel beside its turns: it takes commands away, answers a wrong one, hands out a file."""
+"""Replies to commands that people write in a channel (`m context`, a pinned `.config`): a line, a file, a deletion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 import discord
 
 from agent_chat.outlet import CannotPost
-from agent_discord.objects.channels import Channel, permissions_in
+from agent_discord.objects.channels import Channel, parent_in, permissions_in
 from agent_discord.posting.message_writer import MessageWriter
 from agent_discord.posting.multipart import NO_EXTRAS, Extras
 from agent_discord.posting.webhooks import fitting
@@ -22,14 +22,13 @@ log = logging.getLogger(__name__)
 
 
 class DiscordCommandReplies:
-    """One bot's in one channel. What it says begins with a period, so that no bot reads it as talk."""
+    """Each text begins with a period, so that no bot takes it for part of the conversation."""
 
-    def __init__(self, channel: Channel, gate: Gate, hand: MessageWriter, background: BackgroundTasks) -> None:
-        self._channel, self._gate, self._hand, self._background = channel, gate, hand, background
+    def __init__(self, channel: Channel, gate: Gate, writer: MessageWriter, background: BackgroundTasks) -> None:
+        self._channel, self._gate, self._writer, self._background = channel, gate, writer, background
 
     def discard(self, message_id: int) -> bool:
-        """Deletes a command that somebody wrote, if that is allowed; else that is logged. Nobody waits for it. Whether
-        it is being deleted."""
+        """Begins to delete a command, and returns whether the bot has the permission for it."""
         permissions = permissions_in(self._channel)
         if not permissions.manage_messages:
             log.info("channel %d: a command stays, the bot lacks Manage Messages", self._channel.id)
@@ -39,31 +38,34 @@ class DiscordCommandReplies:
 
     async def _discard(self, message_id: int) -> None:
         try:
-            await self._hand.remove(self._channel.get_partial_message(message_id))
+            await self._writer.remove(self._channel.get_partial_message(message_id))
         except CannotPost as error:
             log.info("channel %d: a command could not be deleted: %s", self._channel.id, error.reason)
 
-    async def reply(self, message_id: int, text: str, occasion: str) -> bool:
-        """One line to a person's message, without a ping; False where it could not be posted.
+    async def reply(self, message_id: int, text: str, occasion: str, *, in_parent: bool = False) -> bool:
+        """Posts one line in reply to a person's message, without a ping; False where it could not be posted.
+        `in_parent`: the message is in the channel of this thread.
 
-        The same `occasion` again is the same message to Discord, for some minutes: who must not say it twice remembers
-        it for longer (agent_protocol.state.once).
+        For some minutes Discord takes a second reply on the same `occasion` for the first one. A caller that must not
+        repeat itself remembers it for longer (agent_protocol.state.once).
         """
-        to = discord.MessageReference(message_id=message_id, channel_id=self._channel.id, fail_if_not_exists=False)
-        return await self._say(text, occasion, reply_to=to)
+        channel = (parent_in(self._channel) if in_parent else None) or self._channel
+        to = discord.MessageReference(message_id=message_id, channel_id=channel.id, fail_if_not_exists=False)
+        return await self._say(self._writer.to(channel), text, occasion, reply_to=to)
 
     async def send_file(self, filename: str, content: str, note: str, occasion: str) -> bool:
-        """A text as a file, without what may not leave; False where it could not be posted, which a line says."""
+        """Posts a text as a file, without secrets; False where it could not be posted, and a line says so."""
         if not permissions_in(self._channel).attach_files:
-            await self._say(f"{note}: no file, the bot lacks Attach Files here", occasion)
+            await self._say(self._writer, f"{note}: no file, the bot lacks Attach Files here", occasion)
             return False
         data = self._gate.clean(content).encode("utf-8", "replace")
         if len(data) > MAX_FILE_BYTES:
             data = data[:MAX_FILE_BYTES].decode("utf-8", "ignore").encode() + b"\n(cut here: too long for Discord)\n"
-        return await self._say(note, occasion, Extras(attach=partial(_file, filename, data)))
+        return await self._say(self._writer, note, occasion, Extras(attach=partial(_file, filename, data)))
 
     async def _say(
         self,
+        writer: MessageWriter,
         text: str,
         occasion: str,
         extras: Extras = NO_EXTRAS,
@@ -71,9 +73,9 @@ class DiscordCommandReplies:
     ) -> bool:
         line = fitting(f". {self._gate.clean(text).lstrip('. ')}")
         try:
-            await self._hand.send(line, extras, nonce(occasion, 0), reply_to)
+            await writer.send(line, extras, nonce(occasion, 0), reply_to)
         except CannotPost as error:
-            log.info("channel %d: a line could not be posted: %s", self._channel.id, error.reason)
+            log.info("channel %d: a reply to a command could not be posted: %s", self._channel.id, error.reason)
             return False
         return True
 

@@ -1,7 +1,8 @@
-"""What one bot does to the messages of one channel, with what each of it means for the transcript."""
+"""Sends, changes and deletes the messages of one channel for one bot, and keeps its transcript in step."""
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 
@@ -9,22 +10,21 @@ import discord
 
 from agent_chat.outlet import CannotPost
 from agent_chat.transcript import Transcript, Transcripts
-from agent_discord.objects.channels import Channel
+from agent_discord.objects.channels import Channel, refusal_in
 from agent_discord.objects.messages import to_entries
 from agent_discord.posting.multipart import Extras, MessageGone
 from agent_discord.rest.gate import REQUEST_ERRORS, Gate, Silenced, kind
-from agent_llm.types import Usage
-
-MOST_SAID = 300  # characters of an error's text
-
 
 log = logging.getLogger(__name__)
 
 
 class MessageWriter:
-    """Before each request it is asked whether this process still holds the agent (`may_post`), and before each new
-    message why the bot may not write there (`refusal`): rights and threads change while a bot thinks. `may_remove` is
-    asked before a deletion instead: what was begun is taken back also where a person wants silence now."""
+    """Every method raises CannotPost where it fails.
+
+    `may_post` is asked before each request, since the lease may go to another process and a person may stop the
+    channel while a bot thinks; permissions are checked before each new message. `may_remove` is asked before a deletion
+    instead: what was begun is deleted in a stopped channel too.
+    """
 
     def __init__(
         self,
@@ -33,13 +33,17 @@ class MessageWriter:
         transcripts: Transcripts,
         *,
         may_post: Callable[[], bool],
-        refusal: Callable[[], str | None],
-        may_remove: Callable[[], bool] | None = None,
+        may_remove: Callable[[], bool],
     ) -> None:
         self._channel, self._gate, self._transcripts = channel, gate, transcripts
-        self._speaking = gate.under(may_post)
-        self._may_post, self._refusal = may_post, refusal
-        self._may_remove = may_remove or may_post
+        self._posting_gate = gate.under(may_post)
+        self._may_post, self._may_remove = may_post, may_remove
+
+    def to(self, channel: Channel) -> MessageWriter:
+        """A writer for another channel under the same conditions."""
+        writer = copy.copy(self)
+        writer._channel = channel
+        return writer
 
     @property
     def _transcript(self) -> Transcript:
@@ -49,10 +53,10 @@ class MessageWriter:
         self, text: str | None, extras: Extras, nonce: str, reply_to: discord.MessageReference | None = None
     ) -> discord.Message:
         self._check()
-        if (refusal := self._refusal()) is not None:
+        if (refusal := refusal_in(self._channel)) is not None:
             raise CannotPost(refusal)
         try:
-            message = await self._speaking.send(
+            message = await self._posting_gate.send(
                 self._channel,
                 text,
                 nonce=nonce,
@@ -63,13 +67,16 @@ class MessageWriter:
             )
         except REQUEST_ERRORS as error:
             raise self._cannot(error, text) from error
-        self._record(message)
+        # Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event.
+        for entry in to_entries((message,), self._transcripts.directory):
+            self._transcript.add(entry)
         return message
 
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message:
+        """Raises MessageGone for a message that was deleted."""
         self._check()
         try:
-            changed = await self._speaking.edit(
+            changed = await self._posting_gate.edit(
                 message, text, attach=extras.attach, embed=extras.embed, answers=extras.ping is not None
             )
         except discord.NotFound as error:
@@ -82,13 +89,13 @@ class MessageWriter:
         return changed
 
     async def remove(self, message: discord.Message | discord.PartialMessage) -> None:
-        """A message that is gone already is none to be removed."""
+        """Succeeds for a message that was deleted already."""
         if not self._may_remove():
             raise CannotPost("not_ours")
         try:
             await self._gate.delete(message)
         except discord.NotFound:
-            log.debug("message %d was gone already", message.id)
+            log.debug("message %d was deleted already", message.id)
         except REQUEST_ERRORS as error:
             raise self._cannot(error) from error
         self._transcript.delete(message.id)
@@ -97,13 +104,8 @@ class MessageWriter:
         if not self._may_post():
             raise CannotPost("not_ours")
 
-    def _record(self, message: discord.Message) -> None:
-        """Own posts enter the transcript from REST's answer: the next turn may come before the gateway's event."""
-        for entry in to_entries((message,), self._transcripts.directory):
-            self._transcript.add(entry)
-
     def _cannot(self, error: Exception, text: str | None = None) -> CannotPost:
-        """What was to be said is told by its length alone."""
+        """Logs a failed request, of its text the length alone."""
         if isinstance(error, Silenced):
             return CannotPost("not_ours")
         length = f" ({len(text):,} characters)" if text else ""
@@ -113,21 +115,3 @@ class MessageWriter:
         if isinstance(error, discord.NotFound):
             return CannotPost("unknown_channel")
         return CannotPost("discord_failed")
-
-
-def in_full(error: BaseException) -> str:
-    """The same with what Discord says of it, in one line: for requests that hold nothing of anybody's."""
-    said = " ".join(error.text.split())[:MOST_SAID] if isinstance(error, discord.HTTPException) else ""
-    return f"{kind(error)}: {said}" if said else kind(error)
-
-
-def cost_embed(usage: Usage, day_total_usd: float, colour: int) -> discord.Embed:
-    """One line: model, cost, tokens in and out (of them cached), the agent's total of the day."""
-    tokens = f"{usage.input_tokens:,} in"
-    if usage.cached_tokens:
-        tokens += f" ({usage.cached_tokens:,} cached)"
-    tokens += f" / {usage.output_tokens:,} out"
-    extras = [f"{usage.searches} searches"] if usage.searches else []
-    extras += [f"{usage.pictures} pictures"] if usage.pictures else []
-    parts = [usage.model, f"${usage.cost_usd:.4f}", tokens, *extras, f"today ${day_total_usd:.2f}"]
-    return discord.Embed(colour=colour).set_footer(text=" · ".join(part for part in parts if part))

@@ -39,7 +39,7 @@ class Extras:
 NO_EXTRAS = Extras()
 
 
-class Hand(Protocol):
+class Writer(Protocol):
     """What can be done to a channel's messages. All raise CannotPost, `change` MessageGone too."""
 
     async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message: ...
@@ -59,8 +59,8 @@ class _Part:
 class Parts:
     """The messages of one turn's post, in their order."""
 
-    def __init__(self, hand: Hand, turn_id: str, earlier: EarlierPosts, ping: int | None = None) -> None:
-        self._hand, self._turn_id, self._earlier, self._ping = hand, turn_id, earlier, ping
+    def __init__(self, writer: Writer, turn_id: str, earlier: EarlierPosts, ping: int | None = None) -> None:
+        self._writer, self._turn_id, self._earlier, self._ping = writer, turn_id, earlier, ping
         self._parts: list[_Part] = []
 
     @property
@@ -91,7 +91,7 @@ class Parts:
             surplus.append(left)
         for message in surplus:
             try:
-                await self._hand.remove(message)
+                await self._writer.remove(message)
             except CannotPost as error:
                 log.warning("message %d is too many and stays: %s", message.id, error.reason)
 
@@ -99,7 +99,7 @@ class Parts:
         mark = nonce(self._turn_id, number)
         message = self._earlier.take(text, mark)
         found = message is not None
-        message = message or await self._hand.send(text, replace(extras, ping=self._ping), mark)
+        message = message or await self._writer.send(text, replace(extras, ping=self._ping), mark)
         left_so = unfinished(message.content) and message.content != text
         if left_so or found:  # of an earlier run, which Discord may know by its nonce alone
             reads = message.content if left_so else text
@@ -108,7 +108,7 @@ class Parts:
 
     async def _change(self, part: _Part, text: str | None, extras: Extras) -> None:
         try:
-            part.message = await self._hand.change(part.message, text, replace(extras, ping=self._ping))
+            part.message = await self._writer.change(part.message, text, replace(extras, ping=self._ping))
             part.text = text
             part.has_file, part.has_embed = part.has_file or bool(extras.attach), part.has_embed or bool(extras.embed)
         except MessageGone:

@@ -14,7 +14,7 @@ from agent_discord.objects.channels import Channel, guild_of
 from agent_discord.objects.mentions import emoji_from_names, from_names
 
 
-class Naming:
+class NameMarkup:
     """One channel's. `agents` maps the agents' names to their user ids, where they are known."""
 
     def __init__(self, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> None:

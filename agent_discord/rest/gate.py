@@ -53,6 +53,8 @@ REMEMBERED_TYPING = 1000  # channels
 
 PIN_PAGE = 50  # Discord's largest
 
+MOST_SAID = 300  # characters of an error's text
+
 
 Attach = Callable[[], discord.File]
 
@@ -354,3 +356,9 @@ def kind(error: BaseException) -> str:
     if isinstance(error, discord.HTTPException):
         return f"HTTP {error.status}, code {error.code}"
     return type(error).__name__
+
+
+def in_full(error: BaseException) -> str:
+    """The same with what Discord says of it, in one line: for requests that hold nothing of anybody's."""
+    said = " ".join(error.text.split())[:MOST_SAID] if isinstance(error, discord.HTTPException) else ""
+    return f"{kind(error)}: {said}" if said else kind(error)

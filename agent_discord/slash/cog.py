@@ -16,7 +16,7 @@ from typing import Any
 import discord
 
 from agent_chat.incoming import Who
-from agent_discord.objects.messages import parent_of
+from agent_discord.objects.channels import parent_of
 from agent_discord.rest.gate import REQUEST_ERRORS, Gate
 from agent_discord.slash.definitions import FORM, MESSAGE, SLASH, SUB_COMMAND
 from agent_discord.slash.responses import CommandReply, Form, Response, filled_in, modal_of, text_file

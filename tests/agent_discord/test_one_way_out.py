@@ -26,7 +26,7 @@ SPEAKING = {
     ),
 }
 # These have methods of the same names, and end in the gate.
-NOT_DISCORD = ("gate", "_speaking", "listener", "transcript", "_hand")
+NOT_DISCORD = ("gate", "listener", "transcript", "writer")
 GATE = ROOT / "agent_discord" / "rest" / "gate.py"
 LISTENED_TO = (
     "agent_discord",

@@ -103,16 +103,16 @@ IN_DISCORD = (
         ),
     ),
     *of(
-        "agent_discord/outlet.py",
+        "agent_discord/channel_sink.py",
         OUTLET,
-        ("if message_id not in self.transcript or not (", "if not (", "no reaction to a message of another channel"),
+        ("if message_id not in transcript or not (", "if not (", "no reaction to a message of another channel"),
         (
             "permissions.add_reactions and permissions.read_message_history",
             "permissions.add_reactions",
             "a reaction that may not be given is not asked for",
         ),
         (
-            "self.transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)",
+            "transcript.react(message_id, emoji, me.id, clean_name(me.display_name), bot=True)",
             "pass",
             "a reaction of its own is in the transcript",
         ),
@@ -122,13 +122,13 @@ IN_DISCORD = (
             "only own posts are taken for a post made earlier",
         ),
         (
-            "embed=post.embed if post.embed and self._permissions().embed_links else None",
-            "embed=post.embed",
+            "embed=_cost_embed(post.cost) if post.cost and permissions_in(self._channel).embed_links else None",
+            "embed=_cost_embed(post.cost) if post.cost else None",
             "without the right no embed is sent",
         ),
         (
-            "if self._growing is not None and self._growing.turn_id == turn_id else None",
-            "if self._growing is not None else None",
+            "if self._streaming is not None and self._streaming.turn_id == turn_id else None",
+            "if self._streaming is not None else None",
             "a growing post is ended by its own turn",
             f"{WEBHOOKS}::test_a_post_that_grows_is_not_ended_by_another_turn",
         ),
@@ -138,6 +138,10 @@ IN_DISCORD = (
             "what has grown of nothing is taken back",
             f"{WEBHOOKS}::test_what_grew_for_nothing_is_taken_back",
         ),
+    ),
+    *of(
+        "agent_discord/channel_view.py",
+        OUTLET,
         (
             "not (rights.view_channel and rights.read_message_history)",
             "not rights.view_channel",

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from fakeredis import FakeServer
 
-from agent_chat.outlet import NOWHERE
+from agent_chat.outlet import NO_CHANNEL
 from agent_cogs.automation.clock import AWAY_SECONDS, LOOK_SECONDS, Clocks, Tick
 from agent_cogs.automation.target_channel import TargetResolver
 from agent_cogs.channels import ChannelInfo
@@ -106,7 +106,7 @@ async def test_without_a_channel_it_speaks_nowhere_and_in_a_strange_one_it_does_
 ) -> None:
     day = Day(check(), check(name="Other", channel="secret"))
     await day.passes(1.1)
-    assert {(event.source, event.channel_id) for _, event in day.entered} == {("heartbeat.md: Build", NOWHERE)}
+    assert {(event.source, event.channel_id) for _, event in day.entered} == {("heartbeat.md: Build", NO_CHANNEL)}
     assert caplog.text.count("the channel secret is none of the bot's") == 1
 
 

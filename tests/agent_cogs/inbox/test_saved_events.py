@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_chat.outlet import NOWHERE
+from agent_chat.outlet import NO_CHANNEL
 from agent_cogs.automation.webhook_server import WebhookPayload
 from agent_cogs.events import CronEvent, HookEvent
 from tests.support.agent_scene import LOUNGE, MEMES, Scene
@@ -73,9 +73,9 @@ async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
     scene = await Scene(env={"MAX_CONCURRENT_TURNS": "4"}).start()
     go_on = asyncio.Event()
     scene.answers(go_on.wait)
-    assert scene.cog._taker.enter(job("slow", NOWHERE, now=scene.clock.now))
+    assert scene.cog._taker.enter(job("slow", NO_CHANNEL, now=scene.clock.now))
     await settle()
-    assert scene.cog._taker.enter(job("quick", NOWHERE, now=scene.clock.now))
+    assert scene.cog._taker.enter(job("quick", NO_CHANNEL, now=scene.clock.now))
     await settle()
     assert [record.id for record in scene.ledger.recorded] == ["cron:quick:1"]
     go_on.set()
@@ -283,7 +283,7 @@ async def test_whoever_waits_for_a_server_is_not_content_with_another_one() -> N
     assert not finding.done()
     scene.client.channels[LOUNGE], scene.client.guild.unavailable = lounge, False
     await scene.cog.on_guild_available(scene.client.guild)
-    assert (await finding).channel_id == LOUNGE
+    assert (await finding).view.channel_id == LOUNGE
     await scene.aclose()
 
 

@@ -180,7 +180,7 @@ async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
     outlet = scene.cog.where.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     with pytest.raises(CannotPost):
-        await outlet.post(Post(text="I have too much to do right now."), "m2:excuse")
+        await outlet.sink.post(Post(text="I have too much to do right now."), "m2:excuse")
     assert scene.texts() == []
 
 
@@ -513,7 +513,7 @@ async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_
     outlet = scene.cog.where.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     scene.channel().hold_reactions.set()
-    assert not await outlet.react(seen, "🔥")
+    assert not await outlet.sink.react(seen, "🔥")
     assert scene.channel().reacted == []
 
 
@@ -524,8 +524,8 @@ async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     event = scene.services.mention(entry, LOUNGE, "casual", to_all=False)
     outlet = scene.cog.where.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
-    assert await excuse(outlet, event, "daily_limit") is None
-    assert await excuse(outlet, event, "busy") is None
+    assert await excuse(outlet.sink, event, "daily_limit") is None
+    assert await excuse(outlet.sink, event, "busy") is None
     assert (scene.channel().reacted, scene.texts()) == ([], [])
 
 

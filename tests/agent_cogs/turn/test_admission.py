@@ -57,5 +57,5 @@ async def test_a_bot_that_rests_asks_for_nothing(scene):
 
 async def test_a_bot_that_may_not_write_asks_for_nothing(scene, monkeypatch):
     outlet = scene.cog.where.outlet_of(LOUNGE)
-    monkeypatch.setattr(type(outlet), "refusal", lambda _: "not_permitted")
+    monkeypatch.setattr(type(outlet.sink), "refusal", lambda _: "not_permitted")
     assert asked(scene, mention(scene)) is None

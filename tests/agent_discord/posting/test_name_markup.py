@@ -5,7 +5,7 @@ import pytest
 from agent_chat.transcript import Transcript
 from agent_context.entries import Entry, Speaker
 from agent_discord.objects.mentions import to_names
-from agent_discord.posting.name_markup import Naming
+from agent_discord.posting.name_markup import NameMarkup
 from tests.support.doubles import ALICE, GUILD, Client, Clock, Snowflakes, TextChannel, user
 
 
@@ -35,7 +35,7 @@ def naming():
     transcript = Transcript(31)
     transcript.add(Entry(1, Speaker(ALICE, "Alice", "person"), "hi", 1.0))
     transcript.add(Entry(2, Speaker(900, "Ada", "stranger"), "hi", 1.0, webhook=True))
-    return Naming(general, transcript, {"Grok": 22})
+    return NameMarkup(general, transcript, {"Grok": 22})
 
 
 @pytest.mark.parametrize(

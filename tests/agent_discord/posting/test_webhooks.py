@@ -13,13 +13,15 @@ from PIL import Image
 
 from agent_chat.attachments import PictureReader
 from agent_chat.directory import Directory
-from agent_chat.outlet import Post
+from agent_chat.outlet import Outlet, Post
 from agent_chat.transcript import Transcripts
-from agent_discord.outlet import GROWN_LIMIT, DiscordOutlet
+from agent_discord.channel_sink import STREAMING_LIMIT, DiscordSink
+from agent_discord.channel_view import DiscordView
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.posting.webhooks import NAME, Face, Webhooks, allowed_name, fitting
 from agent_discord.reading.gateway import ListeningCog
 from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
 from agent_discord.rest.gate import Gate, OutboundShared
 from agent_discord.rest.rate_limit import NARROW_AT
 from agent_llm.types import Picture
@@ -53,14 +55,16 @@ class House:
 
     def outlet(self, channel=None):
         origin = self.server.api_base.split("/api")[0]
-        return DiscordOutlet(
+        view = DiscordView(
             channel or self.channel,
             gate=self.gate,
             transcripts=self.transcripts,
             fetcher=self.fetcher,
             pictures=PictureReader(PictureFetcher(self.session, extra_origins=[origin])),
-            names={"claude": "Claude"},
+            pasts=Pasts(self.transcripts),
         )
+        sink = DiscordSink(view, names={"claude": "Claude"}, may_post=lambda: True, may_remove=lambda: True)
+        return Outlet(view, sink)
 
     def asked(self, method, route):
         return self.server.rest.counts[f"{method} {route}"]
@@ -180,8 +184,8 @@ async def test_a_webhook_of_somebody_else_is_not_ours_whatever_its_name():
             webhook.name = NAME
         await h.webhooks().send(h.gate, h.channel, ".mine", CLAUDE)
         assert h.asked(*MAKE) == 1
-        await h.outlet().settle()
-        entries = h.outlet().transcript.entries()
+        await h.outlet().view.settle()
+        entries = h.outlet().view.transcript.entries()
         assert [(e.text, e.speaker.kind) for e in entries] == [("I am Claude", "stranger"), (".mine", "agent")]
 
 
@@ -289,77 +293,77 @@ def drawn(size=(3000, 20)):
 async def test_a_post_grows_by_edits_and_ends_with_its_picture():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.growing("t1", ping=None) as growing:
+        async with outlet.sink.growing("t1", ping=None) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
-            await h.server.wait_for(lambda: outlet.transcript.newest)
+            await h.server.wait_for(lambda: outlet.view.transcript.newest)
             assert h.texts()[0].endswith("▌")
-            assert outlet.transcript.get(outlet.transcript.newest).hidden, "nobody reads the half of it"
+            assert outlet.view.transcript.get(outlet.view.transcript.newest).hidden, "nobody reads the half of it"
             picture = Picture(drawn((10, 10)), "image/png")
-            posted = await outlet.post(Post(text="The whole answer, @everyone.", picture=picture), "t1")
+            posted = await outlet.sink.post(Post(text="The whole answer, @everyone.", picture=picture), "t1")
         (message,) = _all(h)
         assert h.asked("POST", "/channels/{channel_id}/messages") == 1, "Discord knows a nonce for some minutes only"
         assert (message.content, len(message.attachments)) == ("The whole answer, @everyone.", 1)
         assert posted.message_id == message.id
         assert posted.picture_url.endswith("picture.png")
         assert not message.mention_everyone
-        entry = outlet.transcript.get(message.id)
+        entry = outlet.view.transcript.get(message.id)
         assert (entry.text, entry.hidden) == ("The whole answer, @everyone.", False)
 
 
 async def test_the_end_of_a_growing_post_is_as_short_as_it_grew():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.growing("t1", ping=None) as growing:
+        async with outlet.sink.growing("t1", ping=None) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
-            await h.server.wait_for(lambda: outlet.transcript.newest)
-            await outlet.post(Post(text="x" * LIMIT, split_at=LIMIT), "t1")
-        assert [length(text) for text in h.texts()] == [GROWN_LIMIT, LIMIT - GROWN_LIMIT]
+            await h.server.wait_for(lambda: outlet.view.transcript.newest)
+            await outlet.sink.post(Post(text="x" * LIMIT, split_at=LIMIT), "t1")
+        assert [length(text) for text in h.texts()] == [STREAMING_LIMIT, LIMIT - STREAMING_LIMIT]
 
 
 async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
     async with services() as h:
         you = next(m.user.id for m in h.server.world.guild.members.values() if not m.user.bot)
         outlet = h.outlet()
-        async with outlet.growing("t1", ping=you) as growing:
+        async with outlet.sink.growing("t1", ping=you) as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
-            await h.server.wait_for(lambda: outlet.transcript.newest)
+            await h.server.wait_for(lambda: outlet.view.transcript.newest)
             for _ in range(NARROW_AT):
                 h.outbound.refused.count(403)
-            await outlet.post(Post(text="The whole answer.", ping=you), "t1")
+            await outlet.sink.post(Post(text="The whole answer.", ping=you), "t1")
         assert h.texts() == ["The whole answer."]
 
 
 async def test_a_post_that_grows_is_not_ended_by_another_turn():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.growing("t1") as growing:
+        async with outlet.sink.growing("t1") as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: h.texts())
-            await outlet.post(Post(text="A line of another turn."), "t2")
+            await outlet.sink.post(Post(text="A line of another turn."), "t2")
             assert len(h.texts()) == 2
-            await outlet.post(Post(text="The whole answer."), "t1")
+            await outlet.sink.post(Post(text="The whole answer."), "t1")
         assert h.texts() == ["The whole answer.", "A line of another turn."]
 
 
 async def test_what_grew_for_nothing_is_taken_back():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.growing("t1") as growing:
+        async with outlet.sink.growing("t1") as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: h.texts())
-        await outlet.withdraw("t1")
-        await outlet.withdraw("t1")
+        await outlet.sink.withdraw("t1")
+        await outlet.sink.withdraw("t1")
         assert h.texts() == []
 
 
 async def test_a_restarted_process_brings_a_partial_post_to_its_end():
     async with services() as h:
         before = await h.server.say("you", "debate", "what do you think?")
-        async with h.outlet().growing("t1") as growing:
+        async with h.outlet().sink.growing("t1") as growing:
             growing.grow("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: len(h.texts()) == 2)
         restarted = h.outlet()
-        posted = await restarted.post(Post(text="Another answer.", after=int(before["id"])), "t1")
+        posted = await restarted.sink.post(Post(text="Another answer.", after=int(before["id"])), "t1")
         assert h.texts() == ["what do you think?", "Another answer."]
         assert posted.message_id == list(_all(h))[-1].id
 
@@ -367,11 +371,11 @@ async def test_a_restarted_process_brings_a_partial_post_to_its_end():
 async def test_a_growing_post_ends_the_typing():
     async with services() as h:
         outlet = h.outlet()
-        with outlet.typing():
-            async with outlet.growing("t1") as growing:
+        with outlet.sink.typing():
+            async with outlet.sink.growing("t1") as growing:
                 growing.grow("An answer that is long enough to be shown, " * 2)
                 await h.server.wait_for(lambda: h.texts())
-            (sign,) = outlet._typing
+            (sign,) = outlet.sink._typing
             assert sign._timer.cancelled()
 
 
@@ -383,18 +387,18 @@ async def test_a_pinned_command_tells_what_its_author_may_do():
         for user_id in members.keys() - {h.bot.user.id}:  # as with the program's own cache flags
             del members[user_id]
         outlet = h.outlet()
-        await outlet.settle()
-        (entry,) = outlet.pinned()
+        await outlet.view.settle()
+        ((entry,),) = outlet.view.pins
         owner = h.server.world.guild.owner_id == entry.speaker.id
         assert (entry.hidden, entry.pinned, entry.may_manage) == (True, True, owner)
         assert entry.author_roles
         later = await h.server.say("you", "debate", ".config\n---\nmode: prefill")
         await h.server.pin("you", "debate", int(later["id"]))
-        await h.server.wait_for(lambda: not outlet.transcript.pins.known)
-        await outlet.settle()
-        assert [e.text for e in outlet.pinned()] == [".config\n---\nmode: chat", ".config\n---\nmode: prefill"]
+        await h.server.wait_for(lambda: not outlet.view.transcript.pins.known)
+        await outlet.view.settle()
+        assert [e.text for e in outlet.view.pins[-1]] == [".config\n---\nmode: chat", ".config\n---\nmode: prefill"]
         await h.server.pin("you", "debate", int(pin["id"]), pinned=False)
-        await h.server.wait_for(lambda: len(outlet.pinned()) == 1)
+        await h.server.wait_for(lambda: len(outlet.view.pins[-1]) == 1)
 
 
 async def test_a_thread_has_its_parents_pins_before_its_own():
@@ -404,21 +408,21 @@ async def test_a_thread_has_its_parents_pins_before_its_own():
             pin = await h.server.say("you", place, text)
             await h.server.pin("you", place, int(pin["id"]))
         outlet = h.outlet(thread)
-        await outlet.settle()
-        assert [entry.text for entry in outlet.pinned()] == ["above", "below"]
+        await outlet.view.settle()
+        assert [[entry.text for entry in pins] for pins in outlet.view.pins] == [["above"], ["below"]]
 
 
-async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins():
+async def test_a_bot_that_may_not_read_the_past_says_nothing_of_the_pins(monkeypatch):
     async with services() as h:
         pin = await h.server.say("you", "debate", "rules")
         await h.server.pin("you", "debate", int(pin["id"]))
         outlet = h.outlet()
-        await outlet.settle()
-        outlet.transcript.pins.doubt()
-        outlet._permissions = discord.Permissions.none
-        await outlet.settle()
-        assert [entry.text for entry in outlet.pinned()] == ["rules"]
-        assert not outlet.transcript.pins.known
+        await outlet.view.settle()
+        outlet.view.transcript.pins.doubt()
+        monkeypatch.setattr(type(outlet.view.channel), "permissions_for", lambda *_: discord.Permissions.none())
+        await outlet.view.settle()
+        assert [entry.text for entry in outlet.view.pins[-1]] == ["rules"]
+        assert not outlet.view.transcript.pins.known
 
 
 async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
@@ -428,11 +432,11 @@ async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
         await h.server.say("you", "debate", "look", attachments=[(*file, None) for file in files])
         await h.server.say("you", "debate", "again", attachments=[("copy.md", notes, None)])
         outlet = h.outlet()
-        await outlet.settle()
-        entries = outlet.transcript.entries()
-        ((picture,),) = (await outlet.pictures(entries)).values()
+        await outlet.view.settle()
+        entries = outlet.view.transcript.entries()
+        ((picture,),) = (await outlet.view.pictures(entries)).values()
         assert Image.open(io.BytesIO(picture.data)).size[0] == 2048
-        texts = (await outlet.text_files(entries, max_characters=6)).values()
+        texts = (await outlet.view.text_files(entries, max_characters=6)).values()
         assert [(file.name, file.text, file.left_out) for file in texts] == [
             ("notes.md", "# Note", 4),
             ("old.txt", "café", 0),
@@ -442,7 +446,7 @@ async def test_attached_files_are_shown_as_pictures_that_fit_and_as_text_once():
 async def test_a_command_is_deleted_beside_the_work_and_stays_where_that_is_not_allowed(caplog):
     async with services() as h:
         command = int((await h.server.say("you", "debate", "m continue"))["id"])
-        h.outlet().chores.discard(command)
+        h.outlet().sink.command_replies.discard(command)
         may = h.channel.permissions_for(h.channel.guild.me).manage_messages
         if may:
             await h.server.wait_for(lambda: h.texts() == [])
@@ -452,7 +456,7 @@ async def test_a_command_is_deleted_beside_the_work_and_stays_where_that_is_not_
         await h.server.wait_for(lambda: not h.channel.permissions_for(h.channel.guild.me).manage_messages)
         deleted = h.asked("DELETE", "/channels/{channel_id}/messages/{message_id}")
         with caplog.at_level(logging.INFO, "agent_discord"):
-            h.outlet().chores.discard(command)
+            h.outlet().sink.command_replies.discard(command)
         assert "Manage Messages" in caplog.text
         assert h.asked("DELETE", "/channels/{channel_id}/messages/{message_id}") == deleted
 
@@ -460,13 +464,13 @@ async def test_a_command_is_deleted_beside_the_work_and_stays_where_that_is_not_
 async def test_a_wrong_pin_is_answered_with_a_hidden_line_and_a_context_is_a_file_without_secrets():
     async with services() as h:
         pin = int((await h.server.say("you", "debate", ".config"))["id"])
-        chores = h.outlet().chores
-        assert await chores.reply(pin, f"mode: must be chat or prefill, @everyone {SECRET}", f"pin {pin}")
-        assert await chores.reply(pin, "the same again", f"pin {pin}"), "Discord knows it by its nonce"
-        assert await chores.send_file("context.txt", f"system: {SECRET}", "The context.", "m 7")
+        replies = h.outlet().sink.command_replies
+        assert await replies.reply(pin, f"mode: must be chat or prefill, @everyone {SECRET}", f"pin {pin}")
+        assert await replies.reply(pin, "the same again", f"pin {pin}"), "Discord knows it by its nonce"
+        assert await replies.send_file("context.txt", f"system: {SECRET}", "The context.", "m 7")
         reply, file = list(_all(h))[1:]
         assert reply.content == ". mode: must be chat or prefill, @everyone [redacted]"
         assert (reply.reference["message_id"], reply.mentions, reply.mention_everyone) == (str(pin), [], False)
         assert (file.content, file.attachments[0].content) == (". The context.", b"system: [redacted]")
-        await h.outlet().settle()
-        assert all(entry.hidden for entry in h.outlet().transcript.entries())
+        await h.outlet().view.settle()
+        assert all(entry.hidden for entry in h.outlet().view.transcript.entries())

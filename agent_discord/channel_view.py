@@ -1,0 +1,185 @@
+"""The view of one Discord channel: its names, its transcript and pins, and what is read of it when that is lacking."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+import discord
+
+from agent_chat.attachments import AS_USUAL, Look, PictureReader
+from agent_chat.incoming import Who
+from agent_chat.text_files import MAX_FILES, TextFile
+from agent_chat.transcript import Transcript, Transcripts
+from agent_context.entries import Entry
+from agent_context.selecting.history import Interval
+from agent_discord.objects.audience import may_be_told
+from agent_discord.objects.channels import Channel, guild_id_of, guild_of, me_in, name_in, parent_in, permissions_in
+from agent_discord.objects.mentions import clean_name
+from agent_discord.objects.permissions import who_is, with_members
+from agent_discord.reading.hide_reactions import MOST_GIVERS, with_marks_of_people
+from agent_discord.reading.history import Fetcher
+from agent_discord.reading.history_cache import Pasts
+from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
+from agent_llm.types import Picture
+
+log = logging.getLogger(__name__)
+
+
+class DiscordView:
+    """A channel or thread as one bot reads it."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        gate: Gate,
+        transcripts: Transcripts,
+        fetcher: Fetcher,
+        pictures: PictureReader,
+        pasts: Pasts,
+    ) -> None:
+        self.channel, self.gate, self.transcripts = channel, gate, transcripts
+        self._fetcher, self._pictures, self._pasts = fetcher, pictures, pasts
+
+    @property
+    def channel_id(self) -> int:
+        return self.channel.id
+
+    @property
+    def guild_id(self) -> int | None:
+        return guild_id_of(self.channel)
+
+    @property
+    def name(self) -> str:
+        return name_in(self.channel)
+
+    @property
+    def own_name(self) -> str:
+        """The bot's name here: `@name` in a text mentions it."""
+        return clean_name(me_in(self.channel).display_name)
+
+    @property
+    def own_ids(self) -> frozenset[int]:
+        """The ids that mention the bot: its user's, and that of the role that it alone has."""
+        guild = guild_of(self.channel)
+        role = guild.self_role if guild is not None else None
+        return frozenset((me_in(self.channel).id, *((role.id,) if role is not None else ())))
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.transcripts.of(self.channel.id)
+
+    @property
+    def parent(self) -> DiscordView | None:
+        """The channel of a thread; None for a channel, and where the parent is not known."""
+        above = parent_in(self.channel)
+        if above is None:
+            return None
+        return DiscordView(
+            above,
+            gate=self.gate,
+            transcripts=self.transcripts,
+            fetcher=self._fetcher,
+            pictures=self._pictures,
+            pasts=self._pasts,
+        )
+
+    @property
+    def pins(self) -> tuple[tuple[Entry, ...], ...]:
+        """Pinned messages, oldest first: those of a thread's channel, then those of the channel itself."""
+        above = self.parent
+        return (*(above.pins if above else ()), tuple(self.transcript.pinned()))
+
+    async def settle(self) -> None:
+        """Waits, a short while at most, for the history and the pins of the channel, and of a thread's parent."""
+        above = self.parent
+        own = self._fetcher.whole(self.channel.id, self.read_page, self.read_pins)
+        if above is None:
+            await own
+        else:
+            await asyncio.gather(own, above.settle())
+
+    async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
+        """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server. None
+        where the bot, or somebody who reads this channel, may not read them."""
+        source = await self._source(interval.channel_id)
+        if not isinstance(source, Channel) or not may_be_told(source, self.channel):
+            return None
+        rights = permissions_in(source)
+        if not (rights.view_channel and rights.read_message_history):
+            return None
+
+        async def read(limit: int, before: int | None) -> Sequence[discord.Message]:
+            return await self._completed(await self.gate.history(source, limit, before))
+
+        return await self._pasts.upto(interval, messages, read)
+
+    async def _source(self, channel_id: int) -> object:
+        guild = guild_of(self.channel)
+        if channel_id == self.channel.id:
+            return self.channel
+        return await self._pasts.channel(self.gate, guild, channel_id) if guild else None
+
+    async def pictures(self, entries: Sequence[Entry], look: Look = AS_USUAL) -> Mapping[int, tuple[Picture, ...]]:
+        """The newest pictures of these entries, by message id."""
+        return await self._pictures.read(entries, look)
+
+    async def text_files(
+        self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
+    ) -> Mapping[int, TextFile]:
+        """The newest text files of these entries, by attachment id."""
+        return await self._pictures.texts.read(entries, max_characters=max_characters, most=most)
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    async def read_page(self, limit: int, before: int | None) -> Sequence[discord.Message]:
+        """One page of messages, newest first; none where the bot may not read them. Raises one of REQUEST_ERRORS."""
+        if not permissions_in(self.channel).read_message_history:
+            return ()
+        return await self._completed(await self.gate.history(self.channel, limit, before))
+
+    async def read_pins(self) -> Sequence[discord.Message] | None:
+        """All pinned messages; None where the bot may not read them. Raises one of REQUEST_ERRORS."""
+        if not permissions_in(self.channel).read_message_history:
+            return None
+        return await self._completed(await self.gate.pins(self.channel))
+
+    async def newest(self, count: int, seconds: float) -> Sequence[discord.Message]:
+        """The channel's newest messages as Discord has them now; none where they cannot be read in that time."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.read_page(count, None)
+        except (*REQUEST_ERRORS, TimeoutError) as error:
+            log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
+            return ()
+
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Who]:
+        """The people who gave a reaction, with what they may do here. Raises one of REQUEST_ERRORS."""
+        message = await self.gate.message(self.channel, message_id)
+        given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
+        people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
+        return [who_is(await self._member(user.id) or user, self.channel) for user in people]
+
+    async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
+        """The messages with what REST leaves out: the roles of people who give orders, and who hides messages."""
+        return await with_marks_of_people(await with_members(messages, self._member), self._givers)
+
+    async def _givers(self, mark: discord.Reaction) -> Sequence[discord.User | discord.Member] | None:
+        try:
+            return await self.gate.givers(mark, MOST_GIVERS)
+        except REQUEST_ERRORS as error:
+            text = "message %d: who hid or showed it could not be read (%s), bots' reactions count too"
+            log.info(text, mark.message.id, kind(error))
+            return None
+
+    async def _member(self, user_id: int) -> discord.Member | None:
+        guild = guild_of(self.channel)
+        if guild is None:
+            return None
+        try:
+            return await self.gate.member(guild, user_id)
+        except REQUEST_ERRORS as error:
+            log.info("user %d: roles could not be read (%s), they count as having none", user_id, kind(error))
+            return None
