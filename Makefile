@@ -1,10 +1,10 @@
 # make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
-# make chaos    bad days of everything, again and again, and one table; ARGS="--only redis" picks rows
-# make mutants  mistakes made in a copy of the code, and whether a test sees them; ARGS="--only turn.py" picks some
+# make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
+# make mutants  mistakes put into a copy of the code: does a test notice? ARGS="--only turn.py" picks some
 #
-# The first of them makes .venv and installs requirements.txt there. PYTHON names the interpreter to make it from.
+# The first run creates .venv and installs requirements.txt there. PYTHON names the interpreter to create it with.
 # Written for GNU make 3.81, which is what macOS has.
 
 PYTHON ?= python3
@@ -29,7 +29,7 @@ local: $(READY)
 run: $(READY)
 	@$(PY) run_all.py $(ARGS)
 
-# The unittest cases by both of their runners; pytest goes first, since it ends a test that hangs.
+# The unittest cases run under both runners; pytest first, since it ends a test that hangs.
 test: $(READY)
 	@$(PY) -m pytest -rs -n 3 --dist worksteal $(ARGS)
 	@$(PY) -m unittest discover -b -s tests
@@ -48,7 +48,7 @@ mutants: $(READY)
 bench: $(READY)
 	@$(PY) -m benchmarks $(ARGS)
 
-# An environment that is missing, broken or of an older Python is made anew; one that works only gets what is missing.
+# An environment that is missing, broken or of an older Python is recreated; one that works only gets what is missing.
 $(READY): requirements.txt
 	@$(PYTHON) -c '' 2>/dev/null || { \
 		echo "$(PYTHON) does not run. Python 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
@@ -56,7 +56,7 @@ $(READY): requirements.txt
 		echo "$$($(PYTHON) --version) is too old, 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
-			echo "$(PYTHON) cannot make a virtual environment (no venv or ensurepip). Debian, Ubuntu: apt install python3-venv"; exit 1; }; \
+			echo "$(PYTHON) cannot create a virtual environment (no venv or ensurepip). Debian, Ubuntu: apt install python3-venv"; exit 1; }; \
 		$(PYTHON) -m venv --clear $(VENV); }
 	@echo "Installing requirements.txt into $(VENV), once ..."
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
