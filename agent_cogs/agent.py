@@ -12,10 +12,12 @@ from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
 from agent_chat.outlet import ChannelView, Outlet
+from agent_cogs.events import TurnEvent
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.limits.reply_throttle import ReplyThrottle
+from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.pin_problems import PinProblemReporter
 from agent_cogs.prompt.window_store import WindowKeeper
@@ -146,3 +148,19 @@ class Agent:
     def today(self) -> str:
         """The local date, as it stands in Redis keys: 2026-11-20."""
         return datetime.fromtimestamp(self.clock(), self.timezone).date().isoformat()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn of an agent, as each of its steps takes it. `after` is set where an earlier run of the program began the
+    turn, behind that message."""
+
+    agent: Agent
+    outlet: Outlet
+    event: TurnEvent
+    spending: TurnSpending = field(default_factory=TurnSpending)
+    after: int | None = None
+
+    @property
+    def can_draw(self) -> bool:
+        return self.agent.model.can_draw and self.outlet.sink.may_attach

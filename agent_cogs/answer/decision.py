@@ -85,6 +85,11 @@ def parse_decision(raw: str) -> Decision:
     return _unwrapped(decision)
 
 
+def decision_of(fields: Mapping[str, object]) -> Decision:
+    """A decision from its fields; unusable values are left out."""
+    return _unwrapped(Decision(**_known(fields)))
+
+
 def spoken(
     raw: str, names: Collection[str] = (), prompt: Collection[str] = (), *, cut: bool = False
 ) -> Decision | None:
@@ -224,7 +229,7 @@ _NAMES = {_letters(name): name for name in _READERS}
 
 
 def as_json(decision: Decision) -> str:
-    """The form in which every decision is kept."""
+    """The form in which a decision is kept."""
     return json.dumps(asdict(decision), ensure_ascii=False)
 
 

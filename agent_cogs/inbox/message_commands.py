@@ -11,14 +11,13 @@ import logging
 from collections.abc import Callable, Sequence
 
 from agent_chat.outlet import ChannelSink, CommandReplies, Outlet
-from agent_cogs.agent import Agent
+from agent_cogs.agent import Agent, Turn
 from agent_cogs.events import MentionEvent
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.inbox.triggers import Call
-from agent_cogs.prompt.chat_mode import Asked, Chat
-from agent_cogs.prompt.prefill_mode import PrefillMode
-from agent_cogs.prompt.tools import ToolUse, box_of
-from agent_cogs.prompt.view import TurnView, ViewBuilder
+from agent_cogs.prompt.chat_mode import ModelRequest
+from agent_cogs.prompt.decide import mode_of, tools_of
+from agent_cogs.prompt.view import look
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import is_visible
@@ -76,9 +75,7 @@ class MCommands:
             await replies.reply(asked.id, MANAGERS_ONLY, f"{event.id}:rights")
             return
         agent = self._agent.at(outlet)
-        can_draw = agent.model.can_draw and outlet.sink.may_attach
-        sight = await ViewBuilder(agent, outlet, event, can_draw=can_draw).look(closing=False)
-        sent = await as_sent(agent, outlet, event, sight, can_draw=can_draw)
+        sent = await as_sent(Turn(agent=agent, outlet=outlet, event=event))
         name = f"context-{agent.key}.txt"
         note = f"what {agent.identity.display_name} sees"
         await replies.send_file(name, written(sent.prompt, sent.history), note, f"{event.id}:context")
@@ -101,29 +98,18 @@ def last_seen(entries: Sequence[Entry], before: int) -> int | None:
     return next((entry.id for entry in reversed(entries) if entry.id < before and not entry.hidden), None)
 
 
-async def as_sent(agent: Agent, outlet: Outlet, event: MentionEvent, sight: TurnView, *, can_draw: bool) -> Asked:
-    """What the model would be sent first, its tools with it."""
+async def as_sent(turn: Turn) -> ModelRequest:
+    """The first request that the model would get, with its tools."""
     sent: list[Prompt] = []
 
     async def heard(prompt: Prompt) -> Reply:
         sent.append(prompt)
         return Reply(text="")
 
-    prefilled = sight.options.mode == "prefill" and agent.prefill.takes(agent.model.name)
-    way = PrefillMode(sight, "", forced=event.forced, can_draw=can_draw) if prefilled else Chat(sight, "")
-    use = ToolUse(
-        agent=agent,
-        outlet=outlet,
-        event=event,
-        sight=sight,
-        box=box_of(agent, sight, prefilled=prefilled),
-        may_go_on=always,
-        acts=way.acts,
-        speaker=way.speaker,
-    )
-    asked = way.asked(0.0)
-    await use.run(heard, asked.prompt)
-    return Asked(sent[0], asked.history)
+    mode = mode_of(turn, await look(turn))
+    request = mode.request(0.0)
+    await tools_of(turn, mode, always).run(heard, request.prompt)
+    return ModelRequest(sent[0], request.history)
 
 
 def written(prompt: Prompt, history: Sequence[Message]) -> str:

@@ -1,7 +1,10 @@
-"""What a turn costs: gathered while it runs, told by its result, booked when the turn is settled."""
+"""What a turn costs: added up while it runs, reported in its result, booked when the turn is settled."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from agent_cogs.limits.cost_estimate import under_way
 from agent_llm.types import Usage
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.costs import Costs
@@ -9,26 +12,36 @@ from agent_protocol.wire.messages import Result, TurnUsage
 
 
 class TurnSpending:
-    """The usage of one turn and the day's book of its agent."""
+    """The usage of one turn: `total` by now, earlier runs of the program included, `estimate` of one call and
+    `foreseen` by the turn's record, both in US dollars. `keep` writes into that record."""
 
-    def __init__(self, costs: Costs, agent: str, date: str) -> None:
-        self._costs, self._agent, self._date = costs, agent, date
+    def __init__(self, keep: Callable[[str], Awaitable[None]] | None = None) -> None:
         self.total = Usage()
+        self.estimate = self.foreseen = 0.0
+        self._keep = keep
 
     def add(self, usage: Usage) -> None:
         self.total += usage
 
-    async def day_total(self) -> float:
-        """US dollars of the agent's day, this turn included; the turn alone while Redis is away."""
-        try:
-            booked = await self._costs.read(self._agent, self._date)
-        except RedisAway:
-            booked = {}
-        return booked.get("total_cost", 0.0) + self.total.cost_usd
+    async def foresee(self, usage: Usage) -> None:
+        """Keep what the turn will come to by a call that is about to be made: a process that continues the turn after a
+        crash charges it. Raises CannotPost for a turn that another process has taken over."""
+        self.foreseen = usage.cost_usd
+        if self._keep is not None:
+            await self._keep(under_way(usage))
+
+
+async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
+    """US dollars of the agent's day with those of the turn that runs; these alone while Redis is away."""
+    try:
+        booked = await costs.read(agent, date)
+    except RedisAway:
+        booked = {}
+    return booked.get("total_cost", 0.0) + usage.cost_usd
 
 
 def cost_fields(result: Result) -> dict[str, float | int]:
-    """What a turn adds to its agent's day, under the names of agent_protocol.turns.costs."""
+    """What a turn adds to its agent's costs of the day, under the names of agent_protocol.turns.costs."""
     usage = result.usage or TurnUsage()
     return {
         "total_cost": usage.cost_usd,

@@ -1,10 +1,10 @@
-"""An answer to a person that is read while it is written, where the option `stream` is on.
+"""Show an answer to a person while it is written, where the option `stream` is on.
 
-    model's text so far ─ read: the words in it ─ sayable: what of them is certainly said ─ sink.growing(...)
+    model's text so far ─ read: the words in it ─ sayable: those that are certain ─ sink.growing(...)
 
-What is shown on the way passes the same cleaning as what is posted in the end. A mark that has only begun could still
-turn out to be none of the speaker's words, so it is waited for; the answer is cleaned once more when it is whole,
-and ends the post (actions.py). Whoever ends the turn with nothing takes back what has grown.
+Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
+whether it belongs to the words. The whole answer is cleaned once more and completes the post (turn/actions.py). A turn
+that ends without a post withdraws what has grown (turn/turn.py).
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from agent_chat.outlet import ChannelSink
+from agent_cogs.agent import Turn
 from agent_cogs.answer.cleaning import clean_text
-from agent_cogs.events import MentionEvent, TurnEvent
+from agent_cogs.events import MentionEvent
 from agent_context.steering.options import Options
 
 STEP = 16  # characters that must have come before the words are cleaned again
-LONGEST_MARK = 32  # characters in which a mark tells itself
+LONGEST_MARK = 32  # characters by which a mark is known
 
-# What the cleaning takes out, from its first characters on: it may take all that follows with it.
+# The first characters of what the cleaning removes, perhaps with all that follows.
 _MARK = re.compile(
     r"<(?:/?(?:\w{1,12}:)?(?:think|reasoning|tool|function|invoke|call|result|error)|\||<SYS)"
     r"|\[(?:msg:|note:|tool\]|system\]|reactions:|posted image:|/?INST)",
     re.IGNORECASE,
 )
-_OTHER_FORM = ("{", "[", "```")  # a call of a tool, or a block that holds one, until the end tells
+_OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block that holds one
 
 Hear = Callable[[str], None]
 Read = Callable[[str], str]
 
 
 def sayable(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
-    """What of a growing text may be shown; `names` and `prompt` as `clean_text` takes them."""
+    """The part of a growing text that may be shown; `names` and `prompt` as `clean_text` takes them."""
     if text.lstrip().startswith(_OTHER_FORM):
         return ""
     mark = _MARK.search(text)
@@ -56,7 +56,7 @@ def _begun_mark(text: str) -> int:
 
 
 class StreamFilter:
-    """Hears a model's answer and lets its post grow. One for a turn, however often its model is asked."""
+    """Pass a model's growing answer to its post. One for a turn, however often its model is asked."""
 
     def __init__(self, grow: Hear, names: Collection[str]) -> None:
         self._grow, self._names = grow, names
@@ -76,16 +76,12 @@ class StreamFilter:
 
 
 @asynccontextmanager
-async def listening(
-    sink: ChannelSink, event: TurnEvent, options: Options, names: Collection[str], after: int | None
-) -> AsyncIterator[StreamFilter | None]:
-    """An ear as long as the model is asked; None where nobody waits for the answer, or it is to come whole.
-
-    `after` is set where an earlier run of the program may have let the post grow, behind that message.
-    """
+async def streamed(turn: Turn, options: Options, names: Collection[str]) -> AsyncIterator[StreamFilter | None]:
+    """A filter into the turn's growing post; None where nobody waits, or the answer is posted when it is whole."""
+    event = turn.event
     if not (options.stream and event.forced):
         yield None
         return
     ping = event.ping if isinstance(event, MentionEvent) else None
-    async with sink.growing(event.id, ping=ping, after=after, split_at=options.split_at) as post:
+    async with turn.outlet.sink.growing(event.id, ping=ping, after=turn.after, split_at=options.split_at) as post:
         yield StreamFilter(post.grow, names)

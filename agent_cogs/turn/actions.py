@@ -1,17 +1,18 @@
-"""A decision becomes deeds: picture, post, reaction."""
+"""Carry a decision out: picture, post, reaction."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from agent_chat.outlet import SPLIT_AT, Outlet, Post, Posted, TurnCost
-from agent_cogs.agent import Agent
+from agent_chat.outlet import ChannelSink, Post, Posted, TurnCost
+from agent_cogs.agent import Turn
 from agent_cogs.answer.decision import Decision
-from agent_cogs.events import POST_SECONDS, MentionEvent, TurnEvent
-from agent_cogs.limits.usage import TurnSpending
+from agent_cogs.events import POST_SECONDS, MentionEvent
+from agent_cogs.limits.usage import day_total
+from agent_cogs.prompt.view import TurnView
 from agent_cogs.turn.progress import Done, Progress
 from agent_context.entries import Entry
 from agent_discord.posting.splitting import FENCE
@@ -29,41 +30,28 @@ _PLAIN = str.maketrans("[]", "()", "`")
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
-    """What is to be done: the decision, the sources its text rests on, the message that the turn is about, the length
-    at which a text is split."""
-
-    decision: Decision
-    sources: tuple[Source, ...] = ()
-    target: Entry | None = None
-    split_at: int = SPLIT_AT
-
-
 async def act(
-    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: TurnSpending, progress: Progress
+    turn: Turn, progress: Progress, view: TurnView, decision: Decision, sources: tuple[Source, ...] = ()
 ) -> Done:
-    """Draws, posts text and picture as one message, reacts. Raises CannotPost when nothing could be posted.
+    """Draw, post text and picture as one message, react. Raises CannotPost when nothing could be posted.
 
-    `progress` hears of what is done as soon as it is: the turn's time may be over in the middle, or the process.
+    Each action is noted in `progress` as soon as it is done: the turn's time may end in the middle, or the process.
     """
     if not progress.posted:
-        await _post(agent, outlet, event, deed, spending, progress)
+        await _post(turn, progress, view.options.split_at, decision, sources)
         if progress.done.reason is not None:
             return progress.done
-        if progress.posted and deed.decision.react_emoji is not None:
+        if progress.posted and decision.react_emoji is not None:
             await progress.keep_posted()
-    emoji, reacted_to = await _react(outlet, deed)
+    emoji, reacted_to = await _react(turn.outlet.sink, decision, view.context.target)
     done = replace(progress.done, emoji=emoji, reacted_to=reacted_to)
     return replace(done, reason="reaction_failed" if done.nothing else None)
 
 
-async def _post(
-    agent: Agent, outlet: Outlet, event: TurnEvent, deed: Deed, spending: TurnSpending, progress: Progress
-) -> None:
-    decision = deed.decision
-    picture = await progress.kept_picture() or await _draw(agent, decision, spending, event, progress)
-    text = with_sources(decision.text, deed.sources)
+async def _post(turn: Turn, progress: Progress, split_at: int, decision: Decision, sources: tuple[Source, ...]) -> None:
+    agent, event = turn.agent, turn.event
+    picture = await progress.kept_picture() or await _draw(turn, progress, decision)
+    text = with_sources(decision.text, sources)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
         progress.note(Done(reason="picture_failed"))
         return
@@ -81,63 +69,67 @@ async def _post(
         progress.note(wanted)
     else:
         ping = event.ping if isinstance(event, MentionEvent) else None
-        cost = TurnCost(spending.total, await spending.day_total(), agent.colour) if agent.show_costs else None
-        post = Post(text=text, picture=picture, cost=cost, ping=ping, after=progress.after, split_at=deed.split_at)
-        noted(await outlet.sink.post(post, event.id, noted))
+        cost = await _cost(turn) if agent.show_costs else None
+        post = Post(text=text, picture=picture, cost=cost, ping=ping, after=turn.after, split_at=split_at)
+        noted(await turn.outlet.sink.post(post, event.id, noted))
 
 
-async def _draw(
-    agent: Agent, decision: Decision, spending: TurnSpending, event: TurnEvent, progress: Progress
-) -> Picture | None:
-    """The picture, or None where none was wanted or drawing failed, took too long or is too dear: words are posted all
-    the same. What was drawn is kept until it is posted."""
+async def _cost(turn: Turn) -> TurnCost:
+    agent, usage = turn.agent, turn.spending.total
+    return TurnCost(usage, await day_total(agent.costs, agent.key, agent.today(), usage), agent.colour)
+
+
+async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture | None:
+    """The picture, kept until it is posted. None where none was wanted, or drawing failed, took too long or costs too
+    much: the text is posted all the same."""
     if not decision.generate_image or not decision.image_prompt:
         return None
+    agent, event, spending = turn.agent, turn.event, turn.spending
     cost = agent.model.tariff.picture()  # until more is known of it
     together = spending.total + cost
     if not await agent.limits.afford(event.id, together.cost_usd):
-        log.info("%s does not draw: there is no money for a picture", agent.key)
+        log.info("%s: no picture is drawn, there is no money for it", agent.key)
         return None
     seconds = event.deadline - agent.clock() - POST_SECONDS
     if seconds <= 0:
-        log.info("%s does not draw: there is no time for a picture", agent.key)
+        log.info("%s: no picture is drawn, there is no time for it", agent.key)
         return None
-    await progress.foresee(together)
+    await spending.foresee(together)
     try:
         async with asyncio.timeout(seconds):
             drawing = await agent.model.draw(decision.image_prompt)
         cost = drawing.usage
     except ModelError as error:
-        log.warning("%s could not draw: %s", agent.key, error)
+        log.warning("%s: drawing failed: %s", agent.key, error)
         cost = error.usage or Usage()
         return None
     except TimeoutError:
-        log.warning("%s could not draw: the picture took too long", agent.key)
+        log.warning("%s: drawing took too long, it was cancelled", agent.key)
         return None
     finally:
         spending.add(cost)
-    await progress.keep_picture(drawing.picture, spending.total)
+    await progress.keep_picture(drawing.picture)
     return drawing.picture
 
 
-async def _react(outlet: Outlet, deed: Deed) -> tuple[str | None, int | None]:
-    """The reaction that was given and where; a reaction to a message that is not there is dropped."""
-    emoji, message_id = deed.decision.react_emoji, deed.decision.react_to_message_id
-    if message_id is None and deed.target is not None:
-        message_id = deed.target.id
-    if emoji is None or message_id is None or not await outlet.sink.react(message_id, emoji):
+async def _react(sink: ChannelSink, decision: Decision, target: Entry | None) -> tuple[str | None, int | None]:
+    """The reaction that was given and to which message; one to a message that does not exist is dropped."""
+    emoji, message_id = decision.react_emoji, decision.react_to_message_id
+    if message_id is None and target is not None:
+        message_id = target.id
+    if emoji is None or message_id is None or not await sink.react(message_id, emoji):
         return None, None
     return emoji, message_id
 
 
 def with_sources(text: str | None, sources: tuple[Source, ...]) -> str | None:
-    """The text with a line of the sources that it does not link itself; addresses in <> so that no previews pile up."""
+    """The text with a line of the sources that it does not link itself; addresses in <> so that none has a preview."""
     if text is None:
         return None
-    lacking = [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
-    if not lacking:
+    missing = [source for source in sources if _LINK.fullmatch(source.url) and source.url not in text][:MAX_SOURCES]
+    if not missing:
         return text
-    links = " · ".join(f"[{_title(source)}](<{source.url}>)" for source in lacking)
+    links = " · ".join(f"[{_title(source)}](<{source.url}>)" for source in missing)
     closing = f"\n{FENCE}" if text.count(FENCE) % 2 else ""
     return f"{text}{closing}\n-# {links}"
 

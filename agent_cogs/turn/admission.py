@@ -1,7 +1,7 @@
-"""Whether a turn is let in: what stands against it by itself, and what it asks the limits for.
+"""Admit a turn: what forbids it without asking the limits, and what it asks them for.
 
-A turn against which nothing stands asks the limits in the very step that claims it (taking.py), so that it begins in
-one step in Redis, as it ends in one. Any other turn asks once it has come that far (turn.py).
+A turn that nothing forbids asks the limits in the step that claims it (inbox/runner.py), so that it begins in one step
+in Redis, as it ends in one. Any other turn asks in `admit`.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from dataclasses import replace
 
 from agent_chat.outlet import Outlet
 from agent_chat.transcript import Transcript
-from agent_cogs.agent import Agent
-from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
+from agent_cogs.agent import Agent, Turn
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent, TurnOver, asked_id, trigger_of
 from agent_cogs.limits.cost_estimate import budget_request
 from agent_cogs.prompt.question import called_off, gone, taken_back
+from agent_cogs.turn.progress import Progress
 from agent_context.selecting.depth import Depth
 from agent_protocol.turns.limits import TurnRequest
 
 
 def withdrawn(event: TurnEvent, outlet: Outlet) -> bool:
-    """What was asked was taken back, or asks the agent no more: it is neither read nor answered."""
+    """Whether the question was deleted or hidden, or no longer asks this agent."""
+    transcript = outlet.view.transcript
     if isinstance(event, MentionEvent):
-        return taken_back(event, outlet.view.transcript) or called_off(
-            event, outlet.view.transcript, outlet.view.own_ids
-        )
-    return gone(asked_id(event) or 0, outlet.view.transcript)
+        return taken_back(event, transcript) or called_off(event, transcript, outlet.view.own_ids)
+    return gone(asked_id(event) or 0, transcript)
 
 
 def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
-    """The event with the person whose words brought it about: who was answered, where others join in on that."""
+    """The event with the person on whose account it is: of a reactive turn the one whose message bots answer."""
     asked = transcript.get(event.instruction.trigger_message_id or 0) if isinstance(event, InstructionEvent) else None
     if not isinstance(event, InstructionEvent) or asked is None or asked.speaker.kind != "person":
         return event
@@ -36,12 +36,12 @@ def on_account(event: TurnEvent, transcript: Transcript) -> TurnEvent:
 
 
 def obstacle(agent: Agent, outlet: Outlet) -> str | None:
-    """The reason for which the limits need not even be asked."""
+    """The reason that forbids the turn before the limits are asked."""
     return outlet.sink.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
 
 
 def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
-    """What the turn asks the limits for."""
+    """The turn's request to the limits."""
     options = agent.options_for(outlet)
     depth = Depth.of(options)
     wish = budget_request(
@@ -64,7 +64,31 @@ def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
 
 
 def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest | None:
-    """What is asked along with the claim; None where the turn will not come that far."""
+    """The request that goes along with the claim; None where the turn will not come that far."""
     if event.deadline <= agent.clock() or withdrawn(event, outlet) or obstacle(agent, outlet):
         return None
     return ask_of(agent, outlet, event)
+
+
+async def admit(turn: Turn, progress: Progress) -> None:
+    """Take the turn from its limits, unless the step that claimed it did. A conversation's last turn is kept as such.
+
+    Raises TurnOver with the reason that forbids the turn, and CannotPost for one that another process has taken over.
+    """
+    agent, outlet, spending = turn.agent, turn.outlet, turn.spending
+    request, verdict = progress.asked, progress.verdict
+    if progress.going_on:  # it was admitted when it began
+        if (refusal := outlet.sink.refusal()) is not None:
+            raise TurnOver(refusal)
+        request = ask_of(agent, outlet, turn.event)
+        agent.limits.resume(request, spending.total.cost_usd)
+    elif request is None or verdict is None:
+        if (reason := obstacle(agent, outlet)) is not None:
+            raise TurnOver(reason)
+        request = ask_of(agent, outlet, turn.event)
+        verdict = await agent.limits.take(request)
+    if verdict not in ("ok", "closing", None):
+        raise TurnOver(verdict)
+    spending.estimate = request.wish.estimate if request.wish else 0.0
+    if verdict == "closing":
+        await progress.keep_closing()

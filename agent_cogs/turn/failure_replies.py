@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping
 
 from agent_chat.outlet import CannotPost, ChannelSink, Post, Posted
+from agent_cogs.agent import Agent
 from agent_cogs.events import MentionEvent
+from agent_cogs.limits.reply_throttle import EVERYBODY
 from agent_llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 
 # A sign where words would be noise: the person sees that it was heard, and that there is a limit.
@@ -65,6 +67,27 @@ def error_line(error: BaseException) -> str:
         return f"Something went wrong on my side ({name}). Please try again in a while."
     advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), TRY_LATER)
     return f"I can't answer right now: {type(error).kind} ({name}). {advice}"
+
+
+async def reply_to_failure(
+    agent: Agent, sink: ChannelSink, event: MentionEvent, reason: str, line: str | None
+) -> Posted | None:
+    """Reply to a person once a minute and channel; a provider's back-off is reported once in a channel. A sign is
+    explained once to each person, and once a minute in a channel: more would hold the answers back."""
+    who = (event.channel_id, event.asked.speaker.id)
+    everybody = (event.channel_id, EVERYBODY)
+    replies, signs = agent.reply_throttle, agent.sign_throttle
+    quiet = replies.recently(*who) or (
+        reason == "benched" and not agent.model.backoff.first_notice_in(event.channel_id)
+    )
+    explains = reason in MEANINGS and not (quiet or signs.recently(*who, reason) or replies.recently(*everybody))
+    if explains:  # before anything is awaited: other people ask meanwhile
+        signs.note(*who, reason)
+        replies.note(*everybody)
+    posted = await excuse(sink, event, reason, line=line, quiet=quiet, explains=explains)
+    if posted is not None:
+        replies.note(*who)
+    return posted
 
 
 async def excuse(

@@ -1,24 +1,26 @@
-"""How far a turn came, kept in its record step by step, so that a turn that a crash cut off goes on from there.
+"""How far a turn came, kept in its record step by step, so that another process continues it after a crash.
 
-    begun → answered (the model's answer and what it cost) → drawn → posted → done
+    begun → answered (the decision and what it cost) → drawn → posted → done
 
-An answer that was kept is not asked for again. What follows it, the post, may have been made when the process died: a
-turn that goes on looks for its own posts before it makes them. Costs stand in what is kept, and are booked at the end,
-once, by whoever ends the turn.
+A decision that was kept is not asked for again. The post that follows it may have been made when the process died: a
+continued turn looks for its own posts before it makes them. Costs are kept too, and booked once, when the turn ends.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from agent_chat.outlet import CannotPost
-from agent_cogs.limits.cost_estimate import read_under_way, under_way
+from agent_cogs.answer.decision import Decision, as_json
+from agent_cogs.limits.cost_estimate import read_under_way
+from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.turn.event_codec import read_begun
-from agent_llm.types import Picture, Reply, Source, Usage
+from agent_llm.types import Picture, Source, Usage
 from agent_protocol.turns.limits import TurnRequest, Verdict
 from agent_protocol.turns.turns import Checkpoint, Claim
 
@@ -42,7 +44,7 @@ class PictureStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a turn did; with a `reason` where it did nothing, or less than it wanted."""
+    """The outcome of a turn, with a `reason` where it did nothing, or less than was decided."""
 
     text: str | None = None
     message_id: int | None = None
@@ -62,7 +64,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a turn's record says of it and its result does not."""
+    """A turn's record beyond its result."""
 
     model: str = ""  # provider/model
     entries: int = 0  # how many messages were read
@@ -74,7 +76,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the model answered, what the turn had cost by then, and what is kept of its picture (`drawn` bytes)."""
+    """A decision as it is kept: its JSON, its sources, what the turn had cost by then, and the kept picture's length
+    (`drawn`, in bytes) and type."""
 
     text: str
     sources: tuple[Source, ...] = ()
@@ -82,46 +85,43 @@ class Answer:
     drawn: int = 0
     media_type: str = ""
 
-    def reply(self) -> Reply:
-        return Reply(text=self.text, sources=self.sources)
-
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 _DONE: TypeAdapter[Done] = TypeAdapter(Done)
 
 
 class Progress:
-    """One turn's. `going_on` where an earlier run began it; `after` is the message behind which its posts would be."""
+    """The progress of one turn. `going_on` where an earlier run of the program began it; `after` is the message behind
+    which its posts would be then."""
 
     def __init__(self, store: Checkpoints, pictures: PictureStore, agent: str, turn_id: str) -> None:
         self._store, self._pictures, self._agent, self._turn_id = store, pictures, agent, turn_id
         self.going_on = False
         self.lost = False  # another process has taken the turn over
-        self.asked: TurnRequest | None = None  # of the limits, in the step that claimed it, and what they said
+        self.asked: TurnRequest | None = None  # of the limits, in the step that claimed it, and their verdict
         self.verdict: Verdict | None = None
-        self.closing = False  # it was let in as its conversation's last turn
-        self.foreseen = 0.0  # US dollars: what the turn comes to by its record, with the call that is made
-        self.spent = Usage()  # by earlier runs
+        self.closing = False  # it was admitted as its conversation's last turn
+        self.spending = TurnSpending(partial(self._keep, "under_way"))
         self.after: int | None = None
         self.answer: Answer | None = None
         self.done = Done()  # what can be seen of the turn so far
-        self.facts = Facts()  # known when it has ended
+        self.facts = Facts()  # complete when it has ended
 
     def go_on(self, left: Claim) -> Progress:
-        """Takes over what another process kept of the turn."""
+        """Take over the progress that another process kept."""
         self.going_on = True
         self.after = read_begun(left.event).after
         self.closing = bool(left.closing)
         self.answer = _read(_ANSWER, left.answer)
         self.done = _read(_DONE, left.posted) or Done()
-        self.spent = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
+        self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
         return self
 
     def begin(self, ask: TurnRequest | None, verdict: Verdict | None) -> Progress:
-        """A new turn, and what the limits said where they were asked in the step that claimed it."""
+        """Begin a new turn, with the limits' verdict where they were asked in the step that claimed it."""
         self.asked, self.verdict = ask, verdict
         if ask is not None and ask.wish is not None and verdict in ("ok", "closing"):
-            self.foreseen = ask.wish.estimate
+            self.spending.foreseen = ask.wish.estimate
         return self
 
     @property
@@ -129,36 +129,28 @@ class Progress:
         return self.done.message_id is not None
 
     def note(self, done: Done) -> None:
-        """What can be seen by now; kept in this process."""
+        """Note what can be seen by now, in this process alone."""
         self.done = done
 
     async def keep_closing(self) -> None:
         """The turn is its conversation's last one. Raises CannotPost as `keep_answer` does."""
         self.closing = True
-        await self._keep("closing", b"1")
+        await self._keep("closing", "1")
 
-    async def foresee(self, usage: Usage) -> None:
-        """A call is about to be made, with which the turn comes to this: whoever goes on with it after a crash charges
-        it. Raises CannotPost as `keep_answer` does."""
-        self.foreseen = usage.cost_usd
-        await self._keep("under_way", under_way(usage).encode())
+    async def keep_answer(self, decision: Decision, sources: tuple[Source, ...]) -> None:
+        """The model has answered, and nothing is posted yet. Raises CannotPost where another process has the turn."""
+        await self._keep_answer(Answer(text=as_json(decision), sources=sources, usage=self.spending.total))
 
-    async def keep_answer(self, reply: Reply, usage: Usage) -> None:
-        """The model has answered, and nothing is posted yet. Raises CannotPost for a turn that is not ours any more."""
-        self.answer = Answer(text=reply.text, sources=reply.sources, usage=usage)
-        await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
-
-    async def keep_picture(self, picture: Picture, usage: Usage) -> None:
-        """The picture is drawn, and the turn has cost that more. Raises CannotPost as `keep_answer` does."""
+    async def keep_picture(self, picture: Picture) -> None:
+        """The picture is drawn. Raises CannotPost as `keep_answer` does."""
         if self.answer is None:
             return
         kept = await self._pictures.keep(self._agent, self._turn_id, picture.data)
         drawn, media_type = (len(picture.data), picture.media_type) if kept else (0, "")
-        self.answer = replace(self.answer, usage=usage, drawn=drawn, media_type=media_type)
-        await self._keep("answer", _ANSWER.dump_json(self.answer, exclude_defaults=True))
+        await self._keep_answer(replace(self.answer, usage=self.spending.total, drawn=drawn, media_type=media_type))
 
     async def kept_picture(self) -> Picture | None:
-        """What an earlier run drew; None where it drew nothing, or what it drew is lost."""
+        """The picture of an earlier run; None where it drew none, or the picture is lost."""
         if self.answer is None or not self.answer.drawn:
             return None
         data = await self._pictures.read(self._agent, self._turn_id, self.answer.drawn)
@@ -166,10 +158,14 @@ class Progress:
 
     async def keep_posted(self) -> None:
         """All is posted, and something is left to do. Raises CannotPost as `keep_answer` does."""
-        await self._keep("posted", _DONE.dump_json(self.done, exclude_defaults=True))
+        await self._keep("posted", _DONE.dump_json(self.done, exclude_defaults=True).decode())
 
-    async def _keep(self, name: Checkpoint, text: bytes) -> None:
-        self.lost = not await self._store.checkpoint(self._agent, self._turn_id, name, text.decode())
+    async def _keep_answer(self, answer: Answer) -> None:
+        self.answer = answer
+        await self._keep("answer", _ANSWER.dump_json(answer, exclude_defaults=True).decode())
+
+    async def _keep(self, name: Checkpoint, text: str) -> None:
+        self.lost = not await self._store.checkpoint(self._agent, self._turn_id, name, text)
         if self.lost:
             raise CannotPost("not_ours")
 
@@ -178,5 +174,5 @@ def _read(kind: TypeAdapter[T], text: str | None) -> T | None:
     try:
         return kind.validate_json(text) if text else None
     except ValidationError as error:
-        log.warning("what a turn kept cannot be read: %d errors", error.error_count())
+        log.warning("a turn's kept progress cannot be read and is ignored: %d errors", error.error_count())
         return None

@@ -1,16 +1,12 @@
 import pytest
 
-from agent_cogs.limits.usage import TurnSpending, cost_fields
+from agent_cogs.limits.usage import cost_fields, day_total
 from agent_llm.types import Usage
 from agent_protocol.wire.messages import Result, TurnUsage
 from tests.support.doubles import MemoryCosts
 
 TALK = Usage(model="m", calls=1, input_tokens=100, cached_tokens=80, output_tokens=10, searches=2, text_cost_usd=0.25)
 DAY = "2026-06-10"
-
-
-def spending(costs):
-    return TurnSpending(costs, "claude", DAY)
 
 
 def result(**more):
@@ -51,14 +47,10 @@ async def test_the_days_total_holds_the_turn_that_runs():
     costs = MemoryCosts()
     costs.days["claude", DAY]["total_cost"] = 1.0
     costs.days["grok", DAY]["total_cost"] = 9.0
-    turn = spending(costs)
-    turn.add(TALK)
-    assert await turn.day_total() == pytest.approx(1.25)
+    assert await day_total(costs, "claude", DAY, TALK) == pytest.approx(1.25)
 
 
 async def test_while_redis_is_away_the_total_is_that_of_the_turn():
     costs = MemoryCosts()
     costs.away = True
-    turn = spending(costs)
-    turn.add(TALK)
-    assert await turn.day_total() == pytest.approx(0.25)
+    assert await day_total(costs, "claude", DAY, TALK) == pytest.approx(0.25)

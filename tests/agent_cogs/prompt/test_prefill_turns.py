@@ -10,8 +10,8 @@ import pytest
 
 from agent_cogs.answer.decision import Decision
 from agent_cogs.events import HeartbeatEvent, WebhookEvent
-from agent_cogs.prompt.chat_mode import Chat
-from agent_cogs.prompt.prefill_mode import Acts
+from agent_cogs.prompt.chat_mode import ChatMode
+from agent_cogs.prompt.prefill_mode import Actions
 from agent_cogs.turn.failure_replies import LINES
 from agent_context.steering.options import Options
 from agent_llm.errors import PrefillRefused
@@ -73,7 +73,7 @@ async def test_in_chat_mode_they_end_the_words_and_not_the_form_around_them(stag
     scene.answers(answer)
     await scene.ask()
     assert (scene.texts(), scene.prompt.stop) == (["Hi."], ())
-    assert Chat(SimpleNamespace(options=Options(stop=("###",))), "").heard('{"text": "Hi. ##') == "Hi. "
+    assert ChatMode(SimpleNamespace(options=Options(stop=("###",))), "").words('{"text": "Hi. ##') == "Hi. "
 
 
 async def test_bare_is_without_persona(stage):
@@ -104,7 +104,7 @@ async def test_in_a_round_nothing_left_is_silence(stage, silent):
 
 
 def test_a_completion_without_words_and_acts_is_the_decision_to_be_silent():
-    acts = Acts(forced=False, can_draw=True, in_conversation=True)
+    acts = Actions(forced=False, can_draw=True, in_conversation=True)
     assert (acts.decision(""), acts.decision("Hi.")) == (Decision(skip=True), Decision(text="Hi."))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from agent_cogs.prompt.tool_lines import MAX_LINES, forget_before, tool_lines
+from agent_cogs.prompt.history import MAX_LINES, tool_lines
 from agent_cogs.prompt.tools import searches_itself
 from agent_context.steering.options import Options
 from agent_llm.errors import BadAnswer, ServerFailed
@@ -177,7 +177,7 @@ async def test_lines_of_tools_are_bounded_and_go_with_the_oldest_message(stage, 
         assert len(lines) == MAX_LINES
         assert max(len(line.text) for line in lines) < 2100
         assert len(tool_lines(agent, LOUNGE, second)) == 32
-        forget_before(agent, LOUNGE, second)
+        records.prune("claude", LOUNGE, second)
         left = {record.after_message_id for record in records.for_channel("claude", LOUNGE)}
         assert min(left) == second > first
         assert tool_lines(agent, LOUNGE + 1, 0) == []

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_cogs.prompt.chat_mode import Chat
+from agent_cogs.prompt.chat_mode import ChatMode
 from agent_cogs.prompt.view import TurnView
 from agent_context.build import build_persona, build_system, memory_part
 from agent_context.layout.prefill import build_prefill
@@ -49,7 +49,7 @@ def test_prefill_mode_has_it_too_unless_it_is_bare():
 @pytest.mark.parametrize("memory", ["", MEMORY])
 def test_a_cache_may_end_before_what_was_noted(memory):
     context = a_context(persona=PERSONA, memory=memory)
-    prompt = Chat(TurnView(context=context, options=Options(), newest=0), "key").asked(10).prompt
+    prompt = ChatMode(TurnView(context=context, options=Options(), newest=0), "key").request(10).prompt
     parts = system_parts(prompt)
     assert "".join(parts) == prompt.system
     assert len(parts) == 1 + bool(memory)

@@ -1,0 +1,131 @@
+"""Ask the agent's model, with its tools, until there is a decision.
+
+    kept decision ────────────────────────────────────────────────────────────┐
+    PrefillMode or ChatMode ─ ToolUse (tools.py) ─ a repair, where there must be ─ decision
+
+An answer is parsed once. Each call of the model is made and booked by model_call.py.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+from functools import partial
+
+from agent_cogs.agent import Turn
+from agent_cogs.answer.decision import Decision, UnreadableDecision, decided, parse_decision, spoken
+from agent_cogs.prompt.chat_mode import ChatMode, ModelRequest
+from agent_cogs.prompt.model_call import affords, call_model, may_continue, seconds_left
+from agent_cogs.prompt.prefill_mode import PrefillMode
+from agent_cogs.prompt.streaming import StreamFilter, streamed
+from agent_cogs.prompt.tools import ToolUse, box_of
+from agent_cogs.prompt.view import TurnView
+from agent_llm.errors import PrefillRefused
+from agent_llm.types import Reply, Source
+from agent_llm.wire.stop_sequences import cut
+
+log = logging.getLogger(__name__)
+
+AnswerMode = ChatMode | PrefillMode
+Answered = tuple[Decision, tuple[Source, ...]]  # and the web pages that its words rest on
+
+
+async def decide(turn: Turn, view: TurnView) -> Answered:
+    """Ask the model; in a forced turn once more where its answer cannot be read.
+
+    Raises UnreadableDecision, ModelError, TurnOver("deadline") or ("budget"), and CannotPost.
+    """
+    async with streamed(turn, view.options, names_of(turn, view)) as stream:
+        mode = mode_of(turn, view)
+        if isinstance(mode, PrefillMode):
+            try:
+                return await _ask(turn, mode, stream)
+            except PrefillRefused as error:
+                turn.agent.prefill.refused(error)
+                mode = ChatMode(view, mode.cache_key)
+        return await _ask(turn, mode, stream)
+
+
+def kept_decision(turn: Turn, view: TurnView, text: str) -> Decision:
+    """The decision that an earlier run of the program kept. Raises UnreadableDecision."""
+    return _ruled(turn, ChatMode(view, ""), parse_decision(text))
+
+
+def mode_of(turn: Turn, view: TurnView) -> AnswerMode:
+    """The mode that is set for the channel, as far as the model takes it."""
+    cache_key = f"{turn.agent.key}:{turn.event.channel_id}"
+    if view.options.mode == "prefill" and turn.agent.prefill.takes(turn.agent.model.name):
+        return PrefillMode(view, cache_key, forced=turn.event.forced)
+    return ChatMode(view, cache_key)
+
+
+def tools_of(turn: Turn, mode: AnswerMode, go_on: Callable[[], Awaitable[bool]]) -> ToolUse:
+    """The tools that are offered in this mode; `go_on` is asked before each further completion."""
+    return ToolUse(
+        turn=turn,
+        view=mode.view,
+        box=box_of(turn.agent, mode.view, prefilled=isinstance(mode, PrefillMode)),
+        may_go_on=go_on,
+        actions=mode.tools,
+        speaker=mode.speaker,
+    )
+
+
+async def _ask(turn: Turn, mode: AnswerMode, stream: StreamFilter | None) -> Answered:
+    tools = tools_of(turn, mode, partial(may_continue, turn))
+    try:
+        request = _streamed(mode.request(seconds_left(turn)), mode, stream)
+        reply = await tools.run(lambda prompt: call_model(turn, prompt, request.history), request.prompt)
+        return _read(turn, mode, reply)
+    except UnreadableDecision as error:
+        if not turn.event.forced or not await affords(turn, 1):
+            raise
+        log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
+        reason = error.reason
+    request = _streamed(mode.repair(seconds_left(turn), reason, tools.brought), mode, stream)
+    return _read(turn, mode, await call_model(turn, request.prompt, request.history))
+
+
+def _streamed(request: ModelRequest, mode: AnswerMode, stream: StreamFilter | None) -> ModelRequest:
+    """The request, with a listener where a person reads the answer as it grows."""
+    if stream is None:
+        return request
+    return replace(request, prompt=replace(request.prompt, on_text=stream.hearing(mode.words, mode.prompt_lines)))
+
+
+def _read(turn: Turn, mode: AnswerMode, reply: Reply) -> Answered:
+    try:
+        decision = mode.decision(reply.text)
+    except UnreadableDecision:
+        words = _words(turn, mode, reply) if turn.event.forced else None
+        if words is None:
+            raise
+        decision = words
+    return _ruled(turn, mode, decision), reply.sources
+
+
+def _words(turn: Turn, mode: AnswerMode, reply: Reply) -> Decision | None:
+    """An answer without the form: a person who waits gets its words."""
+    return spoken(reply.text, names_of(turn, mode.view), mode.prompt_lines, cut=reply.stop == "length")
+
+
+def _ruled(turn: Turn, mode: AnswerMode, decision: Decision) -> Decision:
+    """The decision under the rules of the turn."""
+    context = mode.view.context
+    if decision.text is not None:  # as stop sequences of the request they would end the form, not its words
+        decision = replace(decision, text=cut(decision.text, mode.view.options.stop))
+    return decided(
+        decision,
+        forced=turn.event.forced,
+        always_draw=context.theme.always_draw,
+        can_draw=context.can_draw,
+        names=names_of(turn, mode.view),
+        prompt=mode.prompt_lines,
+    )
+
+
+def names_of(turn: Turn, view: TurnView) -> Collection[str]:
+    """The names that the agent goes by."""
+    me = turn.agent.identity
+    return tuple(dict.fromkeys((me.display_name, me.key, view.context.me.display_name)))
