@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_themes import THEMES
 
@@ -92,8 +93,8 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
 
 
 Id = Annotated[int, Field(gt=0, lt=2**63)]
-Ids = Annotated[tuple[Id, ...], BeforeValidator(_comma_list)]
-ThemeMap = Annotated[dict[Id, str], BeforeValidator(_theme_map)]
+Ids = Annotated[tuple[Id, ...], NoDecode, BeforeValidator(_comma_list)]
+ThemeMap = Annotated[dict[Id, str], NoDecode, BeforeValidator(_theme_map)]
 # Bounded above as well: a stray digit too many must not become a list of a billion or a number that Redis refuses.
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -121,7 +122,7 @@ Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
 Retries = Annotated[int, Field(ge=0, le=10)]
 AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+\Z")]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?\Z")]
-ToolPatterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_comma_list)]
+ToolPatterns = Annotated[tuple[_Pattern, ...], NoDecode, BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
@@ -152,14 +153,25 @@ def setting(key: str, expected: str, default: Any, **more: Any) -> Any:
     return Field(default, validation_alias=key, description=expected, validate_default=False, **more)
 
 
-class Keys(BaseModel):
+class Keys(BaseSettings):
     """Reads nothing by itself: what is given is what there is, so that no test depends on its machine's environment."""
 
-    model_config = ConfigDict(
+    model_config = SettingsConfigDict(
         frozen=True,
         populate_by_name=True,
+        case_sensitive=True,
         extra="forbid",
-        arbitrary_types_allowed=True,
         protected_namespaces=(),
         regex_engine="python-re",  # pydantic's own takes 10 MB for a repetition of Unicode classes
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
