@@ -19,7 +19,7 @@ from agent_context.entries import Entry
 from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import OutboundShared
+from agent_discord.rest.outbound import OutboundShared
 from agent_llm.prefill_support import PrefillMemory
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.ignores import Ignores

@@ -24,7 +24,8 @@ from agent_discord.posting.splitting import LIMIT, length, split_text
 from agent_discord.posting.streaming_post import GrowingPost
 from agent_discord.posting.typing import TypingSign
 from agent_discord.reading.history import PAGE, PAGE_TIMEOUT
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
+from agent_discord.rest.errors import REQUEST_ERRORS, kind
+from agent_discord.rest.gate import Gate
 from agent_llm.types import Picture
 from agent_process.tasks import BackgroundTasks
 

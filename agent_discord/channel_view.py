@@ -21,7 +21,8 @@ from agent_discord.objects.permissions import who_is, with_members
 from agent_discord.reading.hide_reactions import MOST_GIVERS, with_marks_of_people
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
+from agent_discord.rest.errors import REQUEST_ERRORS, kind
+from agent_discord.rest.gate import Gate
 from agent_llm.types import Picture
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from agent_cogs.slash.forget import CompletedRequests
 from agent_config import AgentSettings
 from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
-from agent_discord.rest.gate import OutboundShared
+from agent_discord.rest.outbound import OutboundShared
 from agent_llm.fallback import Fallbacks
 from agent_llm.lazy import LazyModel, warm_up
 from agent_llm.types import Model

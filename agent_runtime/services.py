@@ -23,7 +23,7 @@ from agent_coordinator.config import CoordinatorConfig
 from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import OutboundShared
+from agent_discord.rest.outbound import OutboundShared
 from agent_llm.types import Model
 from agent_net.fetch import PictureFetcher
 from agent_net.public import PublicFetcher

@@ -19,7 +19,7 @@ from agent_context.entries import Entry
 from agent_discord.channel_view import DiscordView
 from agent_discord.objects.channels import Channel, guild_id_of, parent_of
 from agent_discord.reading.history import PAGE_TIMEOUT
-from agent_discord.rest.gate import REQUEST_ERRORS, kind
+from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_protocol.moderation.stops import LONGEST
 
 MOST_SIGNED = 10  # posts of a channel

@@ -13,7 +13,8 @@ from agent_discord.objects.channels import Channel, parent_in, permissions_in
 from agent_discord.posting.message_writer import MessageWriter
 from agent_discord.posting.multipart import NO_EXTRAS, Extras
 from agent_discord.posting.webhooks import fitting
-from agent_discord.rest.gate import Gate, nonce
+from agent_discord.rest.gate import Gate
+from agent_discord.rest.outbound import nonce
 from agent_process.tasks import BackgroundTasks
 
 MAX_FILE_BYTES = 8_000_000  # below Discord's limit for a guild without boosts

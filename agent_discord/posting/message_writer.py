@@ -13,7 +13,8 @@ from agent_chat.transcript import Transcript, Transcripts
 from agent_discord.objects.channels import Channel, refusal_in
 from agent_discord.objects.messages import to_entries
 from agent_discord.posting.multipart import Extras, MessageGone
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate, Silenced, kind
+from agent_discord.rest.errors import REQUEST_ERRORS, Silenced, kind
+from agent_discord.rest.gate import Gate
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import discord
 from agent_chat.outlet import CannotPost
 from agent_discord.objects.mentions import clean_name, to_names
 from agent_discord.objects.messages import shown_text, unfinished
-from agent_discord.rest.gate import Attach, nonce
+from agent_discord.rest.outbound import Attach, nonce
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ import discord
 from agent_chat.directory import Directory, OwnPosts
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.splitting import LIMIT, length
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate, WebhookChannel, kind
+from agent_discord.rest.errors import REQUEST_ERRORS, kind
+from agent_discord.rest.gate import Gate, WebhookChannel
 from agent_discord.rest.rate_limit import RefusedRequests, count_webhooks
 
 NAME = "agents"  # Discord takes no name with "discord" in it

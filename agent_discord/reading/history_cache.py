@@ -18,7 +18,8 @@ from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
 from agent_discord.objects.messages import to_entries
 from agent_discord.reading.history import PAGE, PAGE_TIMEOUT, Reader
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate, kind
+from agent_discord.rest.errors import REQUEST_ERRORS, kind
+from agent_discord.rest.gate import Gate
 
 KEEP_SECONDS = 600.0
 MOST_KEPT = 64

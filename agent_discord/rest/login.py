@@ -1,6 +1,6 @@
-"""A bot's first step: its login, tried again while Discord is not there.
+"""A bot's login, retried while Discord cannot be reached.
 
-py-cord tries it once. What Discord refuses (a wrong token) is not tried again here.
+py-cord tries it once. A refused login (a wrong token) is not retried here either.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ log = logging.getLogger(__name__)
 
 
 async def log_in(client: discord.Client, token: str, name: str, rng: random.Random, delayed: asyncio.Event) -> None:
-    """Returns when Discord has taken the token; sets `delayed` when that does not come at once.
+    """Returns when Discord has accepted the token; sets `delayed` when the first try fails.
 
-    Raises discord.LoginFailure for a token that is refused, discord.HTTPException for what else Discord refuses.
+    Raises discord.LoginFailure for a refused token, discord.HTTPException for any other refusal.
     """
     for pause in backoff(rng):
         try:
             await client.login(token)
             return
         except (discord.HTTPException, *_FAILURES) as error:
-            if isinstance(error, discord.HTTPException) and not passes(error):
+            if isinstance(error, discord.HTTPException) and not is_temporary(error):
                 raise
             log.warning("%s cannot log in yet: %s, next try in %.0f s", name, _in_words(error), pause)
         delayed.set()
@@ -39,7 +39,7 @@ async def log_in(client: discord.Client, token: str, name: str, rng: random.Rand
 
 
 def _in_words(error: Exception) -> str:
-    """Never the error's own text, which may hold what was sent."""
+    """The failure without the error's own text, which may hold what was sent."""
     if isinstance(error, discord.HTTPException):
         return f"Discord answers {error.status}"
     if isinstance(error, _UNREADABLE):
@@ -47,6 +47,6 @@ def _in_words(error: Exception) -> str:
     return f"Discord cannot be reached, is this machine online? ({type(error).__name__})"
 
 
-def passes(error: discord.HTTPException) -> bool:
-    """A fault of Discord's, or too many requests: another time it may go well."""
+def is_temporary(error: discord.HTTPException) -> bool:
+    """Whether another try may succeed: a fault of Discord's, or too many requests."""
     return error.status >= 500 or error.status == 429

@@ -17,7 +17,8 @@ import discord
 
 from agent_chat.incoming import Who
 from agent_discord.objects.channels import parent_of
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate
+from agent_discord.rest.errors import REQUEST_ERRORS
+from agent_discord.rest.gate import Gate
 from agent_discord.slash.definitions import FORM, MESSAGE, SLASH, SUB_COMMAND
 from agent_discord.slash.responses import CommandReply, Form, Response, filled_in, modal_of, text_file
 

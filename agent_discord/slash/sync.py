@@ -14,7 +14,8 @@ from typing import Any
 import discord
 
 from agent_discord.objects.partial_payloads import answer_read
-from agent_discord.rest.gate import REQUEST_ERRORS, Gate, in_full
+from agent_discord.rest.errors import REQUEST_ERRORS, in_full
+from agent_discord.rest.gate import Gate
 from agent_discord.slash.definitions import DIRECT_COMMANDS, Json, is_ours, same
 
 log = logging.getLogger(__name__)

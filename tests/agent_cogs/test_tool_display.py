@@ -11,7 +11,8 @@ import pytest
 
 from agent_cogs.tool_display import MOST_WAITING, Spot, ToolShow
 from agent_discord.posting.webhooks import Face
-from agent_discord.rest.gate import Gate, Silenced
+from agent_discord.rest.errors import Silenced
+from agent_discord.rest.gate import Gate
 from agent_tools.call_log.call import ToolRecord
 from agent_tools.running import ToolEvent
 from tests.support.doubles import settle, until

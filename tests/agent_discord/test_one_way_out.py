@@ -8,7 +8,7 @@ from pathlib import Path
 import discord
 import pytest
 
-from agent_discord.rest.gate import pings
+from agent_discord.rest.outbound import pings
 from tests.support.flow import flow
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from agent_discord.channel_view import DiscordView
 from agent_discord.posting.splitting import LIMIT
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import Gate, nonce
+from agent_discord.rest.gate import Gate
+from agent_discord.rest.outbound import nonce
 from agent_llm.types import Picture, Usage
 from tests.support.doubles import (
     ALICE,

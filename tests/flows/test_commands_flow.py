@@ -8,7 +8,7 @@ import pytest
 
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
 from agent_cogs.slash.handlers import AWAY, NOT_HERE
-from agent_discord.rest.gate import MAX_TEXT
+from agent_discord.rest.outbound import MAX_TEXT
 from agent_discord.slash.cog import FAILED
 from agent_discord.slash.definitions import WHY
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL

@@ -16,7 +16,7 @@ from agent_cogs.events import MentionEvent
 from agent_cogs.slash.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agent_cogs.turn.event_codec import save_event
 from agent_context.entries import Entry, Speaker
-from agent_discord.rest.gate import MAX_TEXT
+from agent_discord.rest.outbound import MAX_TEXT
 from agent_personas.forget_person import Notes
 from agent_personas.memory import Origin, append
 from agent_protocol.connection.link import RedisAway, RedisLink

@@ -22,7 +22,8 @@ from agent_discord.posting.webhooks import NAME, Face, Webhooks, allowed_name, f
 from agent_discord.reading.gateway import ListeningCog
 from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
-from agent_discord.rest.gate import Gate, OutboundShared
+from agent_discord.rest.gate import Gate
+from agent_discord.rest.outbound import OutboundShared
 from agent_discord.rest.rate_limit import NARROW_AT
 from agent_llm.types import Picture
 from agent_local.discord.rest import webhooks as rest_webhooks

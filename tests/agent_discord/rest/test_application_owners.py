@@ -40,7 +40,7 @@ async def test_discord_is_asked_once_in_ten_minutes_and_what_it_said_outlives_it
     owners = ApplicationOwners(client, Gate(), clock)
     answers += [http_error(500), {"owner": {"id": "5"}, "team": None}, http_error(500), {"owner": {"id": "6"}}]
     assert await owners.ids() == frozenset()
-    assert "does not say who owns" in caplog.text
+    assert "owners could not be read" in caplog.text
     assert await owners.ids() == {5}
     assert await owners.ids() == {5}
     assert asked == 2

@@ -10,7 +10,9 @@ import aiohttp
 import discord
 import pytest
 
-from agent_discord.rest.gate import TYPING_SECONDS, Gate, GateClosed, OutboundShared, Silenced, nonce, pings, shortened
+from agent_discord.rest.errors import GateClosed, Silenced
+from agent_discord.rest.gate import TYPING_SECONDS, Gate
+from agent_discord.rest.outbound import OutboundShared, nonce, pings, shortened
 from agent_discord.rest.rate_limit import WINDOW, WINDOW_SECONDS, RefusedRequests, RequestWindow
 from agent_process.redaction import REDACTED, Redactor
 from tests.support.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, settle, user
