@@ -1,12 +1,12 @@
-"""The settings, read once from the process environment and `.env`, and the one table of agents.
+"""The settings, read once from the process environment and `.env`, and the table of agents.
 
-A setting has one key, spelled alike in both places; the process environment wins, an empty value means unset. Agents
-are rows of AGENTS: a row brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's
-(API key, base URL), and needs no line elsewhere. Everything wrong is collected and told in one SettingsError, by key
-and with what was expected; values are not repeated there, since any of them may be a secret pasted into the wrong
-line. What is odd but usable becomes a line of `Settings.warnings`.
+A setting has the same key in both places; the process environment wins, an empty value means unset. Each row of AGENTS
+brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key, base URL), and
+needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was expected; values are
+not repeated, since any of them may be a secret pasted into the wrong line. Odd but usable settings become lines of
+`Settings.warnings`.
 
-The package agent_settings stands behind this module; all others import from here.
+This module is the only door to the package agent_settings: all others import from here.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pydantic import SecretStr
 from agent_settings.agents import (
     AGENTS,
     BASE_URL_SETTINGS,
-    STAND_INS,
+    OTHER_NAMES,
     AgentSettings,
     AgentSpec,
     CodingSettings,
-    Front,
+    FrontMatter,
     ReadFronts,
     no_fronts,
 )
@@ -33,7 +33,7 @@ from agent_settings.fields import MILLISECONDS, in_seconds
 from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
 from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
 from agent_settings.sources import is_text, machine_timezone, read_env_file, validated
-from agent_settings.validation import conflicts, doubled_tokens, fitted, oddities, typos, unheeded
+from agent_settings.validation import conflicts, ignored_names, shared_tokens, typos, warnings_of, with_ranges
 
 __all__ = [
     "AGENTS",
@@ -44,17 +44,17 @@ __all__ = [
     "AgentSpec",
     "CodingSettings",
     "EndpointSettings",
-    "Front",
+    "FrontMatter",
     "ModelSettings",
     "Settings",
     "SettingsError",
-    "doubled_tokens",
     "load_settings",
     "machine_timezone",
     "missing_key_message",
     "missing_tokens_message",
     "process_environment",
     "setting_names",
+    "shared_tokens",
 ]
 
 LIVE_ONLY = frozenset(
@@ -64,12 +64,12 @@ LIVE_ONLY = frozenset(
         "REDIS_URL",
     )
 )
-"""What only a real Discord server and its Redis need, beside the bots' tokens."""
+"""Settings that only a real Discord server and its Redis need, besides the bots' tokens."""
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. `problems` has one line for each thing that is wrong, `KEY: what was expected`;
-    `warnings` are told below, so that all can be mended at once."""
+    """The settings cannot be used. `problems` has a line for each problem, `KEY: what was expected`; `warnings` are
+    shown below them, so that the owner can correct everything in one go."""
 
     def __init__(self, problems: list[str], warnings: Iterable[str] = ()) -> None:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -82,12 +82,12 @@ class SettingsError(Exception):
 
 
 def process_environment() -> Mapping[str, str]:
-    """The environment of this process, to be handed to load_settings()."""
+    """The environment of this process, for load_settings()."""
     return os.environ
 
 
 def setting_names(agents: Mapping[str, AgentSpec] = AGENTS) -> tuple[str, ...]:
-    """Every key that is read, AGENT_NAME included, each once."""
+    """All keys that are read, AGENT_NAME included, without repetition."""
     keys = [str(info.validation_alias) for info in Settings.model_fields.values() if info.validation_alias]
     keys += [*KEY_SETTINGS.values(), *(key for spec in agents.values() for key in spec.settings)]
     return tuple(dict.fromkeys(keys))
@@ -101,10 +101,10 @@ def load_settings(
     local: bool = False,
     fronts: ReadFronts = no_fronts,
 ) -> Settings:
-    """Read, check and join both sources. Raises SettingsError with all problems at once.
+    """Read, check and merge both sources. Raises SettingsError with all problems.
 
-    `local`: what only a real Discord server and its Redis need is as if it were not set. `fronts` reads what the
-    agents' own files say of them.
+    `local` ignores the settings that only a real Discord server and its Redis need. `fronts` reads the front matter of
+    the personas.
     """
     problems: list[str] = []
     in_file = read_env_file(env_file, problems)
@@ -113,9 +113,9 @@ def load_settings(
     settings, wrong_settings = validated(Settings, texts, problems)
     keys, wrong_keys = validated(agent_keys(agents, filter(ENDPOINT_KEY.fullmatch, texts)), texts, problems)
     wrong |= wrong_settings | wrong_keys
-    # Without a file of its own nothing of the folder is read either, unless that folder is named.
+    # Without an .env file the owner's folder is not read either, unless CONFIG_FILES_DIR names it.
     folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None
-    settings = fitted(settings).with_(
+    settings = with_ranges(settings).with_(
         keys={key.upper(): value for key, value in keys if isinstance(value, SecretStr)},
         named=named_in(folder / "mcp.yaml", both) if folder else {},
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
@@ -127,13 +127,13 @@ def load_settings(
     mistyped = tuple(typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents))
     if problems:
         raise SettingsError(problems, mistyped)
-    return settings.with_(warnings=(*mistyped, *unheeded(both), *oddities(settings)))
+    return settings.with_(warnings=(*mistyped, *ignored_names(both), *warnings_of(settings)))
 
 
 def _texts(
     both: Mapping[str, str], agents: Mapping[str, AgentSpec], *, local: bool, problems: list[str]
 ) -> tuple[dict[str, str], set[str]]:
-    """The texts of our keys, and the keys whose values are no text; each of these adds a line to `problems`."""
+    """The texts of our keys, and the keys whose values are not text; each of these adds a line to `problems`."""
     ours = {*setting_names(agents), *BASE_URL_SETTINGS.values()} - (_live_only(agents) if local else frozenset())
     known = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
     wrong = {key for key, text in known.items() if not is_text(text)}
@@ -146,20 +146,20 @@ def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
 
 
 def _joined(in_file: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    """All texts of both sources, without empty ones."""
+    """All non-empty texts of both sources; where only another name of a key is set, it counts as the key."""
     both = {**in_file, **{key: value.strip() for key, value in environ.items() if value.strip()}}
-    for key, stand_in in STAND_INS.items():
-        if key in both or stand_in not in both:
+    for key, other_name in OTHER_NAMES.items():
+        if key in both or other_name not in both:
             continue
-        text: str | None = both[stand_in]
-        if stand_in.endswith("_MS") and (text := in_seconds(both[stand_in])) is None:
-            problems.append(f"{stand_in}: expected {MILLISECONDS}")
+        text: str | None = both[other_name]
+        if other_name.endswith("_MS") and (text := in_seconds(both[other_name])) is None:
+            problems.append(f"{other_name}: expected {MILLISECONDS}")
         if text is not None:
             both[key] = text
     return both
 
 
-# --- what the owner is told at start --------------------------------------------------------------------------------
+# --- messages at start ----------------------------------------------------------------------------------------------
 
 
 def missing_tokens_message(settings: Settings) -> str:
@@ -168,13 +168,13 @@ def missing_tokens_message(settings: Settings) -> str:
     lacking = dict.fromkeys(agent.spec.key_setting for agent in settings.agents.values() if agent.api_key is None)
     keys = f", and its key ({', '.join(lacking)})" if lacking else ""
     return (
-        f"No bot token is set; at least one is needed of {tokens}{keys}.\n"
+        f"No bot token is set. Set at least one of {tokens}{keys}.\n"
         "To go live, copy .env.example to .env and fill in a token and its API key for each bot (README: Going live).\n"
-        "To try it on this machine, with no token and no key: make local (which runs python run_all.py --local)"
+        "To try it on this machine, without tokens or keys: make local (which runs python run_all.py --local)"
     )
 
 
 def missing_key_message(agent: AgentSettings) -> str:
-    """The line for a bot with a token but no key."""
+    """The line for a bot that has a token but no API key."""
     lacking = ", ".join(dict.fromkeys(model.lacks for model in agent.models if model.lacks))
     return f"{agent.display_name} stays offline: {agent.spec.token_setting} is set, {lacking} is not"

@@ -18,7 +18,7 @@ import discord
 from agent_cogs.base import BaseAgentCog
 from agent_cogs.prompt.conversation import AgentSessions
 from agent_cogs.services import AgentServices
-from agent_config import AgentSettings, Settings, doubled_tokens, missing_key_message
+from agent_config import AgentSettings, Settings, missing_key_message, shared_tokens
 from agent_discord.reading.gateway_connection import NewSessions
 from agent_discord.rest.retries import STEADY_SECONDS, backoff
 from agent_llm.providers.agent_sdk import AgentSdkModel
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
     """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
     in the log or among the settings' warnings."""
-    doubled = {name for names in doubled_tokens(settings) for name in names}
+    doubled = {name for names in shared_tokens(settings) for name in names}
     wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
     chosen = [agent for agent in (settings.agents[name] for name in wanted if name not in doubled) if agent.token]
     for agent in chosen:

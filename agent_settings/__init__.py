@@ -1,1 +1,1 @@
-"""From texts to checked settings: fields, sources, agents, models. Opens nothing but the files it reads."""
+"""Parses and validates settings. Opens only the files it reads; knows neither Redis nor Discord nor a model."""

@@ -1,7 +1,7 @@
-"""The one table of agents, and what an agent is once it is configured.
+"""The table of agents, and the settings of a configured agent.
 
 A row of AGENTS brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key,
-base URL); agent_config makes settings of them, and its users read the table from there.
+base URL). Import the table from agent_config.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
         "xai": "XAI_BASE_URL",
     }
 )
-"""Provider → the key of its base URL: the name that the provider's own SDK reads, where it has one."""
+"""Provider → the setting of its base URL, named as the provider's own SDK names it where it does."""
 
-STAND_INS = {
+OTHER_NAMES = {
     "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK knows both names
-    # names that gateways for one bot use
+    # names that single-bot gateways use
     "BOT_TOKEN_CLAUDE": "DISCORD_BOT_TOKEN",
     "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
     "PERSONAS_DIR": "CONFIG_DIR",
     "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",  # agent_config turns it into seconds
 }
-"""Our key → another name that it is known by; ours wins when both are set."""
+"""Our key → another name that is accepted for it; ours wins when both are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """One row of the table: an agent before anybody configured it. `colour` is 0xRRGGBB, `cog` is "module:Class"."""
+    """A row of the table: an agent's defaults. `colour` is 0xRRGGBB, `cog` is "module:Class"."""
 
     name: str
     display_name: str
@@ -76,7 +76,7 @@ class AgentSpec:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Every key that this row brings; those of the provider are shared with its other agents."""
+        """The keys of this row; those of the provider are shared with its other agents."""
         return (
             self.token_setting,
             self.key_setting,
@@ -159,13 +159,13 @@ _GROK = AgentSpec(
 )
 
 AGENTS: Mapping[str, AgentSpec] = MappingProxyType({spec.name: spec for spec in (_CHATGPT, _CLAUDE, _GEMINI, _GROK)})
-"""The one table of agents, by name, in the order in which they are listed everywhere."""
+"""The table of agents by name, in the order in which they are listed everywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
-    """What an agent's own files say of it, known before it starts (agent_personas.identity.IdentityCard); None where
-    they say nothing. `models` are tried in that order."""
+class FrontMatter:
+    """The front matter of a persona, known before the agent starts (agent_personas.identity.IdentityCard); None where
+    it says nothing. `models` are tried in that order."""
 
     display_name: str | None = None
     avatar: str | None = None
@@ -176,20 +176,20 @@ class Front:
     disclosure: str | None = None
 
 
-ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, Front]]  # by the personas' folder and the agents' names
+ReadFronts = Callable[[Path, Sequence[str]], Mapping[str, FrontMatter]]  # (the personas' folder, the agents' names)
 
 
-def no_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
-    """For a start that reads no persona."""
+def no_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
+    """Read no persona."""
     del folder, agents
     return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodingSettings:
-    """How the Claude Agent SDK runs an agent's turns. `workspace` is where its tools work, `home` where it keeps its
-    sessions. At most `max_steps` model calls and `max_usd` US dollars a turn. `hidden`: variables of this process's
-    environment that its programs do not get."""
+    """Options of the Claude Agent SDK. Its tools work in `workspace`, its sessions are kept in `home`. At most
+    `max_steps` model calls and `max_usd` US dollars a turn. Programs that it starts do not get the environment
+    variables in `hidden`."""
 
     workspace: Path
     home: Path
@@ -202,12 +202,11 @@ class CodingSettings:
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """An agent as configured. `models` are tried in that order; the first one says what kind of agent it is.
+    """A configured agent. `models` are tried in that order; the first one decides the class of its cog.
 
-    `image_model` is None for one that does not draw; it is a model of `image_provider`. `retries`: of one call.
-    `personality` and `allowed_tools` are None where nothing is set for this agent alone. `coding` is set for one whose
-    turns the Claude Agent SDK runs. `servers`: by the id of each server where other models are set, the agent with
-    these.
+    `image_model`, a model of `image_provider`, is None for an agent that does not draw. `retries` are per call.
+    `personality` and `allowed_tools` are None unless set for this agent alone. `coding` is set where the Claude Agent
+    SDK runs its turns. `servers`: guild id → the agent with the models that are set for that guild.
     """
 
     spec: AgentSpec
@@ -218,7 +217,7 @@ class AgentSettings:
     retries: int = 2
     personality: str | None = None
     allowed_tools: tuple[str, ...] | None = None
-    front: Front = Front()
+    front: FrontMatter = FrontMatter()
     coding: CodingSettings | None = None
     servers: Mapping[int, AgentSettings] = field(default_factory=dict)
 
@@ -248,15 +247,15 @@ class AgentSettings:
 
     @property
     def usable(self) -> tuple[ModelSettings, ...]:
-        """The models that can be asked with what is set."""
+        """The models whose keys are set."""
         return tuple(model for model in self.models if model.lacks is None)
 
     @property
     def elsewhere(self) -> Mapping[int, AgentSettings]:
-        """Those of `servers` where a model can be asked: in the others what is set is left out, like anything wrong."""
+        """Those of `servers` with a usable model. The others have the agent's own models."""
         return {server: agent for server, agent in self.servers.items() if agent.usable}
 
     @property
     def cog(self) -> str:
-        """The class that its first model wants, as "module:Class"."""
+        """The cog of its first model's provider, as "module:Class"."""
         return self.spec.cog if self.provider == self.spec.provider else COGS.get(self.provider, COMPATIBLE_COG)

@@ -1,4 +1,4 @@
-"""From settings that were read to the agents: whose token, which models, where each is and with which key."""
+"""Builds the agents from the settings that were read: token, models, addresses, keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import SecretStr, create_model
 
-from agent_settings.agents import BASE_URL_SETTINGS, STAND_INS, AgentSettings, AgentSpec, CodingSettings, Front
+from agent_settings.agents import BASE_URL_SETTINGS, OTHER_NAMES, AgentSettings, AgentSpec, CodingSettings, FrontMatter
 from agent_settings.fields import HTTP, TOOL_PATTERNS, Keys, Secret, ToolPatterns, address_with, setting
 from agent_settings.models import (
     KEY_SETTINGS,
@@ -20,27 +20,27 @@ from agent_settings.models import (
     ModelSettings,
     Sources,
     chosen_models,
-    listed,
+    comma_names,
     read_endpoints,
 )
 from agent_settings.settings import Settings
 from agent_settings.sources import is_text
 
-READING_TOOLS = ("Read", "Glob", "Grep")  # what a coding agent may use where people write, while nothing is set
+READING_TOOLS = ("Read", "Glob", "Grep")  # a coding agent's tools while ALLOWED_TOOLS names none
 
 
 def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
-    """What config/mcp.yaml may take from the settings: the names that stand in it, and nothing else."""
+    """The settings that config/mcp.yaml refers to as ${NAME}, and no others."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        return {}  # whoever reads the servers says so
+        return {}  # reported when the servers are read
     names = re.findall(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", text)
     return {name: SecretStr(both[name]) for name in names if name in both and is_text(both[name])}
 
 
 def agent_keys(agents: Mapping[str, AgentSpec], endpoint_keys: Iterable[str]) -> type[Keys]:
-    """The settings that the table's rows bring, as a model whose fields are called like their keys in small letters."""
+    """A model of the keys that the table's rows bring; its fields are the keys in lower case."""
     fields: dict[str, Any] = {}
     url = Annotated[str | None, address_with(("http", "https"))]
 
@@ -66,22 +66,22 @@ def with_agents(
     agents: Mapping[str, AgentSpec],
     folder: Path | None,
     problems: list[str],
-    fronts: Mapping[str, Front],
+    fronts: Mapping[str, FrontMatter],
 ) -> Settings:
-    """The settings with their agents and endpoints. `folder` has the owner's files; None: there are none. What an
-    agent's own files say (`fronts`) counts more than .env, and less than the owner's option files."""
+    """The settings with their agents and endpoints. `folder` has the owner's files, None for none. A persona's front
+    matter (`fronts`) overrides .env; the owner's option files override both."""
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
     sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys)
 
-    def made(spec: AgentSpec, front: Front, names: tuple[str, ...]) -> AgentSettings:
+    def made(spec: AgentSpec, front: FrontMatter, names: tuple[str, ...]) -> AgentSettings:
         agent = _agent(spec, settings.model_retries, keys, sources, names, front)
         return replace(agent, coding=_coding(agent, settings, hidden))
 
     found: dict[str, AgentSettings] = {}
     for name, spec in agents.items():
-        front, choice = fronts.get(name, Front()), chosen.get(name, Choice())
+        front, choice = fronts.get(name, FrontMatter()), chosen.get(name, Choice())
         agent = made(spec, front, choice.everywhere or front.models)
         servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
         others = {server: there for server, there in servers.items() if there.models != agent.models}
@@ -90,15 +90,15 @@ def with_agents(
 
 
 def _hidden(settings: Settings, keys: Keys) -> frozenset[str]:
-    """Every name of an environment's variable that may hold a setting of ours."""
+    """All names of environment variables that may hold a setting."""
     fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
     names = {str(info.validation_alias) for info in fields if info.validation_alias}
-    return frozenset({*names, *settings.named, *STAND_INS.values()})
+    return frozenset({*names, *settings.named, *OTHER_NAMES.values()})
 
 
 def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:
-    """For the agents of Anthropic, where AGENT_RUNTIME says so. Of ALLOWED_TOOLS the names that Claude Code has for its
-    tools count here, which begin with a capital."""
+    """For Anthropic's agents where AGENT_RUNTIME is set. Of ALLOWED_TOOLS only the names of Claude Code's own tools
+    count here; these begin with a capital."""
     if settings.agent_runtime is None or agent.provider != "anthropic":
         return None
     allowed = settings.allowed_tools if agent.allowed_tools is None else agent.allowed_tools
@@ -116,7 +116,7 @@ def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) ->
 
 
 def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSettings]) -> Sources:
-    """Where every model's key and address come from."""
+    """The sources of all models' keys and addresses."""
     given = dict(keys)
     aws = AwsSettings(
         region=settings.aws_region or "",
@@ -134,7 +134,7 @@ def _sources(settings: Settings, keys: Keys, endpoints: Mapping[str, EndpointSet
 
 
 def _agent(
-    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: tuple[str, ...], front: Front
+    spec: AgentSpec, retries: int, keys: Keys, sources: Sources, chosen: tuple[str, ...], front: FrontMatter
 ) -> AgentSettings:
     def read(key: str) -> Any:
         return getattr(keys, key.lower())
@@ -148,7 +148,7 @@ def _agent(
         )
         return replace(own, base_url=read(spec.base_url_setting) or own.base_url)
 
-    models = tuple(map(model, chosen or listed(read(spec.model_setting) or "") or (spec.model,)))
+    models = tuple(map(model, chosen or comma_names(read(spec.model_setting) or "") or (spec.model,)))
     image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"
     image_provider, image_model = sources.parted(image, spec.provider)
     draws = image.lower() != "none" and any(one.provider == image_provider for one in models)

@@ -1,8 +1,8 @@
-"""From text to values: the kinds of settings, each with its bounds and the words for what was expected.
+"""Types of settings, each with its bounds and the words for what was expected.
 
-Everything comes as text, from the environment or from `.env`. A kind is a type that pydantic casts once; what it
-refuses becomes `KEY: expected …`, so the texts below complete that sentence. A validator may use words of its own (a
-ValueError with a message), and these never repeat a value that may be a secret.
+All values come as text, from the environment or from `.env`. Pydantic casts each once; a refused value becomes
+`KEY: expected …`, which the texts below complete. A validator may bring its own words (a ValueError with a message);
+these never repeat a value that may be a secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent_themes import THEMES
 
 
 def _comma_list(value: object) -> object:
-    """ "1, 2,,1," → ("1", "2"): spaces, empty places and repetitions are harmless."""
+    """ "1, 2,,1," → ("1", "2"): spaces, empty entries and repetitions are dropped."""
     if not isinstance(value, str):
         return value
     return tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
@@ -39,7 +39,7 @@ def _theme_map(value: object) -> object:
         theme = theme.lower().replace("_", "-").replace(" ", "-")
         if theme not in THEMES:
             shown = f" {theme!r}" if len(theme) <= 20 and theme.replace("-", "").isalpha() else ""  # may be a stray key
-            raise ValueError(f"the theme{shown} of channel {channel} is not known; known are {', '.join(THEMES)}")
+            raise ValueError(f"unknown theme{shown} for channel {channel}; expected one of {', '.join(THEMES)}")
         if themes.setdefault(channel, theme) != theme:
             raise ValueError(f"channel {channel} has two themes")
     return themes
@@ -50,13 +50,13 @@ def zero_is_none(value: object) -> object:
 
 
 def no_limit(value: object) -> object:
-    """None for "none" and for 0, however they are written."""
+    """None for "none" and any spelling of 0."""
     text = str(value).strip().lower()
     return None if text == "none" or re.fullmatch(r"0+(\.0*)?", text) else value
 
 
 def in_seconds(milliseconds: str) -> str | None:
-    """None for what is no number of milliseconds between a second and ten minutes."""
+    """None unless it is a number of milliseconds from 1000 to 600000."""
     try:
         seconds = float(milliseconds) / 1000
     except ValueError:
@@ -65,10 +65,10 @@ def in_seconds(milliseconds: str) -> str | None:
 
 
 def _one_word(secret: SecretStr) -> SecretStr:
-    """A token or key goes into an HTTP header, and one that does not fit there would be shown in the error."""
+    """Refuse what does not fit into an HTTP header: the error of the HTTP client would show it."""
     text = secret.get_secret_value()
     if not (text.isascii() and text.isprintable() and " " not in text):
-        raise ValueError("expected one word of plain characters, without spaces or quotes")
+        raise ValueError("expected one word of ASCII characters, without spaces")
     return secret
 
 
@@ -86,7 +86,7 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
         if not value.isprintable() or " " in value:
             raise ValueError
         if parts.scheme in ("redis", "rediss") and not (parts.path.strip("/") or "0").isdecimal():
-            raise ValueError  # a client would take the database 0 without a word
+            raise ValueError  # a client would silently use database 0
         return value
 
     return AfterValidator(check)
@@ -95,16 +95,16 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
 Id = Annotated[int, Field(gt=0, lt=2**63)]
 Ids = Annotated[tuple[Id, ...], NoDecode, BeforeValidator(_comma_list)]
 ThemeMap = Annotated[dict[Id, str], NoDecode, BeforeValidator(_theme_map)]
-# Bounded above as well: a stray digit too many must not become a list of a billion or a number that Redis refuses.
+# Bounded above too: one digit too many must not become a list of a billion entries or a number that Redis refuses.
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
 PerDay = Annotated[int, Field(ge=0, le=1_000)]
 Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 Dollars = Annotated[Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None, BeforeValidator(no_limit)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
-CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # a turn's record lives no longer
+CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # no longer than a turn's record is kept
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
-Limit = Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)]  # the longest turn that there is
+Limit = Annotated[float, Field(ge=1, le=600, allow_inf_nan=False)]  # at most the longest turn
 Steps = Annotated[int, Field(ge=1, le=200)]
 AgentRuntime = Literal["claude-agent-sdk"]
 PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "auto", "bypassPermissions"]
@@ -112,7 +112,7 @@ Secret = Annotated[SecretStr, AfterValidator(_one_word)]
 
 
 def _can_be_a_path(path: Path) -> Path:
-    """Within what file systems take (255 bytes a name, 4,096 in all), so that looking for it is no error."""
+    """Refuse paths beyond the limits of file systems (255 bytes a name, 4,096 in all): opening them would fail."""
     if any(len(os.fsencode(part)) > 255 for part in path.parts) or len(os.fsencode(path)) > 4_000:
         raise ValueError
     return path
@@ -141,7 +141,7 @@ STEPS = "a whole number from 1 to 200"
 MODES = "default, acceptEdits, plan, dontAsk, auto or bypassPermissions"
 RETRIES = "a whole number from 0 to 10"
 TOOL_PATTERNS = "tools' names or patterns of them, separated by commas, or none"
-READING = ("files_read", "files_glob", "files_grep")  # none that writes: strangers may bring a model to it
+READING = ("files_read", "files_glob", "files_grep")  # none that writes: a stranger may talk a model into it
 DEFAULT_TOOLS = ("web_search", "web_fetch", "memory", *READING, "*__*")  # the last: those of the owner's MCP servers
 BOOL = "true or false"
 REDIS = "an address that begins with redis://, rediss:// or unix:// (redis://host:6379/0)"
@@ -154,7 +154,7 @@ def setting(key: str, expected: str, default: Any, **more: Any) -> Any:
 
 
 class Keys(BaseSettings):
-    """Reads nothing by itself: what is given is what there is, so that no test depends on its machine's environment."""
+    """Settings from the arguments only, never from the process environment or files."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -162,7 +162,7 @@ class Keys(BaseSettings):
         case_sensitive=True,
         extra="forbid",
         protected_namespaces=(),
-        regex_engine="python-re",  # pydantic's own takes 10 MB for a repetition of Unicode classes
+        regex_engine="python-re",  # pydantic's own takes 10 MB for a repeated Unicode class
     )
 
     @classmethod

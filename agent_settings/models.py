@@ -1,9 +1,9 @@
-"""Which models an agent is asked to use, and where they are: a provider, a model, a key, an address.
+"""The models of an agent and where they are: provider, model, key, address.
 
-`provider/model` names one, a list of them is the order in which they are tried. A provider is one of the tables below
-or an endpoint of the owner's: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml.
-That file may also change what is known of an endpoint (Ollama on another machine). Keys never stand in it: an
-endpoint's key is the setting ENDPOINT_<NAME>_KEY. agent_config makes settings of all this.
+`provider/model` names one; a list is tried in its order. A provider is in one of the tables below, or it is the owner's
+endpoint: an address that speaks OpenAI's Chat Completions, described in config/endpoints.yaml. That file may also
+change a known endpoint (Ollama on another machine). Keys are not written there: an endpoint's key is the setting
+ENDPOINT_<NAME>_KEY.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ KEY_SETTINGS: Mapping[str, str] = MappingProxyType(
         "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
     }
 )
-"""Provider → the setting of its key. Bedrock can do without: AWS has other ways to say who calls."""
-HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that want a key
-AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on the own machine
+"""Provider → the setting of its key. Bedrock works without: AWS has other credentials."""
+HOSTED = ("openrouter", "deepseek", "mistral", "groq", "qwen")  # endpoints that need a key
+AT_HOME = ("ollama", "llamacpp", "lmstudio", "vllm")  # endpoints on this machine
 PROVIDERS = (*KEY_SETTINGS, *HOSTED, *AT_HOME)  # as agent_llm.registry knows them
 ENDPOINT_KEY = re.compile(r"ENDPOINT_[A-Z0-9_]{1,40}_KEY")
 _SERVER_ID = re.compile(r"[1-9][0-9]{0,19}")
@@ -44,7 +44,7 @@ COGS: Mapping[str, str] = MappingProxyType(
         "bedrock": "agent_cogs.bedrock_agent:BedrockAgentCog",
     }
 )
-"""Provider → the class of its agents; every other one's is COMPATIBLE_COG."""
+"""Provider → the cog of its agents; all others have COMPATIBLE_COG."""
 COMPATIBLE_COG = "agent_cogs.compatible_agent:CompatibleAgentCog"
 
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}\Z")]
@@ -57,7 +57,7 @@ class _Written(BaseModel):
 
 
 class ProfileSettings(_Written):
-    """What the owner says of the models behind an endpoint; agent_llm.profiles.Profile tells what each means."""
+    """The owner's corrections to an endpoint's profile; agent_llm.profiles.Profile explains each."""
 
     prefill: bool | None = None
     tools: bool | None = None
@@ -76,9 +76,9 @@ class ProfileSettings(_Written):
 
 
 class EndpointSettings(_Written):
-    """One entry of config/endpoints.yaml; what is None stays as it is known. Prices are USD per million tokens.
+    """An entry of config/endpoints.yaml; None leaves the known value. Prices are USD per million tokens.
 
-    agent_llm.endpoints tells what `prefill`, `fields` and `stream_usage` mean.
+    agent_llm.endpoints explains `prefill`, `fields` and `stream_usage`.
     """
 
     name: _Name
@@ -93,7 +93,7 @@ class EndpointSettings(_Written):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsSettings:
-    """The region, and who calls; without keys and profile, whom AWS's own library finds on the machine."""
+    """Region and credentials; without keys and profile AWS's own library looks for them on the machine."""
 
     region: str
     access_key: SecretStr | None = None
@@ -104,7 +104,7 @@ class AwsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """One model as configured. `base_url` None is the provider's own address."""
+    """A configured model. `base_url` None is the provider's own address."""
 
     provider: str
     model: str
@@ -122,7 +122,7 @@ class ModelSettings:
 
     @property
     def lacks(self) -> str | None:
-        """The setting without which it cannot be asked."""
+        """The missing setting without which it cannot be called; None for nothing."""
         if self.provider == "bedrock":
             return None if self.aws else "AWS_REGION"
         return self.key_setting if self.needs_key and self.api_key is None else None
@@ -130,7 +130,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where what belongs to a model comes from: keys by setting, addresses by provider, the owner's endpoints."""
+    """Keys by setting, addresses by provider, and the owner's endpoints."""
 
     keys: Mapping[str, SecretStr]
     addresses: Mapping[str, str]
@@ -141,7 +141,7 @@ class Sources:
         return provider in PROVIDERS or provider in self.endpoints
 
     def parted(self, name: str, own: str) -> tuple[str, str]:
-        """Provider and model of a name; one without a known provider is a model of the agent's `own`."""
+        """Provider and model of a name; without a known provider it is a model of the agent's `own`."""
         provider, _, model = name.partition("/")
         return (provider, model) if model and self.knows(provider) else (own, name)
 
@@ -154,7 +154,7 @@ class Sources:
         base_url_setting: str = "",
         needs_key: bool | None = None,
     ) -> ModelSettings:
-        """The last three are given for a provider that is the agent's own, by the table of agents."""
+        """The last three come from the table of agents, for the agent's own provider."""
         endpoint = self.endpoints.get(provider)
         if needs_key is None:
             needs_key = provider not in AT_HOME and not (endpoint and endpoint.base_url)
@@ -178,7 +178,7 @@ def endpoint_key(name: str) -> str:
 
 
 def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
-    """The endpoints of the file, and one line for each thing that is wrong in it. No file, no endpoints."""
+    """The endpoints of the file, and a line for each problem in it. No file, no endpoints."""
     if not path.is_file():
         return {}, []
     try:
@@ -201,11 +201,11 @@ def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
 
 
 def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Iterable[str]:
-    """Adds an entry; the problems where it is none."""
+    """Add the entry to `found`, or return its problems."""
     if not isinstance(entry, dict) or "name" in entry:
         return [f"{name}: expected a mapping, without a name of its own"]
     if name in KEY_SETTINGS:
-        return [f"{name}: expected another name, this provider is no endpoint"]
+        return [f"{name}: expected another name, this one is a built-in provider's"]
     try:
         endpoint = EndpointSettings.model_validate({**entry, "name": name})
     except ValidationError as error:
@@ -220,32 +220,32 @@ def _read(name: str, entry: object, found: dict[str, EndpointSettings]) -> Itera
 
 
 def _in_words(problem: Mapping[str, Any]) -> str:
-    """What is wrong, for the owner; pydantic speaks of inputs."""
+    """The problem in the owner's words: pydantic speaks of inputs."""
     if problem["type"] == "extra_forbidden":
-        return "not known; docs/providers.md lists what is"
-    told = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
-    return told or f"expected {HTTP}"
+        return "unknown key; docs/providers.md lists the known ones"
+    words = str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
+    return words or f"expected {HTTP}"
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """The names of a list with commas."""
+def comma_names(text: str) -> tuple[str, ...]:
+    """The names of a comma-separated list."""
     return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The option `model` of an agent in the owner's files: in every server, and by id where one has another list. Empty
-    for nothing."""
+    """The option `model` of an agent in the owner's files: for all guilds, and by guild id where it differs. Empty
+    where nothing is set."""
 
     everywhere: tuple[str, ...] = ()
     servers: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tuple[dict[str, Choice], list[str]]:
-    """What the files say for each agent, and one line for each file whose option cannot be used.
+    """The `model` option of each agent, and a line for each file whose option cannot be used.
 
-    `own` are the names of the owner's endpoints. The option is read once, at the start: a model's client lives as long
-    as its agent. Of the levels the later counts: shared, server, bot, bot in a server.
+    `own` are the names of the owner's endpoints. The option is read once, at start: a model's client lives as long as
+    its agent. Later levels override earlier ones: shared, guild, bot, bot in a guild.
     """
     known = {*PROVIDERS, *own}
     problems: list[str] = []
@@ -260,7 +260,7 @@ def chosen_models(folder: Path, agents: Iterable[str], own: Iterable[str]) -> tu
 
 
 def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) -> dict[int, tuple[str, ...]]:
-    """Server → the models of its file, of the files `<prefix><server id>.yaml` that name some."""
+    """Guild id → models, from those files `<prefix><guild id>.yaml` that name some."""
     ids = {path: path.name.removesuffix(".yaml").rpartition(".")[2] for path in folder.glob(f"{prefix}*.yaml")}
     files = {int(server): path for path, server in ids.items() if _SERVER_ID.fullmatch(server)}
     found = {server: _model_option(path, known, problems) for server, path in sorted(files.items())}
@@ -268,7 +268,7 @@ def _by_server(folder: Path, prefix: str, known: set[str], problems: list[str]) 
 
 
 def _model_in(path: Path) -> object:
-    """What the file says of the option, None for nothing; a file that cannot be read is told of elsewhere."""
+    """The file's `model`, None for none. A file that cannot be read is reported where all options are read."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
@@ -282,6 +282,6 @@ def _model_option(path: Path, known: set[str], problems: list[str]) -> tuple[str
     for name in names:
         provider, _, model = str(name).partition("/")
         if provider not in known or not model:
-            problems.append(f"{path}: model: expected provider/model, providers are {', '.join(sorted(known))}")
+            problems.append(f"{path}: model: expected provider/model, with a provider of {', '.join(sorted(known))}")
             return ()
     return tuple(map(str, names))

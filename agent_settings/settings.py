@@ -1,7 +1,7 @@
-"""Settings: every value that the program can be told, and what follows from them.
+"""All settings, and the values derived from them.
 
-One line a setting: its key, the words for what is expected (fields.py), its default. They are read, checked and
-joined by agent_config, and all others import them from there.
+A line a setting: its key, the words for what is expected (fields.py), its default. agent_config reads them; import
+them from there.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ from agent_settings.fields import (
 from agent_settings.models import EndpointSettings
 from agent_themes import DEFAULT_THEME
 
-SHORTEST_SECRET = 6  # characters of a text that config/mcp.yaml names; a shorter one would be found in any word
+SHORTEST_SECRET = 6  # characters of what config/mcp.yaml refers to; a shorter text would be redacted in ordinary words
 DEFAULT_BUDGET = 5.0  # US dollars a day, until BUDGET_DAILY_USD says otherwise
 USER_SHARE = 0.2
-PEOPLES_SHARE = 0.25  # of a bot's turns of the day, at least, until AGENT_MAX_DAILY_UNASKED says otherwise
+PEOPLES_SHARE = 0.25  # of a bot's daily turns, unless AGENT_MAX_DAILY_UNASKED is set
 
 
 class Settings(Keys):
-    """Everything the program can be told. Ids are Discord's, times are seconds, hours are local to `timezone`."""
+    """Ids are Discord's, times are seconds, hours are local to `timezone`."""
 
     guild_ids: Ids = setting("GUILD_IDS", IDS, ())
     channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())
@@ -162,62 +162,62 @@ class Settings(Keys):
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
     keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
-    named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml takes from the settings
+    named: dict[str, SecretStr] = Field(default_factory=dict)  # what config/mcp.yaml refers to
     warnings: tuple[str, ...] = ()
     runtime_dir: Path | None = None  # XDG_RUNTIME_DIR: where sockets belong
 
     @property
     def channels(self) -> dict[int, str]:
-        """Channel id → theme, of every channel the agents may speak in."""
+        """Channel id → theme, of the channels that the agents may speak in."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
 
     @property
     def daily_unasked(self) -> int:
-        """Turns a day after which a bot takes none that no person brought about: the others are people's."""
+        """Turns a day that a bot may take unasked; the rest is kept for people's mentions."""
         share = self.agent_max_daily - int(self.agent_max_daily * PEOPLES_SHARE)
         return share if self.agent_max_unasked is None else min(self.agent_max_unasked, self.agent_max_daily)
 
     @property
     def user_budget(self) -> float | None:
-        """US dollars a day that one person may bring about, None for any sum: until it is set, a share of the day's, so
-        that nobody empties the day."""
+        """US dollars a day that one person may cause, None for no limit. Unless set it is a share of the day's budget,
+        so that nobody can use up all of it."""
         if "budget_user_usd" in self.model_fields_set or self.budget_daily_usd is None:
             return self.budget_user_usd
         return self.budget_daily_usd * USER_SHARE
 
     @property
     def tools_dir(self) -> Path:
-        """Where the tools' records are kept."""
+        """The folder of the tools' call log."""
         return self.data_dir / "tools"
 
     @property
     def named_texts(self) -> dict[str, str]:
-        """What config/mcp.yaml may take from the settings, by name."""
+        """The settings that config/mcp.yaml refers to, by name."""
         return {name: value.get_secret_value() for name, value in self.named.items()}
 
     @property
     def search_keys(self) -> dict[str, str]:
-        """Search engine → key, in the order in which they are asked."""
+        """Search engine → key, in the order in which they are tried."""
         engines = ("tavily", "brave", "perplexity", "exa")
         keys = {engine: getattr(self, f"{engine}_api_key") for engine in engines}
         return {engine: key.get_secret_value() for engine, key in keys.items() if key is not None}
 
     def personality_of(self, agent: str) -> str:
-        """What the settings say, else the table's own; a persona's files stand between the two."""
+        """The personality of the settings, else that of the table. A persona's files override only the latter."""
         return self.soul_of(agent) or self.agents[agent].spec.personality
 
     def soul_of(self, agent: str) -> str | None:
-        """The personality that the settings put in the place of the agent's soul.md: its own, else that of all."""
+        """The personality that replaces the agent's soul.md: its own setting, else AGENT_PERSONALITY."""
         return self.agents[agent].personality or self.agent_personality
 
     def tools_of(self, agent: str) -> tuple[str, ...]:
-        """The patterns of the tools that the agent may use at all."""
+        """The patterns of the tools that the agent may use."""
         own = self.agents[agent].allowed_tools
         return self.allowed_tools if own is None else own
 
     def secrets(self) -> frozenset[str]:
-        """Every secret text of the settings: tokens, keys, and the passwords that addresses carry, as they are sent."""
+        """All secrets of the settings: tokens, keys, and the passwords in addresses, as written and as sent."""
         agents = self.agents.values()
         models = [model for agent in agents for each in (agent, *agent.servers.values()) for model in each.models]
         values = [*(getattr(self, name) for name in type(self).model_fields), *self.keys.values()]
@@ -231,7 +231,7 @@ class Settings(Keys):
         return frozenset(found)
 
     def with_(self, **changes: Any) -> Self:
-        """A copy with these attributes replaced; values are taken as they are. TypeError for an unknown attribute."""
+        """A copy with these attributes replaced, without validation. TypeError for an unknown attribute."""
         if unknown := changes.keys() - type(self).model_fields.keys():
             raise TypeError(f"no such setting: {', '.join(sorted(unknown))}")
         return self.model_copy(update=changes)

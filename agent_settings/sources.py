@@ -1,6 +1,6 @@
-"""From `.env` and the environment to texts, and from texts to checked values: what agent_config reads with.
+"""Reads `.env` and the environment into texts, and texts into checked values.
 
-Nothing here repeats a value in a message: any of them may be a secret pasted into the wrong line.
+No message repeats a value: any of them may be a secret pasted into the wrong line.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from agent_settings.fields import Keys
 
 
 def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
-    """The file's filled lines. `${NAME}` is not replaced: that would read the process environment."""
+    """The file's non-empty values. `${NAME}` is not expanded: that would read the process environment."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except OSError as error:
-        problems.append(f"{path}: cannot be read by the user who starts the program ({error.strerror})")
+        problems.append(f"{path}: cannot be read by the user that runs this program ({error.strerror})")
         return {}
     except UnicodeDecodeError:
         problems.append(f"{path}: expected text in UTF-8")
@@ -34,12 +34,12 @@ def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
     lines = {line.key: line.value for line in bindings if line.key and not line.error}
     filled = {key: value.strip() for key, value in lines.items() if value and value.strip()}
     if filled.pop("AGENT_NAME", None):
-        problems.append("AGENT_NAME: belongs to one process (AGENT_NAME=gemini python run_bot.py), not into .env")
+        problems.append("AGENT_NAME: set it for one process (AGENT_NAME=gemini python run_bot.py), not in .env")
     return filled
 
 
 def is_text(value: str) -> bool:
-    """No byte that is not UTF-8 (in os.environ a surrogate) and no NUL: no file and no server would take them."""
+    """Whether it has neither bytes that are not UTF-8 (in os.environ a surrogate) nor a NUL."""
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
@@ -58,7 +58,7 @@ _Model = TypeVar("_Model", bound=Keys)
 
 
 def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]) -> tuple[_Model, set[str]]:
-    """The model with its wrong keys left at their defaults, and those keys; each adds one line to `problems`."""
+    """The model, and the keys with wrong values: these keep their defaults, and each adds a line to `problems`."""
     values = _Texts(model, texts)()
     try:
         return model(**values), set()
@@ -73,7 +73,7 @@ def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]
 
 
 def machine_timezone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> ZoneInfo:
-    """TZ where it names a zone, else the zone that /etc/localtime is, else UTC."""
+    """The zone of TZ, else of /etc/localtime, else UTC."""
     names = [environ.get("TZ", "").removeprefix(":"), os.path.realpath(localtime)]
     for name in names:
         try:

@@ -23,7 +23,7 @@ from agent_config import (
     process_environment,
     setting_names,
 )
-from agent_settings.validation import doubled_tokens
+from agent_settings.validation import shared_tokens
 from agent_themes import THEMES
 
 EXAMPLE = Path(__file__).parent.parent / ".env.example"
@@ -166,7 +166,7 @@ def test_each_budget_stands_for_itself_and_a_person_has_a_fifth_of_the_days(
 ) -> None:
     settings = load(**given)
     assert (settings.budget_daily_usd, settings.user_budget) == (daily, person)
-    said = [line for line in settings.warnings if line.startswith("BUDGET_DAILY_USD: no limit is set")]
+    said = [line for line in settings.warnings if line.startswith("BUDGET_DAILY_USD: no limit")]
     assert bool(said) == (daily is None)
 
 
@@ -236,12 +236,12 @@ def test_a_channel_without_a_theme_is_casual_and_a_stray_theme_is_warned_of() ->
 
 
 def test_tokens_without_any_channel_are_warned_of() -> None:
-    assert "speak nowhere" in load(BOT_TOKEN_GROK="t").warnings[0]
+    assert "stay silent" in load(BOT_TOKEN_GROK="t").warnings[0]
 
 
 def test_an_unknown_theme_names_the_known_ones() -> None:
     (problem,) = problems_of({"CHANNEL_THEME_MAP": "1:debate,2:debat"})
-    assert problem.startswith("CHANNEL_THEME_MAP: the theme 'debat' of channel 2")
+    assert problem.startswith("CHANNEL_THEME_MAP: unknown theme 'debat' for channel 2")
     assert all(theme in problem for theme in THEMES)
 
 
@@ -257,7 +257,7 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("BOTS_ROLE_ID", "everyone", "a whole number"),
         ("CHANNEL_THEME_MAP", "debate", "channel_id:theme"),
         ("CHANNEL_THEME_MAP", "1:debate,1:memes", "two themes"),
-        ("CHANNEL_THEME_MAP", "1:sk-123.abc", "not known"),
+        ("CHANNEL_THEME_MAP", "1:sk-123.abc", "unknown theme for"),
         ("AGENT_MAX_DAILY", "1.5", "0 or more"),
         ("AGENT_COOLDOWN_SECONDS", "nan", "0 or more"),
         ("BUDGET_DAILY_USD", "inf", "0 or more"),
@@ -285,7 +285,7 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("XAI_BASE_URL", "api.x.ai", "https://"),
         ("LOG_LEVEL", "loud", "WARNING"),
         ("BOT_TOKEN_CLAUDE", "Bot abc", "without spaces"),
-        ("OPENAI_API_KEY", "schlüssel", "plain characters"),
+        ("OPENAI_API_KEY", "schlüssel", "ASCII characters"),
         ("AGENT_NAME", "bing", "chatgpt, claude, gemini, grok"),
         ("COMMANDS_BOT", "bing", "chatgpt, claude, gemini, grok"),
         ("MODEL_RETRIES", "11", "0 to 10"),
@@ -336,7 +336,7 @@ def test_one_token_for_two_bots_names_both_keys_and_leaves_the_others_alone() ->
     warning = next(line for line in settings.warnings if "same" in line)
     assert warning.startswith("BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: ")
     assert "t0ken" not in warning
-    assert doubled_tokens(settings) == [("claude", "grok")]
+    assert shared_tokens(settings) == [("claude", "grok")]
 
 
 def test_the_agents_name_is_read_from_the_process_and_is_an_error_in_the_file(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_a_folder_in_place_of_the_file_is_one_problem(tmp_path: Path) -> None:
     """Docker makes one where a file that is to be mounted does not exist."""
     (tmp_path / ".env").mkdir()
     (problem,) = problems_of({}, tmp_path / ".env")
-    assert problem.endswith(".env: cannot be read by the user who starts the program (Is a directory)")
+    assert problem.endswith(".env: cannot be read by the user that runs this program (Is a directory)")
 
 
 @pytest.mark.parametrize(
@@ -391,9 +391,9 @@ def test_a_mistyped_name_in_the_file_is_a_warning_without_its_value(tmp_path: Pa
     path = env_file(tmp_path, "GUILD_ID=canary\nBOT_TOKEN_MISTRAL=canary\nPOSTGRES_PASSWORD=canary\nlog_level=DEBUG\n")
     text = "\n".join(load_settings({"GUILD_IDSS": "1"}, path).warnings)
     assert "GUILD_ID in .env" in text
-    assert "GUILD_IDS is one" in text
+    assert "did you mean GUILD_IDS?" in text
     assert "BOT_TOKEN_MISTRAL" in text
-    assert "LOG_LEVEL is one" in text
+    assert "did you mean LOG_LEVEL?" in text
     assert not any(word in text for word in ("canary", "POSTGRES", "GUILD_IDSS"))
 
 
@@ -402,7 +402,7 @@ def test_mistyped_names_are_told_together_with_what_is_wrong(tmp_path: Path) -> 
         load_settings({}, env_file(tmp_path, "GUILD_ID=canary\nLOG_LEVEL=loud\n"))
     assert str(caught.value).splitlines()[1:] == [
         "  LOG_LEVEL: expected DEBUG, INFO, WARNING, ERROR or CRITICAL",
-        "Warning: GUILD_ID in .env is not a setting and not used; GUILD_IDS is one",
+        "Warning: GUILD_ID in .env: ignored, not a setting; did you mean GUILD_IDS?",
     ]
 
 
@@ -531,15 +531,15 @@ def test_another_name_that_says_something_else_than_ours_is_told() -> None:
     """.env.example has all of ours: who copies it and then sets another name would wonder why nothing happens."""
     texts = {"QUERY_TIMEOUT_MS": "90000", "TURN_TIMEOUT_SECONDS": "120", "CONFIG_DIR": "who", "PERSONAS_DIR": "p"}
     told = load(**texts, DISCORD_BOT_TOKEN="other", BOT_TOKEN_CLAUDE="ours").warnings
-    named = [line for line in told if "not used" in line]
+    named = [line for line in told if "ignored, since" in line]
     assert named == [
-        "DISCORD_BOT_TOKEN: not used, since BOT_TOKEN_CLAUDE is set",
-        "CONFIG_DIR: not used, since PERSONAS_DIR is set",
-        "QUERY_TIMEOUT_MS: not used, since TURN_TIMEOUT_SECONDS is set",
+        "DISCORD_BOT_TOKEN: ignored, since BOT_TOKEN_CLAUDE is set",
+        "CONFIG_DIR: ignored, since PERSONAS_DIR is set",
+        "QUERY_TIMEOUT_MS: ignored, since TURN_TIMEOUT_SECONDS is set",
     ]
     same = {"QUERY_TIMEOUT_MS": "120000", "TURN_TIMEOUT_SECONDS": "120", "CONFIG_DIR": "p", "PERSONAS_DIR": "p"}
     for fine in (same, {"CONFIG_DIR": "who"}, {"GOOGLE_API_KEY": "of something else", "GEMINI_API_KEY": "ours"}):
-        assert not [line for line in load(**fine).warnings if "not used" in line]
+        assert not [line for line in load(**fine).warnings if "ignored, since" in line]
 
 
 def test_the_example_sets_nothing_twice() -> None:

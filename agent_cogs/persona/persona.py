@@ -20,7 +20,7 @@ from time import monotonic
 
 from cachetools import LRUCache
 
-from agent_config import AgentSpec, Front, Settings
+from agent_config import AgentSpec, FrontMatter, Settings
 from agent_personas.assembly import PersonaPrompt, laid_out, unclosed_comments
 from agent_personas.boot import BootReport, bootstrap
 from agent_personas.errors import PersonaError
@@ -204,10 +204,10 @@ def beginnings(spec: AgentSpec) -> Mapping[str, str]:
     return {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
 
 
-def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
+def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
     """What the front matter of each agent says that has to be known before it starts (agent_config.ReadFronts). Files
     that are missing are no matter yet: the start makes them, and tells of those that cannot be read."""
-    fronts: dict[str, Front] = {}
+    fronts: dict[str, FrontMatter] = {}
     for agent in agents:
         card, problems = parse_identity(read_persona(folder / agent).identity)
         for problem in problems:
@@ -216,11 +216,11 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, Front]:
     return fronts
 
 
-def front_of(agent: str, card: IdentityCard) -> Front:
+def front_of(agent: str, card: IdentityCard) -> FrontMatter:
     """`provider` alone names no model, and `provider/model` needs no provider."""
     if card.provider and not card.model:
         log.warning("%s: identity.md: provider: has no effect without a model", agent)
-    return Front(
+    return FrontMatter(
         display_name=card.display_name,
         avatar=card.avatar,
         models=(_model_of(card),) if card.model else (),

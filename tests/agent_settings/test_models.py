@@ -87,7 +87,7 @@ def test_a_model_without_its_key_is_left_out_and_named_by_its_setting() -> None:
     settings = load(BOT_TOKEN_CLAUDE="t", AGENT_CHANNEL_IDS="1", CLAUDE_MODEL="claude-x,ollama/llama3")
     agent = settings.agents["claude"]
     assert [model.name for model in agent.usable] == ["ollama/llama3"]
-    assert settings.warnings == ("CLAUDE_MODEL: a model of anthropic is left out, ANTHROPIC_API_KEY is not set",)
+    assert settings.warnings == ("CLAUDE_MODEL: anthropic/claude-x is skipped, since ANTHROPIC_API_KEY is not set",)
     assert runnable(settings) == ("claude",)
 
 
@@ -249,10 +249,10 @@ def test_a_server_whose_models_have_no_key_has_the_bots_own_and_the_start_says_s
     settings = load(folder, **live)
     assert list(settings.agents["claude"].elsewhere) == [8]
     assert settings.warnings == (
-        "claude in server 8: openai/gpt-x is left out, OPENAI_API_KEY is not set",
-        f"claude in server {SERVER}: openai/gpt-x is left out, OPENAI_API_KEY is not set",
-        f"claude in server {SERVER}: groq/x is left out, ENDPOINT_GROQ_KEY is not set",
-        f"claude in server {SERVER}: no model is left, so it has the same as elsewhere",
+        "claude in server 8: openai/gpt-x is skipped, since OPENAI_API_KEY is not set",
+        f"claude in server {SERVER}: openai/gpt-x is skipped, since OPENAI_API_KEY is not set",
+        f"claude in server {SERVER}: groq/x is skipped, since ENDPOINT_GROQ_KEY is not set",
+        f"claude in server {SERVER}: none of its models can be used, so it has the same as in other servers",
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_config import Front, load_settings
+from agent_config import FrontMatter, load_settings
 from agent_coordinator.config import from_settings
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.policies.rounds import SPEAKERS_NEEDED, Rounds
@@ -44,6 +44,6 @@ def test_each_is_asked_as_often_as_its_share_says():
 
 
 def test_the_settings_bring_what_the_agents_own_files_say():
-    fronts = {"grok": Front(talkativeness=0.3), "claude": Front()}
+    fronts = {"grok": FrontMatter(talkativeness=0.3), "claude": FrontMatter()}
     settings = load_settings({}, None, fronts=lambda folder, agents: fronts)
     assert from_settings(settings, AGENTS).talkativeness == {"grok": 0.3}
