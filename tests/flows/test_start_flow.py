@@ -75,7 +75,7 @@ async def test_bots_with_one_token_between_them_are_named_and_the_others_run_on(
         settings = f.settings.with_(agents=agents)
         assert runnable(settings) == ("chatgpt", "claude")
     ended = run(tmp_path, BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret", AGENT_CHANNEL_IDS="1")
-    assert "BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: expected a token of its own" in ended.stderr
+    assert "BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: the same token" in ended.stderr
     assert "s3cret" not in ended.stderr
     assert ended.returncode == 1
 
