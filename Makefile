@@ -29,10 +29,8 @@ local: $(READY)
 run: $(READY)
 	@$(PY) run_all.py $(ARGS)
 
-# The unittest cases run under both runners; pytest first, since it ends a test that hangs.
 test: $(READY)
 	@$(PY) -m pytest -rs -n 3 --dist worksteal $(ARGS)
-	@$(PY) -m unittest discover -b -s tests
 
 lint: $(READY)
 	@$(PY) -m ruff check .

@@ -41,9 +41,10 @@ from tests.support.doubles import (
     until,
     user_payload,
 )
+from tests.support.unittest_case import AsyncCase
 
 
-class CogCase(unittest.IsolatedAsyncioTestCase):
+class CogCase(AsyncCase):
     async def scene(self, *names: str, **options: Any) -> Scene:
         scene = await Scene(*names, **options).start()
         self.addAsyncCleanup(scene.aclose)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -96,6 +97,7 @@ MOST_MODULES_A_FOLDER = 14
 MOST_MODULES_AT_THE_TOP = 5
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module of the program: dotted name → file."""
     files = [
@@ -107,9 +109,14 @@ def modules() -> dict[str, Path]:
     return {name: path for name, path in ours.items() if not name.startswith("tests")}
 
 
-def uses(tree: ast.AST, module: str, is_package: bool) -> Iterator[str]:
+@cache
+def uses(source: str, module: str, is_package: bool) -> frozenset[str]:
     """The dotted names that a module imports, and those of `os` that it reads as attributes."""
-    for node in ast.walk(tree):
+    return frozenset(_uses(source, module, is_package))
+
+
+def _uses(source: str, module: str, is_package: bool) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -131,7 +138,7 @@ def offences(module: str, source: str, is_package: bool = False) -> list[str]:
     package = module.partition(".")[0]
     allowed = MAY_IMPORT.get(module, MAY_IMPORT[package])
     found = []
-    for used in sorted(set(uses(ast.parse(source), module, is_package))):
+    for used in sorted(uses(source, module, is_package)):
         first = used.partition(".")[0]
         foreign = first in MAY_IMPORT and first != package and allowed is not ANYTHING
         if foreign and not any(within(used, place) for place in allowed or ()):
@@ -166,7 +173,7 @@ def imports() -> Iterator[tuple[str, str]]:
     """Every module of ours with each of ours that it imports."""
     known = modules()
     for module, path in known.items():
-        used = uses(ast.parse(path.read_text(encoding="utf-8")), module, path.name == "__init__.py")
+        used = uses(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
         yield from ((module, found) for name in used if (found := module_of(name, known)) not in (None, module))
 
 

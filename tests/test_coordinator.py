@@ -49,6 +49,7 @@ from tests.support.coordinator_doubles import (
     talker,
     until,
 )
+from tests.support.unittest_case import AsyncCase
 
 
 class Stage:
@@ -70,7 +71,7 @@ class Stage:
         return await self.engine.converse(channel, "debate", starter=starter)
 
 
-class MoneyTests(unittest.IsolatedAsyncioTestCase):
+class MoneyTests(AsyncCase):
     async def test_a_closing_turn_ends_the_conversation(self) -> None:
         bus = room(*AGENTS)
         stage = Stage(bus, max_rounds=9)
@@ -112,7 +113,7 @@ class MoneyTests(unittest.IsolatedAsyncioTestCase):
         self.assertTrue(stage.bus.asked[0][1].is_conversation_starter)
 
 
-class OpeningTests(unittest.IsolatedAsyncioTestCase):
+class OpeningTests(AsyncCase):
     async def test_the_starter_opens_and_is_told_so(self) -> None:
         stage = Stage(room(*AGENTS))
         await stage.converse("grok")
@@ -173,7 +174,7 @@ class OpeningTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual({stage.bus.asked[index][0] for index in (0, 4, 8, 12)}, set(AGENTS))
 
 
-class TurnTests(unittest.IsolatedAsyncioTestCase):
+class TurnTests(AsyncCase):
     async def test_each_round_asks_everybody_once(self) -> None:
         stage = Stage(room(*AGENTS))
         report = await stage.converse()
@@ -245,7 +246,7 @@ class TurnTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((report.messages, report.skips), (3, 1))
 
 
-class EndingTests(unittest.IsolatedAsyncioTestCase):
+class EndingTests(AsyncCase):
     async def test_it_ends_at_the_round_limit(self) -> None:
         report = await Stage(room(*AGENTS), max_rounds=2).converse()
         self.assertEqual((report.rounds, report.ended_because), (2, "round_limit"))
@@ -316,7 +317,7 @@ class EndingTests(unittest.IsolatedAsyncioTestCase):
         self.assertIsInstance(stage.events[-1], ConversationEnded)
 
 
-class ChannelTests(unittest.IsolatedAsyncioTestCase):
+class ChannelTests(AsyncCase):
     async def test_a_channel_has_one_conversation_at_a_time(self) -> None:
         stage, gate = Stage(room(*AGENTS)), asyncio.Event()
         stage.bus.voices["claude"] = _after(gate, "claude")
@@ -368,7 +369,7 @@ class ChannelTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual((stage.ledger.schedule.holders, stage.engine.holds.busy), ({}, frozenset()))
 
 
-class TroubleTests(unittest.IsolatedAsyncioTestCase):
+class TroubleTests(AsyncCase):
     async def test_a_turn_is_tried_again_under_the_same_id_until_redis_is_back(self) -> None:
         stage, tries = Stage(room(*AGENTS)), iter(range(3))
         speak = stage.bus.voices["claude"]
@@ -432,7 +433,7 @@ class TroubleTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(stage.time.slept, [])
 
 
-class RotationTests(unittest.IsolatedAsyncioTestCase):
+class RotationTests(AsyncCase):
     async def test_each_channel_has_its_turn_before_any_repeats_priority_channels_first(self) -> None:
         ours = config(channels={1: "casual", 2: "news", 3: "story", 4: "memes"}, priority_channels=(3, 99))
         schedule, luck = MemoryLedger().schedule, Luck()
@@ -468,7 +469,7 @@ class JoinersTests(unittest.TestCase):
             self.assertEqual(reactive.joiners("claude"), ("grok",))
 
 
-class SchedulerTests(unittest.IsolatedAsyncioTestCase):
+class SchedulerTests(AsyncCase):
     def setUp(self) -> None:
         self.ledger = MemoryLedger()
         self.time = Time(_berlin(10, 0))
@@ -577,7 +578,7 @@ class SchedulerTests(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(self.fired, [_berlin(10, hour) for hour in (9, 13, 17, 21)])
 
 
-class CoordinatorTests(unittest.IsolatedAsyncioTestCase):
+class CoordinatorTests(AsyncCase):
     def setUp(self) -> None:
         self.bus = room(*AGENTS)
         self.ledger = MemoryLedger()

@@ -42,7 +42,7 @@ def loaded(environ: dict[str, str], file: Path | None = None) -> Settings | Sett
 
 
 @given(st.dictionaries(st.sampled_from(KEYS), TEXTS, max_size=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_texts_are_settings_or_one_error_that_names_keys(environ: dict[str, str]) -> None:
     found = loaded(environ)
     if isinstance(found, SettingsError):
@@ -52,7 +52,7 @@ def test_any_texts_are_settings_or_one_error_that_names_keys(environ: dict[str, 
 
 
 @given(st.sampled_from(KEYS), TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_text_for_any_key_is_settings_or_an_error_that_names_the_key(key: str, text: str) -> None:
     found = loaded({key: text})
     if isinstance(found, SettingsError):
@@ -60,7 +60,7 @@ def test_any_text_for_any_key_is_settings_or_an_error_that_names_the_key(key: st
 
 
 @given(st.sampled_from(KEYS), CANARIES)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_no_value_is_repeated_in_a_message(key: str, canary: str) -> None:
     found = loaded({key: canary})
     told = str(found) if isinstance(found, SettingsError) else "\n".join(found.warnings)

@@ -156,7 +156,7 @@ def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(kind, in
             await agent.raised(kind, channel, instruction)
             await agent.idle()
         ((asked, options),) = double.asked
-        quoted = "\n".join(f"  {line}" for line in words(instruction).splitlines())
+        quoted = "\n".join(f"  {line}" for line in words(instruction).splitlines()) or "  (no text)"
         assert f":\n{quoted}\n" in asked
         assert f"## Personality\n\n{soul}\n" in options.system_prompt
         assert options.resume is None

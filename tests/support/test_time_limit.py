@@ -6,8 +6,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import pytest
-
 PROJECT = Path(__file__).parents[2]
 IN_A_CALL = """
     import asyncio
@@ -57,25 +55,21 @@ WITHOUT_A_LOOP = """
 """
 
 
-@pytest.mark.parametrize("hanging", [IN_A_CALL, AT_ITS_END, IN_A_UNITTEST, IN_A_TASK_THAT_NEVER_WAITS, WITHOUT_A_LOOP])
-def test_a_test_that_hangs_fails_by_itself_and_shows_where(tmp_path, hanging):
+HANGING = (IN_A_CALL, AT_ITS_END, IN_A_UNITTEST, IN_A_TASK_THAT_NEVER_WAITS, WITHOUT_A_LOOP)
+
+
+def test_tests_that_hang_fail_by_themselves_and_show_where(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\ntimeout = 1.5\ntimeout_method = signal\n")
-    (tmp_path / "test_hanging.py").write_text(textwrap.dedent(hanging))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "tests.support.time_limit",
-        "-p",
-        "no:cacheprovider",
-        "test_hanging.py",
-    ]
+    for number, hanging in enumerate(HANGING):
+        (tmp_path / f"test_hanging_{number}.py").write_text(textwrap.dedent(hanging))
+    command = [sys.executable, "-m", "pytest", "-p", "tests.support.time_limit", "-p", "no:cacheprovider"]
+    report = ["--junitxml=report.xml", "-o", "junit_logging=all"]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT)}
-    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)  # noqa: S603
-    assert ended.returncode == 1, ended.stderr
-    assert "Timeout (>1.5s)" in ended.stdout
-    assert "# here" in ended.stdout
+    ended = subprocess.run([*command, *report], cwd=tmp_path, env=environment, capture_output=True, timeout=60)  # noqa: S603
+    assert ended.returncode == 1, ended.stdout
+    cases = (tmp_path / "report.xml").read_text().split("<testcase ")[1:]
+    assert len(cases) == len(HANGING)
+    assert all("Timeout (&gt;1.5s)" in case and "# here" in case for case in cases), cases
 
 
 def test_every_test_has_a_bound(pytestconfig):
