@@ -188,7 +188,7 @@ class AnsweringTests(CogCase):
         scene = await self.scene()
         scene.answers("<think>secret</think>", "still no {")
         await scene.ask()
-        self.assertEqual(scene.texts(), ["I couldn't put a proper answer together. Please ask me once more."])
+        self.assertEqual(scene.texts(), ["I couldn't put a proper answer together. Please ask again."])
         self.assertEqual((len(scene.cog.asked), scene.channel().sent[0].pinged), (2, [ALICE]))
 
     async def test_a_model_that_fails_or_declines_gives_one_line_without_details(self) -> None:
@@ -247,7 +247,7 @@ class AnsweringTests(CogCase):
         for author in (ALICE, BOB):
             await scene.ask(author=author)
         third = await scene.ask()
-        self.assertEqual(scene.texts(), ["I have too much to do right now. Please ask me again in a minute."])
+        self.assertEqual(scene.texts(), ["I have too many requests right now. Please ask me again in a minute."])
         thought.set()
         await settle()
         await scene.ask(message_id=third)
@@ -559,7 +559,7 @@ class ActionTests(CogCase):
         scene.answers({"generate_image": True, "image_prompt": "a red fox", "react_emoji": "🦊"})
         await scene.ask("draw me a fox")
         (text,) = scene.texts()
-        self.assertIn("the picture didn't come out", str(text))
+        self.assertIn("couldn't draw the picture", str(text))
 
     async def test_only_a_picture_wanted_and_failed_is_a_result_without_a_post(self) -> None:
         scene = await self.scene()

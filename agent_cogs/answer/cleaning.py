@@ -1,9 +1,8 @@
-"""What a model puts into its answer that must not be posted as it is.
+"""Clean the words and the emoji of an answer before they are posted.
 
 Models copy the form of what they read: marks of messages (`[msg:123 3h ago] Grok: …`, agent_context/layout/render.py),
-notes of reactions, pictures and changes, lines of tools, their own name before their words. And where one emoji is
-asked for they write names, several, or words. Some models think aloud in marks, also inside of the form that was asked
-for.
+notes of reactions, pictures and changes, lines of tools, their own name before their words. Where one emoji is asked
+for they write names, several, or words. Some write reasoning in marks, also inside of the requested form.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _FIRST_MARK = re.compile(rf"\A{_MARK}[ \t]*")
 _LABEL = re.compile(rf"{_NAME}:\s")
 _MARK_INSIDE = re.compile(rf"[ \t]?{_MARK}")
 _NOTES = re.compile(r"[ \t]{0,8}\[(?:reactions: [^\]\n]{0,400}|posted image: [^\n]{0,2000}?→[^\]\n]{0,600})\]")
-# What a note or a tool's line says is nobody's words: it goes with its mark, and with its further, indented lines.
+# A note or a tool's line is removed with its mark and its further, indented lines.
 _CHANGES = r"\[note:[^\]\n]{1,200}?(?:now (?:reads|has)|changed a message[^\]\n]{0,40})\]"
 _COPIED_LINES = re.compile(rf"^(?:{_CHANGES}|\[(?:tool|system)\])[^\n]*(?:\n {{2}}[^\n]*)*\n?", re.MULTILINE)
 _THOUGHT_MARK = re.compile(r"<(/?)(?:think(?:ing)?|reasoning)>", re.IGNORECASE)
@@ -73,9 +72,9 @@ SHORTCODES = {
 def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
     """The words that may be posted, or None when none are left.
 
-    `names` are those the speaker itself goes by, `prompt` the lines of the prompt (machinery.lines_of_prompt).
+    `names` are the agent's own, `prompt` the lines of the prompt (model_artifacts.lines_of_prompt).
     """
-    for _ in range(MOST_ROUNDS):  # what is taken out may have stood between the halves of another mark
+    for _ in range(MOST_ROUNDS):  # a removal may join the halves of another mark
         before, text = text, _cleaned_once(text, names, prompt) if text is not None else None
         if text == before:
             break
@@ -83,9 +82,9 @@ def clean_text(text: str | None, names: Collection[str] = (), prompt: Collection
 
 
 def clean_prose(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str | None:
-    """The words of an answer that has no form, as some models give it; None where anything but words is in it.
+    """The words of an answer without the requested form; None where it holds anything but words.
 
-    What was thought in marks before it, and the mark and name of the speaker itself, are left out as ever.
+    Reasoning in marks before it, and the agent's own mark and name, are removed as always.
     """
     marked = _CONTROL.sub("", _without_thoughts(text).replace("\r\n", "\n")).strip()
     named = _FIRST_MARK.sub("", marked)
@@ -105,8 +104,8 @@ def _cleaned_once(text: str, names: Collection[str], prompt: Collection[str]) ->
 
 
 def _without_thoughts(text: str) -> str:
-    """`<think>so …</think>Hello` → `Hello`. What is only opened is a thought where nothing stands before it; what is
-    only closed, on a line of its own or at a line's end, was one from the beginning."""
+    """`<think>so …</think>Hello` → `Hello`. A mark that is only opened counts where no text is before it; one that is
+    only closed, at a line's end, makes all before it reasoning."""
     kept, at, opened = "", 0, -1
     for mark in _THOUGHT_MARK.finditer(text):
         if not mark[1] and opened < 0:
@@ -137,8 +136,8 @@ def _without_name(text: str, names: Collection[str]) -> str:
 def clean_emoji(text: str | None) -> str | None:
     """One emoji as Discord takes it for a reaction, or None.
 
-    A custom one stays `<:name:id>`; of several emoji the first one counts; a known `:shortcode:` becomes its emoji.
-    With words or anything else beside it, it is no emoji.
+    A custom one stays `<:name:id>`; of several emoji the first one counts; a known `:shortcode:` becomes its emoji. An
+    emoji among words is none.
     """
     text = (text or "").strip()
     if _CUSTOM_EMOJI.fullmatch(text):

@@ -1,13 +1,13 @@
-"""What a model answered → what the agent does.
+"""From a model's answer to the agent's decision.
 
-`parse_decision` reads the model's words, `decided` applies the rules of the turn. What a model says beside the form
-that was asked for may be reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no
-decision, but where a person waits its words are the answer (`spoken`), since small models often give no other.
-Reasoning in <think> marks before it is not looked at. Of several objects the first one that is a decision counts.
+`parse_decision` reads the answer, `decided` applies the rules of the turn. Text outside of the requested form may be
+reasoning, a refusal or a leaked prompt: it is never posted. An answer without any form is no decision, but where a
+person waits its words are the answer (`spoken`), since small models often give no other. Reasoning in <think> marks
+before the form is ignored. Of several objects the first one that is a decision counts.
 
-An answer that was cut off keeps its complete fields. A text that was cut in the middle is kept from CUT_TEXT_MIN
-characters on, back to its last whole sentence, or with "…" where that would lose more than half; any other value that
-was cut is dropped, since half a picture prompt or half an id means something else.
+An answer that was cut off keeps its complete fields. A text of CUT_TEXT_MIN characters or more is kept back to its last
+whole sentence, or with "…" where that would lose more than half. Any other cut value is dropped: half a picture prompt
+or half an id means something else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CUT_TEXT_MIN = 40  # characters
 
 MAX_TOPIC = 200  # characters
 
-MAX_EXACT_FLOAT = 2**53  # beyond it a float no longer tells neighbouring ids apart
+MAX_EXACT_FLOAT = 2**53  # beyond it neighbouring ids are the same float
 
 MAX_ID = 2**63 - 1
 
@@ -44,7 +44,7 @@ _SENTENCE_END = re.compile(r"[.!?…][\"'”’)*_]*(?=\s)|\n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What to do. Where `skip` is set nothing else counts; `topic` is what a starter names the conversation's topic."""
+    """The actions of a turn. With `skip` no other field counts; a starter sets `topic`."""
 
     skip: bool = False
     text: str | None = None
@@ -62,7 +62,7 @@ class Decision:
 
 
 class UnreadableDecision(Exception):
-    """An answer without a decision in it. `reason` is one short line that holds nothing of the answer."""
+    """An answer without a decision in it. `reason` is one short line without any of the answer's words."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -93,8 +93,10 @@ def decision_of(fields: Mapping[str, object]) -> Decision:
 def spoken(
     raw: str, names: Collection[str] = (), prompt: Collection[str] = (), *, cut: bool = False
 ) -> Decision | None:
-    """An answer in words alone as a decision to say them; None where it has any form, or anything else of a model's
-    machinery in it. `names` and `prompt` as `decided` takes them; `cut`: it was longer than it may be."""
+    """The decision to post an answer in words alone; None where it has any form or other artifacts of a model.
+
+    `names` and `prompt` are those of `decided`; `cut`: the answer reached the length limit.
+    """
     text = _REASONING.sub("", raw[:MAX_CHARS]).strip()
     try:
         read = json.loads(text)
@@ -106,7 +108,7 @@ def spoken(
 
 
 def _unwrapped(decision: Decision) -> Decision:
-    """Of a decision whose text is a decision again, the inner one: the form itself is nothing to post."""
+    """The inner decision, where a decision's text is a decision again: the form itself must not be posted."""
     text = unfenced(decision.text or "")
     inner = next(objects(text), None) if text.startswith("{") else None
     fields = _known(inner.fields) if inner is not None else {}
@@ -128,7 +130,7 @@ def _first_decision(text: str) -> Decision | None:
 
 def _strictly(text: str) -> Mapping[str, object]:
     try:
-        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity say nothing
+        read = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity mean nothing
     except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
@@ -202,7 +204,7 @@ def _read_topic(value: object) -> object:
 
 
 def _whole_part(text: str) -> object:
-    """A text that was cut off: what of it can be posted."""
+    """The part of a text that was cut off that can be posted."""
     text = text.strip()
     if len(text) < CUT_TEXT_MIN:
         return _UNUSABLE
@@ -244,10 +246,10 @@ def decided(
 ) -> Decision:
     """The decision under the rules of the turn, ready to be acted on.
 
-    `forced`: somebody waits for an answer, so silence is not honoured and a reaction alone is none. `always_draw`: the
-    theme lives from pictures. `names`: what the agent itself goes by, taken away where it begins the text. `prompt`:
-    lines of the prompt, which nobody is to read. Raises UnreadableDecision("empty") when a forced turn has neither
-    words nor a picture; any other may come back empty.
+    `forced`: a person waits, so neither silence nor a reaction alone is an answer. `always_draw`: every post of the
+    theme has a picture. `names`: the agent's own, removed from the beginning of the text. `prompt`: its lines, which
+    must not be posted. Raises UnreadableDecision("empty") when a forced turn has neither words nor a picture; any
+    other decision may be empty.
     """
     if decision.skip and not forced:
         return Decision(skip=True)

@@ -1,9 +1,9 @@
-"""JSON objects as models really write them.
+"""Read JSON objects as models really write them.
 
-The reader goes through a text once for each `{` and takes what it finds: keys with or without quotes, single, curly or
-unescaped inner quotes, raw newlines, comments, trailing or missing commas, Python's True and None, an object that the
-text ends in. What is valid JSON is read as JSON says. A quote closes a string only where the object could go on after
-it, which is how `"He said "hello" to me"` is told from the end of a string.
+The reader goes through a text once for each `{`. It accepts keys with or without quotes, single, curly or unescaped
+inner quotes, raw newlines, comments, trailing or missing commas, Python's True and None, an object that the text ends
+in. Valid JSON is read as JSON. A quote closes a string only where the object could continue after it: so the inner
+quotes of `"He said "hello" to me"` do not end the string.
 
 Everything is bounded: the text (MAX_CHARS), the depth (MAX_DEPTH), the work done on overlapping attempts (MAX_EFFORT).
 """
@@ -25,7 +25,7 @@ _MARKS = {closing: re.compile(rf"[\\{closing}]") for closing in _CLOSING.values(
 _LITERALS = {"true": True, "yes": True, "false": False, "no": False}
 _NOTHING = frozenset({"null", "none", "undefined", "nil", "nan", "infinity", "-infinity", "inf", "-inf"})
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "\n": "\n"}
-_PLAIN = "\"'`/\\"  # what a backslash may stand before without a meaning
+_PLAIN = "\"'`/\\"  # a backslash before these has no meaning
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.{0,300}?\*/)*", re.DOTALL)
 _SPACE_AND_COMMAS = re.compile(r"(?:[\s,;]|//[^\n]*|/\*.{0,300}?\*/)*", re.DOTALL)
@@ -45,14 +45,14 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u[0-9a-fA-F]{0,3}\Z|\Z|.)", re.DOTALL)
 
 
 class CutString(str):
-    """A string that the text ended in: how it was meant to go on is unknown."""
+    """A string that the text ended in; its end is missing."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One object of a text. `inner` tells that it lies inside another one."""
+    """One object of a text. `inner`: it is inside of another one."""
 
     fields: Mapping[str, object]
     inner: bool
@@ -84,7 +84,7 @@ def objects(text: str) -> Iterator[Found]:
 
 
 def unescape(text: str) -> str:
-    """JSON's escapes resolved; unknown ones are kept as they stand, lone surrogates become U+FFFD."""
+    """Resolve JSON's escapes; unknown ones are kept, lone surrogates become U+FFFD."""
     if "\\" in text:
         text = _ESCAPE.sub(_character, text)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -100,7 +100,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 class _Reader:
-    """Reads one object from `pos` on. `stopped` is set where the text ends or makes no sense any more."""
+    """Read one object from `pos` on. `stopped` is set where the text ends or stops making sense."""
 
     def __init__(self, text: str, pos: int) -> None:
         self._text = text
@@ -111,7 +111,7 @@ class _Reader:
         fields: dict[str, object] = {}
         self.pos += 1
         while not self.stopped:
-            self._pass_over(_SPACE_AND_COMMAS)
+            self._skip(_SPACE_AND_COMMAS)
             if self._took("}"):
                 break
             key = self._key()
@@ -127,7 +127,7 @@ class _Reader:
         values: list[object] = []
         self.pos += 1
         while not self.stopped:
-            self._pass_over(_SPACE_AND_COMMAS)
+            self._skip(_SPACE_AND_COMMAS)
             if self._took("]"):
                 break
             before = self.pos
@@ -139,7 +139,7 @@ class _Reader:
         return values
 
     def _value(self, depth: int, ends: re.Pattern[str]) -> object:
-        self._pass_over(_SPACE)
+        self._skip(_SPACE)
         first = self._text[self.pos : self.pos + 1]
         if not first or (first in "{[" and depth >= MAX_DEPTH):
             self.stopped = True
@@ -192,7 +192,7 @@ class _Reader:
             return _ABSENT  # more digits or letters might have followed
         return value if token else _ABSENT
 
-    def _pass_over(self, pattern: re.Pattern[str]) -> None:
+    def _skip(self, pattern: re.Pattern[str]) -> None:
         match = pattern.match(self._text, self.pos)
         self.pos = match.end() if match else self.pos
 

@@ -1,7 +1,7 @@
 """A decision that is still being written: the words to post, as far as they are there.
 
-Only the form that was asked for is read, a JSON object from the answer's first character on, in a code block or not.
-Whatever else an answer begins with says nothing here: it is read when it is whole (decision.py), and shown then.
+Only the requested form is read: a JSON object from the answer's first character on, in a code block or not. Any other
+answer is read when it is whole (decision.py), and shown then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _decoder = json.JSONDecoder(strict=False)
 
 
 def text_so_far(raw: str) -> str:
-    """The beginning of the field `text`, "" where there is none yet, or where the decision is to skip."""
+    """The field `text` as far as it is written; "" where it has not begun, or where the decision is to skip."""
     start = _START.match(raw)
     if start is None:
         return ""

@@ -1,4 +1,4 @@
-"""The form of an answer, in words: what the model reads beside the JSON schema of decision.py."""
+"""The form of an answer: in words for the prompt, and as a JSON schema."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _PROPERTIES: dict[str, Any] = {
     "generate_image": _flag("true to post a picture"),
     "image_prompt": _nullable("string", "what the picture shows, null for none"),
     "react_emoji": _nullable("string", "one emoji to react with, null for none"),
-    # as text: JSON numbers of 19 digits lose their last ones in many a reader
+    # as text: JSON numbers of 19 digits lose their last ones in many parsers
     "react_to_message_id": _nullable("string", "digits of the id of the message to react to, null for none"),
     "end_conversation": _flag("true when the topic is exhausted"),
     "topic": _nullable("string", "the conversation's topic in a few words when you open it, else null"),
 }
 
 
-# Strict in the sense of OpenAI's structured outputs: everything required, nothing added. The other makers take it too.
+# Strict as OpenAI's structured outputs ask for: everything required, nothing added. Other providers accept it too.
 DECISION_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": _PROPERTIES,

@@ -1,7 +1,7 @@
-"""A channel's conversation with an agent: that it goes on, and that it can begin anew.
+"""Continue or reset a channel's conversation with an agent.
 
-For every agent the conversation is the channel's transcript, cut where somebody began anew. A coding agent has a
-session of its SDK besides, one for each channel; it is the same conversation and begins anew with it.
+The conversation is the channel's transcript since its last reset. A coding agent also has a session of its SDK in each
+channel, which is reset with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_protocol.state.sessions import Sessions
 
 
 class AgentSessions:
-    """One agent's sessions, by channel; what agent_llm.providers.agent_sdk_query.Conversations asks for."""
+    """The SDK sessions of one agent, by channel; implements agent_llm.providers.agent_sdk_query.Conversations."""
 
     def __init__(self, agent: str, store: Sessions) -> None:
         self._agent, self._store = agent, store
@@ -43,17 +43,17 @@ class AgentSessions:
 
 
 def conversation_of(event: TurnEvent) -> int | None:
-    """The channel whose conversation a turn goes on with; None for errands, which are no part of one."""
+    """The channel whose conversation a turn continues; None for automation, which is no part of one."""
     return event.channel_id if isinstance(event, MentionEvent | InstructionEvent) else None
 
 
 def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
-    """What is context yet: nothing up to the message `reset`."""
+    """The entries after the message `reset`, which still are context."""
     return [entry for entry in entries if entry.id > reset] if reset else entries
 
 
-async def begin_anew(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
-    """What lies before is context of these agents no longer, in that channel. Raises RedisAway."""
+async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
+    """Reset the agents' conversations in the channel: messages up to this one are no context. Raises RedisAway."""
     names = tuple(agents)
     if services.resets is not None:
         await services.resets.reset(names, channel_id, message_id)

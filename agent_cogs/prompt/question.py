@@ -1,7 +1,7 @@
 """Several messages of one person as one question.
 
-People write in pieces. What a person adds while their question still waits in its lane is taken into that turn, so that
-it is answered once and as a whole.
+People write in pieces. A message that a person adds while their question waits in its lane joins that turn, so the
+question is answered once and as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent_context.selecting.visibility import is_visible
 
 
 def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
-    """All that was asked, as it reads now, as one message; None when all of it was taken back."""
+    """The whole question as one message, as it reads now; None when all of it was deleted."""
     parts = [transcript.get(part.id) or part for part in sorted((event.asked, *event.pieces), key=lambda p: p.id)]
     left = [part for part in parts if not gone(part.id, transcript)]
     if len(left) < 2:
@@ -27,13 +27,13 @@ def question(event: MentionEvent, transcript: Transcript) -> Entry | None:
 
 
 def taken_back(event: MentionEvent, transcript: Transcript) -> bool:
-    """Nothing of the question is there any more. A command is taken away as soon as it is understood."""
+    """Whether all of the question was deleted. A message command is deleted by the bot itself and does not count."""
     return not event.continues and all(gone(part.id, transcript) for part in (event.asked, *event.pieces))
 
 
 def called_off(event: MentionEvent, transcript: Transcript, own_ids: Collection[int]) -> bool:
-    """Whether the mention that called was edited out of the question. `own_ids` are those by which the agent is
-    mentioned; who called all bots by a role mentioned that role. A reply calls whatever it says."""
+    """Whether the mention that called the agent was edited out of the question. `own_ids` are the ids that mention the
+    agent; a call of all bots mentions their role. A reply calls without a mention."""
     if not event.by_person or event.continues:
         return False
     before, now = set[int](), set[int]()
@@ -47,7 +47,7 @@ def called_off(event: MentionEvent, transcript: Transcript, own_ids: Collection[
 
 
 def wording(event: TurnEvent, transcript: Transcript) -> str | None:
-    """What a person asks, as it reads now; None where nobody asked."""
+    """The text of a person's question, as it reads now; None where no person asked."""
     if not isinstance(event, MentionEvent) or not event.by_person or event.continues:
         return None
     asked = question(event, transcript)
@@ -55,6 +55,6 @@ def wording(event: TurnEvent, transcript: Transcript) -> str | None:
 
 
 def gone(message_id: int, transcript: Transcript) -> bool:
-    """Whether a message was deleted, or hidden from bots since it was heard."""
+    """Whether a message was deleted, or hidden from bots since it arrived."""
     entry = transcript.get(message_id)
     return message_id in transcript.deleted or (entry is not None and not is_visible(entry))

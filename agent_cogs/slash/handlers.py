@@ -15,7 +15,7 @@ from agent_chat.incoming import Heard
 from agent_cogs.inbox.stop_orders import may_stop
 from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
-from agent_cogs.prompt.conversation import begin_anew
+from agent_cogs.prompt.conversation import reset_conversation
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.persona_files import PersonaFileEditor, here_alone
 from agent_cogs.slash.status import look
@@ -207,7 +207,9 @@ class SlashHandlers:
             return UNKNOWN
         if asked.guild_id is not None and not asked.who.manages_messages:
             return RESETS
-        await begin_anew(self._services, [chosen] if chosen else self._services.names, asked.channel_id, asked.id)
+        await reset_conversation(
+            self._services, [chosen] if chosen else self._services.names, asked.channel_id, asked.id
+        )
         if asked.guild_id is None:
             return "I begin anew here: what was said so far is no longer context."
         who = self._services.names[chosen] if chosen else "Every bot"

@@ -1,4 +1,4 @@
-"""The turns of one agent that wait or run, so that a person can end them in the middle."""
+"""Cancel a turn from outside: a person stops it, or its hook runs out of time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 
 class Brake:
-    """Ends one turn from outside. `reason`, one of agent_cogs.events.REASONS, is set once it is pulled."""
+    """Cancel one turn. `reason`, one of agent_cogs.events.REASONS, is set once it is pulled."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -16,7 +16,7 @@ class Brake:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """What is done inside has this time and no more, none once the brake is pulled. Raises TimeoutError."""
+        """Limit what runs inside to these seconds, and to none once it is pulled. Raises TimeoutError."""
         if self.reason is not None:
             raise TimeoutError(self.reason)
         async with asyncio.timeout(seconds) as self._scope:

@@ -1,4 +1,4 @@
-"""An event as text and back, so that a turn that one process began can be gone on with by another."""
+"""An event as JSON and back, so that another process can continue a turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """What a turn began with. `after` is the channel's newest message then, 0 for none: its posts are newer."""
+    """The event that a turn began with. `after` is the channel's newest message then, 0 for none."""
 
     after: int = 0
     mention: MentionEvent | None = None
@@ -31,7 +31,7 @@ class Begun:
 
 
 _BEGUN: TypeAdapter[Begun] = TypeAdapter(Begun)
-# Not hooks: they go on with the event that they stand around, or are over with the process.
+# Not hooks: they run again around an event that is continued, and those of a process end with it.
 _FIELDS: Mapping[type[TurnEvent], str] = {
     MentionEvent: "mention",
     InstructionEvent: "instruction",
@@ -42,7 +42,7 @@ _FIELDS: Mapping[type[TurnEvent], str] = {
 
 
 def save_event(event: TurnEvent, after: int) -> str:
-    """JSON; "" for a kind of event that nobody can go on with."""
+    """Returns JSON; "" for a kind of event that is not continued."""
     field = _FIELDS.get(type(event))
     if field is None:
         return ""
@@ -51,9 +51,9 @@ def save_event(event: TurnEvent, after: int) -> str:
 
 
 def read_begun(text: str | None) -> Begun:
-    """What `save_event` wrote; without an event where it cannot be read."""
+    """Read what `save_event` wrote; without an event where it cannot be read."""
     try:
         return _BEGUN.validate_json(text or "{}")
     except ValidationError as error:
-        log.warning("a turn's event cannot be read: %d errors", error.error_count())
+        log.warning("a turn's event cannot be read, so the turn is not continued: %d errors", error.error_count())
         return Begun()

@@ -1,4 +1,4 @@
-"""What a person is told when an answer cannot be given. Nobody who asks is met with silence."""
+"""Tell a person why there is no answer: by one line, or by a sign at their message."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agent_cogs.events import MentionEvent
 from agent_cogs.limits.reply_throttle import EVERYBODY
 from agent_llm.errors import BadAnswer, Final, ModelError, RateLimited, TimedOut
 
-# A sign where words would be noise: the person sees that it was heard, and that there is a limit.
+# A sign where words would be noise: it shows that the message was read, and that there is a limit.
 HOURGLASS = "⏳"
 ASLEEP = "💤"
-SPEECHLESS = "🙊"  # here no word may be written
+SPEECHLESS = "🙊"  # the bot may not write here
 MUTED = "🔇"
 SIGNS: Mapping[str, str] = {
     **dict.fromkeys(("cooldown", "daily_limit", "too_often"), HOURGLASS),
@@ -25,30 +25,30 @@ SIGNS: Mapping[str, str] = {
     "muted": MUTED,
 }
 LINES: Mapping[str, str] = {
-    "busy": "I have too much to do right now. Please ask me again in a minute.",
-    "model_failed": "I can't answer right now: my model isn't reachable. Please try again in a while.",
-    "benched": "I can't answer for a while: my provider refuses me. Whoever runs me finds the cause in the log.",
-    "deadline": "That took me too long, and I gave it up. Please ask me once more, or for less at once.",
-    "session_lost": "I lost the thread of what I was doing here. Please try again: I begin anew.",
+    "busy": "I have too many requests right now. Please ask me again in a minute.",
+    "model_failed": "I can't answer right now: my model isn't reachable. Please try again later.",
+    "benched": "I'm paused, since my provider rejects my requests. My owner's log has the cause.",
+    "deadline": "That took too long, so I stopped. Please ask again, or ask for less.",
+    "session_lost": "I lost my place in this task. Please try again: I will start over.",
     "refused": "I'd rather not answer that one.",
-    "unreadable": "I couldn't put a proper answer together. Please ask me once more.",
-    "picture_failed": "I wanted to draw you something, but the picture didn't come out. Please try again.",
-    "internal_error": "Something went wrong on my side. Please try again in a while.",
+    "unreadable": "I couldn't put a proper answer together. Please ask again.",
+    "picture_failed": "I couldn't draw the picture. Please try again.",
+    "internal_error": "Something went wrong on my side. Please try again later.",
 }
 
-# What a sign means, said to each person once: it tells nobody what to do.
+# The meaning of a sign, posted once for each person: the sign alone does not say what to do.
 MEANINGS: Mapping[str, str] = {
-    "cooldown": "I have just answered here: please ask again in a few seconds. From now on ⏳ says so.",
-    "daily_limit": "My turns of today are used up: please ask again tomorrow. From now on ⏳ says so.",
-    "too_often": "You have asked me often in a minute: please wait for one. From now on ⏳ says so.",
+    "cooldown": "I just answered here. Please ask again in a few seconds; from now on ⏳ means this.",
+    "daily_limit": "I have used up today's turns. Please ask again tomorrow; from now on ⏳ means this.",
+    "too_often": "You have asked me often this minute. Please wait for the next; from now on ⏳ means this.",
 }
 
-OWNERS_LOG = "Whoever runs me finds more in the log."
-TRY_LATER = "Please try again in a while."
+OWNERS_LOG = "My owner's log has more."
+TRY_LATER = "Please try again later."
 ADVICE: Mapping[type[ModelError], str] = {
     RateLimited: "Please try again in a minute.",
-    TimedOut: "Please ask me once more, or for less at once.",
-    BadAnswer: "Please ask me once more.",
+    TimedOut: "Please ask again, or ask for less.",
+    BadAnswer: "Please ask again.",
     Final: OWNERS_LOG,
 }
 LONGEST_KIND = 60  # characters
@@ -60,11 +60,11 @@ log = logging.getLogger(__name__)
 
 
 def error_line(error: BaseException) -> str:
-    """What went wrong and what to do, in one line. Of the error only its kind is told: what it says may hold a path, a
-    key or somebody's words."""
+    """The error and what to do, in one line. Of the error it names only the kind: its message may hold a path, a key or
+    a person's words."""
     name = _NO_NAME.sub("", getattr(error, "origin", "") or type(error).__name__)[:LONGEST_KIND] or "Error"
     if not isinstance(error, ModelError):
-        return f"Something went wrong on my side ({name}). Please try again in a while."
+        return f"Something went wrong on my side ({name}). {TRY_LATER}"
     advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), TRY_LATER)
     return f"I can't answer right now: {type(error).kind} ({name}). {advice}"
 
@@ -99,17 +99,18 @@ async def excuse(
     quiet: bool = False,
     explains: bool = False,
 ) -> Posted | None:
-    """Says in one short line, or by one sign, why there is no answer; by a sign alone if `quiet`, for whoever was told
-    lately. `line` tells more than the usual one; `explains`: a sign's meaning is said too. Where even that fails the
-    log says so. What was posted, if anything was."""
+    """Say why there is no answer, in one line or by a sign; by a sign alone if `quiet`. Returns what was posted.
+
+    `line` stands in for the reason's line. `explains`: the meaning of the sign is posted too. A failure is logged.
+    """
     try:
         async with asyncio.timeout(EXCUSE_SECONDS):
-            said = await _say(sink, event, reason, line or LINES.get(reason), quiet=quiet)
-            return await _explain(sink, event, reason) if explains and said is None else said
+            posted = await _say(sink, event, reason, line or LINES.get(reason), quiet=quiet)
+            return await _explain(sink, event, reason) if explains and posted is None else posted
     except CannotPost as error:
-        log.warning("channel %d: not even an excuse could be posted: %s", event.channel_id, error.reason)
+        log.warning("channel %d: a failure reply was not posted: %s", event.channel_id, error.reason)
     except TimeoutError:
-        log.warning("channel %d: not even an excuse could be posted in time", event.channel_id)
+        log.warning("channel %d: a failure reply was not posted in time", event.channel_id)
     return None
 
 
@@ -126,11 +127,11 @@ async def _say(sink: ChannelSink, event: MentionEvent, reason: str, line: str | 
 
 
 async def _explain(sink: ChannelSink, event: MentionEvent, reason: str) -> Posted | None:
-    """The sign stands already: where its meaning cannot be said, nothing is lost."""
+    """Post the meaning of a sign, which was given already; where that fails nothing is lost."""
     try:
         return await sink.post(_to_the_person(MEANINGS[reason], event), f"{event.id}:excuse")
     except CannotPost as error:
-        log.debug("channel %d: what %s means is not said: %s", event.channel_id, SIGNS[reason], error.reason)
+        log.debug("channel %d: the meaning of %s was not posted: %s", event.channel_id, SIGNS[reason], error.reason)
         return None
 
 

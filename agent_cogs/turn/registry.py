@@ -1,7 +1,7 @@
-"""Which turns were taken: the same event twice gives one turn and the same result.
+"""Give one turn and one result to an event that comes twice.
 
-What this process knows comes first, so that a repeated instruction costs nothing; Redis knows what earlier processes
-did, and how far they came with what they did not end. While Redis is away this process's memory is all there is.
+This process's memory is asked first, so that a repeated instruction costs nothing. Redis has the turns of earlier
+processes, and how far those came that did not end. While Redis is away there is this process's memory alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnRegistry:
-    """One agent's turns."""
+    """The turns of one agent."""
 
     def __init__(self, agent: str, ledger: Ledger) -> None:
         self._agent, self._ledger = agent, ledger
@@ -43,7 +43,7 @@ class TurnRegistry:
         return turn_id in self._turns and self._turns[turn_id] is None
 
     def begin(self, turn_id: str) -> Standing | Result:
-        """Enters a turn: "new", or "running" when it is entered already, or the result that it had."""
+        """Enter a turn: "new", or "running" where it was entered before, or its result."""
         if turn_id in self._turns:
             return self._turns[turn_id] or "running"
         self._turns[turn_id] = None
@@ -52,25 +52,25 @@ class TurnRegistry:
         return "new"
 
     def keep(self, turn_id: str, result: Result) -> None:
-        """Remembers in this process what the turn is answered with."""
+        """Keep a turn's result in this process."""
         self._turns[turn_id] = result
 
     def forget(self, turn_id: str) -> None:
-        """The turn was not taken after all."""
+        """Forget a turn that was not taken."""
         self._turns.pop(turn_id, None)
 
     def give_up(self, turn_id: str) -> None:
-        """The turn went to another process, or may: it stays open, for whoever claims it next."""
+        """Leave a turn to another process: it stays open until one claims it."""
         self._turns.pop(turn_id, None)
         self._ledger.turns.forget(self._agent, turn_id)
 
     async def claim(
         self, event: TurnEvent, after: int = 0, ask: TurnRequest | None = None
     ) -> Progress | Standing | Result:
-        """Claims the turn for good, right before it is taken: its progress, none yet or what another run kept of it.
+        """Claim a turn right before it is taken. Returns its progress, with what an earlier run kept of it.
 
-        Else as `begin`, over all processes. `after` is the channel's newest message; what a new turn is to `ask` the
-        limits for is asked in the same step.
+        Where it cannot be taken the answer is that of `begin`, over all processes. `after` is the channel's newest
+        message; a new turn asks the limits for `ask` in the same step.
         """
         saved = save_event(event, after)
         claim, verdict = await self._ledger.begin(self._agent, event.id, event.deadline, saved, ask)
@@ -81,13 +81,13 @@ class TurnRegistry:
                 self._turns[event.id] = kept
                 return kept
         if claim.state == "left":
-            log.info("%s goes on with turn %s of an earlier run", self._agent, event.id)
+            log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)
             return progress.go_on(claim)
         return progress.begin(ask, verdict) if claim.state == "new" else "running"
 
     async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None, facts: Facts) -> None:
-        """Ends a turn in one step: keeps its result for whoever asks again, books its costs on `date`, says `say`,
-        records it with its `facts`."""
+        """End a turn in one step: keep its result for a repeated instruction, book its costs on `date`, publish `say`,
+        record it with its `facts`."""
         self._turns[event.id] = result
         wire = result.to_wire()
         settled = await self._ledger.settle(
@@ -101,7 +101,7 @@ class TurnRegistry:
             record=record_of(self._agent, event, result, facts),
         )
         if not settled:
-            log.warning("%s: the result of turn %s is kept in memory only: Redis is away", self._agent, event.id)
+            log.warning("%s: Redis is away, the result of turn %s is kept in memory only", self._agent, event.id)
 
 
 def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
@@ -121,7 +121,7 @@ def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMes
 
 
 def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> TurnRecord:
-    """What is kept of a turn: ids, numbers and reasons, nothing that anybody said."""
+    """Make the record of a turn: ids, numbers and reasons, no words."""
     usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
     given = event.instruction if isinstance(event, InstructionEvent) else None
     return TurnRecord(

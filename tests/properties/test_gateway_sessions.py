@@ -6,7 +6,7 @@ from fakeredis import FakeServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_cogs.prompt.conversation import AgentSessions, after, begin_anew
+from agent_cogs.prompt.conversation import AgentSessions, after, reset_conversation
 from agent_context.entries import Entry, Speaker
 from agent_llm.providers.agent_sdk_query import Conversation
 from agent_protocol.connection.link import RedisLink
@@ -39,7 +39,7 @@ def test_after_a_reset_the_channel_has_no_session_and_nothing_from_before(channe
         async with RedisLink(FakeServer()) as link:
             services, sessions = House(link), AgentSessions("claude", Sessions(link))
             await sessions.keep(channel, conversation)
-            await begin_anew(services, agents, channel, reset)
+            await reset_conversation(services, agents, channel, reset)
             assert await sessions.of(channel) is None
             assert await AgentSessions("claude", Sessions(link)).of(channel) is None
             return {name: await services.resets.since(name, channel) for name in ("claude", "grok")}
@@ -72,7 +72,7 @@ def test_what_happens_in_one_channel_changes_nothing_in_another(channels, steps,
                 await sessions.drop(channel)
                 wanted[channel] = None
             elif what == "reset":
-                await begin_anew(services, ("claude",), channel, number + 1)
+                await reset_conversation(services, ("claude",), channel, number + 1)
                 wanted[channel] = None
             assert await sessions.of(channel) == wanted[channel]
 

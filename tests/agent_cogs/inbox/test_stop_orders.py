@@ -180,7 +180,7 @@ async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
     outlet = scene.cog.where.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     with pytest.raises(CannotPost):
-        await outlet.sink.post(Post(text="I have too much to do right now."), "m2:excuse")
+        await outlet.sink.post(Post(text="I have too many requests right now."), "m2:excuse")
     assert scene.texts() == []
 
 

@@ -84,7 +84,7 @@ async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
 
 async def test_an_excuse_that_cannot_be_posted_is_logged(caplog):
     await excuse(Outlet(CannotPost("discord_failed")), EVENT, "busy")
-    assert "not even an excuse" in caplog.text
+    assert "a failure reply was not posted" in caplog.text
 
 
 def test_excuses_are_made_for_known_reasons_in_short_lines_without_markup():
