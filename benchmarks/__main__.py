@@ -1,6 +1,6 @@
 """python -m benchmarks [--only name,...] [--quick] [--without-bare] [--seconds N] [--json FILE] [--profile FOLDER]
 
-Numbers are reported, not asserted: the exit code is 0 unless something broke.
+Numbers are reported, not asserted: the exit code is 0 unless a measurement failed.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def main() -> int:
         )
         rows, broken = asyncio.run(run(bench, options.only, progress))
     out.print(render(rows))
-    out.print(f"[dim]{machine()['text']}. Memory in units of 1024² bytes. What is measured and how: docs/benchmarks.md")
+    out.print(f"[dim]{machine()['text']}. Memory in units of 1024² bytes. Definitions: docs/benchmarks.md")
     if options.json is not None:
-        told = {"machine": machine(), "rows": [row.to_json() for row in rows]}
-        options.json.write_text(json.dumps(told, indent=2) + "\n")
+        report = {"machine": machine(), "rows": [row.to_json() for row in rows]}
+        options.json.write_text(json.dumps(report, indent=2) + "\n")
     return 1 if broken else 0
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
+    """Describe the machine and the libraries."""
     load = psutil.getloadavg()[0]
     libraries = {name: version(name) for name in LIBRARIES}
     python, cores = platform.python_version(), psutil.cpu_count() or 0
@@ -60,21 +60,21 @@ def machine() -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program from outside.")
     known = ", ".join(MEASURES)
-    parser.add_argument("--only", type=names, default=tuple(MEASURES), metavar="name,...", help=f"of {known}")
+    parser.add_argument("--only", type=names, default=tuple(MEASURES), metavar="name,...", help=f"some of {known}")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: about two minutes, rough numbers")
-    parser.add_argument("--without-bare", action="store_true", help="leave the bare libraries out")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of ordinary traffic in stalls (60)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there, too")
-    parser.add_argument("--profile", type=Path, metavar="FOLDER", help="profile the program; times are then not true")
+    parser.add_argument("--without-bare", action="store_true", help="without the bare libraries")
+    parser.add_argument("--seconds", type=float, default=60.0, help="length of the measurement stalls (60)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows as JSON")
+    parser.add_argument("--profile", type=Path, metavar="FOLDER", help="profile the program; times are then inflated")
     return parser
 
 
 def names(text: str) -> tuple[str, ...]:
-    """The rows that a command line names."""
+    """Parse a comma-separated list of measurements."""
     found = tuple(name.strip() for name in text.split(",") if name.strip())
     unknown = [name for name in found if name not in MEASURES]
     if unknown or not found:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: there are {', '.join(MEASURES)}")
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown) or text!r}; known: {', '.join(MEASURES)}")
     return found
 
 

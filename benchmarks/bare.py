@@ -1,7 +1,7 @@
-"""What the libraries cost without us: four py-cord bots that hand each mention to an SDK and post what comes back.
+"""The libraries without the program: four py-cord bots that pass each mention to an SDK and post the answer.
 
-No history, no limits, no Redis traffic, no decision: the floor that the program is compared with. py-cord and the SDKs
-keep their own defaults. Everything that the program imports from others is imported here too.
+No history, no limits, no Redis traffic, no decision: the lower bound that the program is compared with. py-cord and the
+SDKs keep their own defaults. All third-party imports of the program are imported here too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The Discord stand-in in a process of its own, with the hands of a crowd that speaks to the bots and hears answers.
+"""The Discord stand-in in a process of its own, with people who write to the bots and a record of the answers.
 
-All times are `time.perf_counter()`, taken here: right before a message enters the stand-in, and when an answer did.
+Times are `time.perf_counter()`, taken here: just before a message enters the stand-in, and when an answer has.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CHATTER = (
 
 
 class Crowd:
-    """People who speak, and a record of the bots' answers by tag."""
+    """People who write, and a record of the bots' answers by tag."""
 
     def __init__(self, server: DiscordStandIn) -> None:
         self._server = server
@@ -37,20 +37,24 @@ class Crowd:
         self._answers: dict[int, list[dict[str, Any]]] = defaultdict(list)
         self._missing: set[int] = set()
         self._posts = 0
-        server.subscribe(self._hear)
+        server.subscribe(self._on_event)
 
-    def _hear(self, name: str, data: Mapping[str, Any]) -> None:
+    def _on_event(self, name: str, data: Mapping[str, Any]) -> None:
         if name != "MESSAGE_CREATE" or not data["author"].get("bot"):
             return
         self._posts += 1
         tag = tag_in(data["content"])
         if tag is not None:
-            heard = {"at": time.perf_counter(), "author": int(data["author"]["id"]), "channel": int(data["channel_id"])}
-            self._answers[tag].append(heard)
+            answer = {
+                "at": time.perf_counter(),
+                "author": int(data["author"]["id"]),
+                "channel": int(data["channel_id"]),
+            }
+            self._answers[tag].append(answer)
             self._missing.discard(tag)
 
     async def say(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Each line: {person, channel}, with {bot, tag} for a mention."""
+        """Post lines: {person, channel}, with {bot, tag} for a mention."""
         for number, line in enumerate(lines):
             text = CHATTER[(line.get("tag", 0) + number) % len(CHATTER)]
             if "bot" in line:
@@ -58,22 +62,22 @@ class Crowd:
                 text = f"<@{bot}> {tagged(line['tag'])}: {text}"
                 self._sent[line["tag"]] = time.perf_counter()
             await self._server.say(line["person"], line["channel"], text)
-            await asyncio.sleep(0)  # each goes out before the next is written, as from people of their own
+            await asyncio.sleep(0)  # each is sent before the next is written, as from separate people
 
     async def answers(self, tags: Sequence[int], within: float) -> dict[int, Any]:
-        """{tag: {sent_at, answers: [{at, author, channel}]}} when all are answered, or after `within` seconds."""
+        """Wait until all are answered, or `within` seconds: {tag: {sent_at, answers: [{at, author, channel}]}}."""
         self._missing = {tag for tag in tags if tag not in self._answers}
-        with suppress(TimeoutError):  # what is missing is to be seen in what is returned
+        with suppress(TimeoutError):  # what is missing shows in what is returned
             await self._server.wait_for(lambda: not self._missing, within)
         return {tag: {"sent_at": self._sent[tag], "answers": self._answers[tag]} for tag in tags}
 
     async def posts(self) -> int:
-        """Messages of bots so far, whatever they say."""
+        """The number of the bots' messages so far."""
         return self._posts
 
 
-class Knobs:
-    """What can be turned while it runs."""
+class Switches:
+    """Changes to the stand-in while it runs."""
 
     def __init__(self, server: DiscordStandIn) -> None:
         self._server = server
@@ -89,7 +93,7 @@ class Knobs:
         return dict(self._server.counts)
 
     async def wait_for_requests(self, route: str, count: int) -> None:
-        """Until "METHOD route" was asked for that often."""
+        """Wait until "METHOD route" was requested that often."""
         await self._server.wait_for(lambda: self._server.counts[route] >= count, 60)
 
 
@@ -105,14 +109,14 @@ async def run(given: Mapping[str, Any]) -> None:
             for number in range(given["history"]):
                 person = f"person-{number % given['people']}"
                 await server.say(person, channel.id, CHATTER[number % len(CHATTER)])
-        crowd, knobs = Crowd(server), Knobs(server)
+        crowd, switches = Crowd(server), Switches(server)
         hello = {
             "api_base": server.api_base,
             "channels": {channel.name: channel.id for channel in world.guild.channels.values()},
             "bots": {app.key: app.user.id for app in world.apps.values()},
         }
         commands = {name: getattr(crowd, name) for name in ("say", "answers", "posts")}
-        commands |= {name: getattr(knobs, name) for name in ("rest_delay", "limits", "counts", "wait_for_requests")}
+        commands |= {name: getattr(switches, name) for name in ("rest_delay", "limits", "counts", "wait_for_requests")}
         await serve(commands, hello)
 
 

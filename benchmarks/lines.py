@@ -1,7 +1,7 @@
-"""How a measured process is steered: a line of JSON in, a line of JSON out.
+"""Control of a measured process: a line of JSON in, a line of JSON out.
 
-The first line out says that the process is ready. It ends when its standard input does, so nothing outlives whoever
-started it. A command that raises ends the process, with the traceback in its log.
+The first line out says that the process is ready. The process ends with its standard input, so it never outlives the
+one that started it. A command that raises ends the process, with the traceback in its log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Command = Callable[..., Awaitable[Any]]
 
 
 def arguments() -> dict[str, Any]:
-    """What the starter passed on: one JSON object as the only argument."""
+    """Parse the only argument, a JSON object."""
     given = json.loads(sys.argv[1])
     if not isinstance(given, dict):
         raise TypeError("expected a JSON object")
@@ -26,12 +26,12 @@ def arguments() -> dict[str, Any]:
 
 
 async def serve(commands: Mapping[str, Command], hello: Any) -> None:
-    """Says hello, then carries out `{"do": name, ...keyword arguments}` line by line until the input ends."""
+    """Print `hello`, then execute `{"do": name, ...keyword arguments}` line by line until the input ends."""
     reader = await _standard_input()
     say(hello)
     while line := await reader.readline():
-        wanted = json.loads(line)
-        say(await commands[wanted.pop("do")](**wanted))
+        request = json.loads(line)
+        say(await commands[request.pop("do")](**request))
 
 
 def say(value: Any) -> None:

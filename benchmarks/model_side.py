@@ -1,4 +1,4 @@
-"""The model providers in a process of their own: when was each request there, and an answer after a set delay."""
+"""The model providers in a process of their own: records each request's arrival and answers after a set delay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPEECH = (
 
 
 class Models:
-    """Answers every request alike: a decision that posts, or one that stays silent."""
+    """Answer every request with the same decision: to post, or to stay silent."""
 
     def __init__(self) -> None:
         self._delay = 0.0
@@ -37,14 +37,14 @@ class Models:
         self._delay, self._silent = delay, silent
 
     async def requests(self) -> list[dict[str, Any]]:
-        """[{tag, provider, at, characters}] in the order of arrival, since this was asked the last time."""
+        """Return [{tag, provider, at, characters}] in the order of arrival, since the last call."""
         seen = [_seen(request) for request in self.server.requests]
         self.server.requests.clear()
         return seen
 
 
 def _seen(request: ModelRequest) -> dict[str, Any]:
-    """`characters` of all that was sent as text."""
+    """`characters`: those of all text in the request."""
     characters = len(request.system) + sum(map(len, request.texts))
     return {
         "tag": tag_in(request.tail),

@@ -1,8 +1,8 @@
-"""Stalls of an event loop: when it was held so long that everything else had to wait, and by what.
+"""Stalls of an event loop: how long it was blocked, and by which function.
 
-A tick is due every few milliseconds; one that comes late tells how long the loop was held. The processor time that the
-loop's thread used meanwhile tells a stall of our making from a machine that gave its time to others. A second thread
-notes, while a tick is overdue, which function the loop is in.
+A tick is due every few milliseconds; its delay is how long the loop was blocked. If the loop's thread used the
+processor meanwhile, the program caused the stall, otherwise the machine did. While a tick is overdue, a second thread
+notes the function that the loop is in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHOWN_FRAMES = 6
 
 
 class StallMonitor:
-    """Watches the running loop between `start` and `stop`. `threshold` in seconds."""
+    """Watch the running loop between `start` and `stop`. `threshold` in seconds."""
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
@@ -42,7 +42,7 @@ class StallMonitor:
         self._watcher.start()
 
     def stop(self) -> list[dict[str, Any]]:
-        """The stalls: seconds late, seconds of processor time, seconds of garbage collection, and the functions."""
+        """Return the stalls: delay, processor time and garbage collection in seconds, and the functions."""
         self._timer.cancel()
         self._over.set()
         self._watcher.join()
@@ -75,7 +75,7 @@ class StallMonitor:
 
 
 def _stack(frame: FrameType | None) -> str:
-    """The innermost functions, the innermost first."""
+    """List the innermost functions, innermost first."""
     shown: list[str] = []
     while frame is not None and len(shown) < SHOWN_FRAMES:
         place = "/".join(frame.f_code.co_filename.rsplit("/", 2)[-2:])

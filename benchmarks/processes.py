@@ -1,4 +1,4 @@
-"""The starter's side of lines.py: starts a process, asks it, reads what it costs, ends it."""
+"""The controlling side of lines.py: starts a process, sends commands, reads its processor time and memory, ends it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ GOODBYE = 10.0  # seconds to end by itself
 SAMPLE_EVERY = 0.02  # seconds between two looks at the memory
 SHOWN_LOG_LINES = 15
 MEGABYTE = 1024 * 1024
-# The rest of the environment may hold keys, proxies and addresses that change what is measured.
+# The rest of the environment may contain keys, proxies and addresses that would change the measurement.
 KEPT = ("PATH", "HOME", "TMPDIR", "LANG", "XDG_RUNTIME_DIR")
 
 
 class Broken(Exception):
-    """A measured process ended or did not answer; the text has the end of its log."""
+    """A measured process ended or did not answer; the text includes the end of its log."""
 
 
 class Child:
-    """A running process. `hello` is its first line, `start_seconds` how long after the start it came."""
+    """A running process. `hello` is its first line, `start_seconds` the time until it came."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name, self.log = name, log
@@ -42,14 +42,14 @@ class Child:
         self._one_at_a_time = asyncio.Lock()
 
     async def ask(self, do: str, *, patience: float = PATIENCE, **arguments: Any) -> Any:
-        """The answer to one command. Raises Broken."""
+        """Send a command and return its answer. Raises Broken."""
         assert self._process.stdin is not None
         async with self._one_at_a_time:
             self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
             return await self.read(patience)
 
     async def read(self, patience: float = PATIENCE) -> Any:
-        """The next line. Raises Broken."""
+        """Return the next line. Raises Broken."""
         assert self._process.stdout is not None
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), patience)
@@ -60,7 +60,7 @@ class Child:
         return json.loads(line)
 
     def cpu_seconds(self) -> float:
-        """Processor time used so far, in the program and in the kernel for it."""
+        """Processor time used so far, user and system."""
         times = self._seen.cpu_times()
         return float(times.user + times.system)
 
@@ -70,7 +70,7 @@ class Child:
 
     @asynccontextmanager
     async def watching_memory(self) -> AsyncIterator[list[float]]:
-        """Yields a list with the highest memory seen while the block runs."""
+        """Yield a list with the highest memory seen while the block runs."""
         highest = [self.megabytes()]
         watch = asyncio.create_task(self._watch_memory(highest))
         try:
@@ -86,7 +86,7 @@ class Child:
             highest[0] = max(highest[0], self.megabytes())
 
     async def end(self) -> None:
-        """Closes its input and waits; kills it when it does not leave."""
+        """Close its input and wait; kill it if it does not end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -101,13 +101,13 @@ class Child:
 
 
 def measured_environment() -> dict[str, str]:
-    """What a measured process sees of ours."""
+    """The part of our environment that a measured process gets."""
     return {name: value for name, value in process_environment().items() if name in KEPT}
 
 
 @asynccontextmanager
 async def child(module: str, arguments: Mapping[str, Any], folder: Path) -> AsyncIterator[Child]:
-    """`python -m benchmarks.{module}` once it said hello; its log goes to `folder`. Raises Broken."""
+    """Run `python -m benchmarks.{module}` and wait for its first line; its log goes to `folder`. Raises Broken."""
     log = folder / f"{module}.log"
     began = time.perf_counter()
     with log.open("ab") as stderr:

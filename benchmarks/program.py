@@ -1,7 +1,7 @@
 """The program itself in a process of its own, as run_all.py starts it, but with the addresses of the stand-ins.
 
-Its real models, its real Redis (a private one), its log at the usual level: nothing is left out. Commands only look at
-it from inside where that cannot be done from outside: stalls of its event loop, a profile.
+With its real SDKs, a private Redis and its log at the usual level. Commands observe only what cannot be observed from
+outside: stalls of its event loop, a profile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.monitor import StallMonitor
 
 
 class Inside:
-    """The commands."""
+    """The commands of this process."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -32,7 +32,7 @@ class Inside:
         self._conversations = 0
 
     async def settled(self) -> None:
-        """Until everything that is done after the start is done."""
+        """Wait until the work after the start is done."""
         await self._warm_up
 
     async def watch_stalls(self, threshold: float) -> None:
@@ -40,11 +40,11 @@ class Inside:
         self._monitor.start()
 
     async def stalls(self) -> list[dict[str, Any]]:
-        """Ends the watch."""
+        """Stop watching and return the stalls."""
         return self._monitor.stop()
 
     async def converse(self, channel: int) -> None:
-        """Has the coordinator lead a conversation there; nobody waits for its end."""
+        """Start a conversation in the channel without waiting for its end."""
         assert self._runtime.coordinator is not None
         self._conversations += 1
         self._runtime.start(self._conversation(channel), f"conversation {self._conversations}", essential=False)
@@ -54,7 +54,7 @@ class Inside:
         await self._runtime.coordinator.fire(channel)
 
     async def profile(self, path: str | None = None) -> None:
-        """Begins to profile; with a path, ends and writes it there (for `python -m pstats`)."""
+        """Start profiling; with a path, stop and write the profile there (for `python -m pstats`)."""
         if path is None:
             self._profile = cProfile.Profile()
             self._profile.enable()

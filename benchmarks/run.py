@@ -36,7 +36,7 @@ MEASURES: Mapping[str, Measure] = {
 
 
 async def run(bench: Bench, names: Sequence[str], progress: Console) -> tuple[list[Row], bool]:
-    """The rows of these measurements, and whether anything broke."""
+    """Run measurements; return their rows, and whether any failed."""
     rows: list[Row] = []
     broken = False
     for name in names:
@@ -47,6 +47,6 @@ async def run(bench: Bench, names: Sequence[str], progress: Console) -> tuple[li
             rows.append(Row(metric=name, value=None, note=f"not measured: {lacking}"))
         except (Broken, NoAnswer) as error:
             broken = True
-            progress.print(f"{name} broke: {type(error).__name__}: {error}", style="red", markup=False)
-            rows.append(Row(metric=name, value=None, note="broke, see above"))
+            progress.print(f"{name} failed: {type(error).__name__}: {error}", style="red", markup=False)
+            rows.append(Row(metric=name, value=None, note="failed, see above"))
     return rows, broken

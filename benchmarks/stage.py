@@ -1,4 +1,4 @@
-"""What a measurement stands on: a Discord, the models, and one after another the programs that are measured on them."""
+"""The surroundings of a measurement: Discord, the models, and the programs that are measured with them in turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BUS_PATIENCE = 10.0  # seconds
 
 
 class NotHere(Exception):
-    """Something that this machine lacks; the text says what."""
+    """This machine lacks something; the text says what."""
 
 
 Mention = tuple[int, str, str]
@@ -30,8 +30,8 @@ Mention = tuple[int, str, str]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A mention: when it was said and which answers came (`time.perf_counter()`, seconds)."""
+class AnsweredMention:
+    """A mention with its time and its answers (`time.perf_counter()`, seconds)."""
 
     tag: int
     agent: str
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass
 class Stage:
-    """The stand-ins, and what can be started on them. `history` is how many messages each channel began with."""
+    """The stand-ins, and the programs that can be started with them. `history`: messages in each channel before."""
 
     discord: Child
     models: Child
@@ -59,7 +59,7 @@ class Stage:
 
     @asynccontextmanager
     async def program(self, **settings: str) -> AsyncIterator[Child]:
-        """The program as soon as its bots are online. `settings` are those of a .env that differ from ours."""
+        """Run the program, entered when its bots are online. `settings` override those of `_settings`."""
         number = next(self._programs)
         data_dir = self.folder / f"data-{number}"
         given = {"settings": {**self._settings(data_dir), **settings}, "api_base": self.discord.hello["api_base"]}
@@ -69,19 +69,19 @@ class Stage:
 
     @asynccontextmanager
     async def settled_program(self, **settings: str) -> AsyncIterator[Child]:
-        """The program some seconds after its start: SDKs imported, the channels' past read."""
+        """Run the program, entered when SDKs are imported and the channels' history is read."""
         reads = await self.history_reads()
         async with self.program(**settings) as program:
             await program.ask("settled")
             if self.history:
-                wanted = reads + len(self.channels)
-                await self.discord.ask("wait_for_requests", route=HISTORY_ROUTE, count=wanted)
+                count = reads + len(self.channels)
+                await self.discord.ask("wait_for_requests", route=HISTORY_ROUTE, count=count)
             async with self._profiled(program):
                 yield program
 
     @asynccontextmanager
     async def bare(self) -> AsyncIterator[Child]:
-        """The bare libraries, their bots online."""
+        """Run the bare libraries, entered when their bots are online."""
         given = {
             "tokens": {agent: f"token-{agent}" for agent in AGENTS},
             "api_base": self.discord.hello["api_base"],
@@ -109,13 +109,13 @@ class Stage:
                 with suppress(asyncio.CancelledError):
                     await listening
 
-    async def mention(self, lines: Sequence[tuple[str, str, str]], within: float = 30.0) -> list[Asked]:
-        """Says these mentions (person, agent, channel) at once and waits for the answers, `within` seconds at most."""
+    async def mention(self, lines: Sequence[tuple[str, str, str]], within: float = 30.0) -> list[AnsweredMention]:
+        """Post these mentions (person, agent, channel) together and wait at most `within` seconds for the answers."""
         mentions = await self.say(lines)
         return await self.answers(mentions, within)
 
     async def say(self, lines: Sequence[tuple[str, str | None, str]]) -> list[Mention]:
-        """Says these lines (person, agent or None, channel) at once; the mentions among them."""
+        """Post these lines (person, agent or None, channel) together; return the mentions among them."""
         said: list[dict[str, Any]] = []
         mentions: list[Mention] = []
         for person, agent, channel in lines:
@@ -126,17 +126,17 @@ class Stage:
         await self.discord.ask("say", lines=said)
         return mentions
 
-    async def answers(self, mentions: Sequence[Mention], within: float) -> list[Asked]:
-        """What became of mentions, when all are answered or after `within` seconds."""
+    async def answers(self, mentions: Sequence[Mention], within: float) -> list[AnsweredMention]:
+        """Return the mentions with their answers, when all are answered or after `within` seconds."""
         tags = [tag for tag, _, _ in mentions]
         found = await self.discord.ask("answers", tags=tags, within=within, patience=within + 30.0)
         return [
-            Asked(*mention, found[str(mention[0])]["sent_at"], found[str(mention[0])]["answers"])
+            AnsweredMention(*mention, found[str(mention[0])]["sent_at"], found[str(mention[0])]["answers"])
             for mention in mentions
         ]
 
     async def requests(self) -> list[dict[str, Any]]:
-        """What the models were asked since this was called last: [{tag, provider, at}]."""
+        """Return the models' requests since the last call: [{tag, provider, at}]."""
         return list(await self.models.ask("requests"))
 
     async def history_reads(self) -> int:
@@ -173,8 +173,8 @@ class Stage:
 
 @dataclass(frozen=True)
 class Bench:
-    """One run of benchmarks. `seconds`: how long ordinary traffic is watched. `profiles`: a folder for profiles.
-    `bare`: the bare libraries are measured too."""
+    """One run of benchmarks. `seconds`: length of the measurement stalls. `profiles`: a folder for profiles.
+    `bare`: also measure the bare libraries."""
 
     folder: Path
     quick: bool = False
@@ -183,14 +183,14 @@ class Bench:
     profiles: Path | None = None
 
     def size(self, full: int, quick: int) -> int:
-        """How often something is repeated."""
+        """The number of repetitions."""
         return quick if self.quick else full
 
     @asynccontextmanager
     async def stage(
         self, name: str, *, channels: int = 1, people: int = 1, history: int = 0, delay: float = 0.0
     ) -> AsyncIterator[Stage]:
-        """Stand-ins of their own. `history`: messages in each channel; `delay`: seconds that a model takes."""
+        """Start stand-ins. `history`: messages in each channel; `delay`: seconds that a model takes."""
         folder = self.folder / name
         folder.mkdir()
         world = {"channels": channels, "people": people, "history": history}

@@ -1,4 +1,4 @@
-"""What was measured, as rows with their targets, and the table they make."""
+"""Measurements as rows with their targets, and the table of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One number. `target` is the most that it may be; `bare` is the bare libraries' in the same run.
+    """One number. `target` is its upper limit; `bare` is the value of the bare libraries in the same run.
 
     `value` None: it could not be measured, and `note` says why.
     """
@@ -27,12 +27,12 @@ class Row:
 
     @property
     def ok(self) -> bool | None:
-        """None where there is nothing to hold it against."""
+        """None without a target."""
         return None if self.value is None or self.target is None else self.value <= self.target
 
     @property
     def ratio(self) -> float | None:
-        """To the bare libraries."""
+        """Relative to the bare libraries."""
         return self.value / self.bare if self.value is not None and self.bare else None
 
     def to_json(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def shown(value: float | None, unit: str) -> str:
-    """Three or four digits that matter, and the unit."""
+    """Format with two or three significant digits, and the unit."""
     if value is None:
         return "—"
     if value == int(value):

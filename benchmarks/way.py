@@ -10,7 +10,7 @@ the way. A task or callback counts as called by the function that scheduled it.
 A *stay* is an unbroken sequence of functions on the way in one module, in the order in which they begin. Going back to
 a caller is no stay; a further function that the caller then calls in its own module is one. A *return* is a stay in a
 module that was left before, so there are as many stays as modules and returns. Returns are of two kinds: "called back",
-when another module calls it, and "read on", when the module itself goes on after a call to another one.
+when another module calls it, and "read on", when the module itself continues after a call to another one.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Recorder:
         self.begun: dict[FrameType, Call] = {}
         self.scheduler: Call | None = None  # of the callback that the loop runs
 
-    def hear(self, frame: FrameType, event: str, _: object) -> None:
-        """For sys.setprofile, which reports a coroutine that goes on as a call again."""
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
+        """A function for sys.setprofile, which reports each resumption of a coroutine as another call."""
         if event != "call" or frame in self.begun:
             return
         if frame.f_code is self._end:
@@ -84,7 +84,7 @@ class Recorder:
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """Tells the recorder which call scheduled each callback and each step of a task."""
+    """Record which call scheduled each callback and each step of a task."""
 
     recorder: Recorder
 
@@ -111,7 +111,7 @@ async def instruction(scene: Scene) -> None:
 async def recorded(turn: Turn, recorder: Recorder) -> None:
     scene = await Scene().start()
     await settle()
-    sys.setprofile(recorder.hear)
+    sys.setprofile(recorder.profile)
     await turn(scene)
     assert sys.getprofile() is None, "the turn did not come to its end"
     await scene.aclose()
@@ -140,7 +140,7 @@ def stays(calls: list[Call]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.way", description="List the modules of two turns.")
-    parser.add_argument("--package", default="agent_cogs", help="only modules whose names begin so (agent_cogs)")
+    parser.add_argument("--package", default="agent_cogs", help="only modules with this prefix (agent_cogs)")
     package = parser.parse_args().package
     print("A mention to its post", *stays(way(mention, TextChannel.send, package)), sep="\n")
     print("An instruction to its result", *stays(way(instruction, MemoryLedger.settle, package)), sep="\n")

@@ -1,7 +1,7 @@
-"""Makes docs/conversation.svg: .venv/bin/python -m docs.make_picture
+"""Make docs/conversation.svg: .venv/bin/python -m docs.make_picture
 
-A run as in local mode, over the Discord stand-in and with scripted voices, in which a person joins. Each run is another
-conversation; the one that is kept is about the four-day week, which the person asks about.
+Runs the program as in local mode, with the Discord stand-in and scripted voices, and lets a person join. Each run is a
+different conversation; it repeats until one is about the four-day week, which the person asks about.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ def terminal_on(server: DiscordStandIn, runtime: Runtime, console: Console) -> T
 
 async def typed(server: DiscordStandIn) -> AsyncGenerator[str]:
     """What the person types, once there is something to join in with."""
-    heard = asyncio.Event()
+    ready = asyncio.Event()
 
     def on_event(event: str, data: object) -> None:
         if len(server.messages(CHANNEL)) >= JOINS_AFTER:
-            heard.set()
+            ready.set()
 
     unsubscribe = server.subscribe(on_event)
-    await heard.wait()
+    await ready.wait()
     unsubscribe()
     yield LINE
 

@@ -1,4 +1,4 @@
-"""A mention in the moment in which the bots come online: each start has one, of another bot."""
+"""A mention at the moment when the bots come online, of another bot at each start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TARGET = 1.2  # seconds
 
 
 async def cold(bench: Bench) -> list[Row]:
-    """From the mention to the answer, and how long the start before it took. Models answer at once."""
+    """Time from the mention to the answer, and of the start before it. Models answer immediately."""
     answered: dict[str, list[float]] = {agent: [] for agent in AGENTS}
     starts: list[float] = []
     async with bench.stage("cold", channels=1, people=1, history=20) as stage:

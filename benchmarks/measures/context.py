@@ -1,9 +1,9 @@
-"""What a model reads in a long conversation, and what of it a provider's cache has already; time to build a context.
+"""The input of a model in a long conversation, and the share that a provider's cache has already; time to build it.
 
-Four agents, thirty rounds, each sees the conversation as `turn.py` lays it out. Counted are characters of everything
-that is sent as text: system part, window, tail. What a call shares with the beginning of the same agent's call before
-is cached, the rest is new; effective input is what is new and a tenth of what is cached, which is what the makers of
-models charge. The public program that does the same job needs 2,974 characters a turn in this conversation.
+Four agents, thirty rounds; each sees the conversation as agent_context lays it out. Characters are counted of
+everything sent as text: system part, window, tail. What a call shares with the beginning of the same agent's previous
+call is cached, the rest is new. Effective input is the new part and a tenth of the cached part, as providers charge it.
+The public program that does the same job needs 2,974 characters a turn in this conversation.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _same(pair: tuple[str, str]) -> bool:
 
 
 async def context(bench: Bench) -> list[Row]:
-    """Counted in all themes; the dearest one is told."""
+    """Count in all themes and report the most expensive one."""
     counts = {theme: conversation(theme) for theme in THEMES}
     dearest = max(counts, key=lambda theme: counts[theme].effective)
     worst = counts[min(counts, key=lambda theme: counts[theme].cached_share)]
@@ -91,14 +91,14 @@ async def context(bench: Bench) -> list[Row]:
             value=counts[dearest].effective,
             unit="characters",
             target=EFFECTIVE_SHARE * PUBLIC_PROGRAM,
-            note=f"{of_public:.2f} of the public program's {PUBLIC_PROGRAM:,}; theme {dearest}, the dearest",
+            note=f"{of_public:.2f} of the public program's {PUBLIC_PROGRAM:,}; theme {dearest}, the most expensive",
         ),
         _speed(bench.size(200, 40)),
     ]
 
 
 def conversation(theme: str) -> Count:
-    """Every agent speaks once a round, in an order of chance."""
+    """Let every agent speak once a round, in random order."""
     rng, count = random.Random(7), Count()
     memories = {agent: WindowMemory() for agent in AGENTS}
     said: list[Entry] = []

@@ -1,4 +1,4 @@
-"""Whether a turn costs more the longer its conversation is: the coordinator's own state makes the instructions."""
+"""Does a turn cost more in a longer conversation? The instructions are made from the coordinator's own state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AROUND = 2  # turns before and after one, whose times count with it
 @dataclass(frozen=True)
 class Course:
     """One conversation: seconds from instruction to result of each turn, and processor seconds used before each turn
-    (and after the last) by the program and by the stand-in of the models."""
+    (and after the last) by the program and by the models' stand-in."""
 
     times: list[float]
     program: list[float]
@@ -30,7 +30,7 @@ class Course:
 
 
 async def conversation(bench: Bench) -> list[Row]:
-    """Conversations of a hundred turns in channels of their own; models answer at once."""
+    """Hold conversations of a hundred turns, each in its own channel; models answer immediately."""
     async with (
         bench.stage("conversation", channels=bench.size(5, 2), history=20) as stage,
         stage.settled_program() as program,
@@ -63,7 +63,7 @@ def _rows(courses: list[Course]) -> list[Row]:
         Row(
             metric=f"the same in processor time, last {SPAN} : first {SPAN}",
             value=late / early,
-            note=f"{late:.1f} : {early:.1f} ms; the models' stand-in, which is in the time too: {stand_in}",
+            note=f"{late:.1f} : {early:.1f} ms; the models' stand-in, included in the time: {stand_in}",
         ),
     ]
 
@@ -81,6 +81,6 @@ async def _converse(bus: Bus, program: Child, models: Child, channel: int, turns
         course.program.append(program.cpu_seconds())
         course.models.append(models.cpu_seconds())
         if result.skipped:
-            raise Broken(f"a turn of {agent} came to nothing: {result.reason}")
+            raise Broken(f"a turn of {agent} was skipped: {result.reason}")
         state = replace(state.took_turn(agent, result), end_streak=0)
     return course

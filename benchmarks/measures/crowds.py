@@ -1,4 +1,4 @@
-"""Many mentions at once: is every one answered, once, how soon is the last one, what does it take."""
+"""Many mentions at the same time: is each one answered exactly once, when is the last one, at what cost?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent_config import AGENTS
 from benchmarks.processes import Child
-from benchmarks.stage import Asked, Bench, Stage
+from benchmarks.stage import AnsweredMention, Bench, Stage
 from benchmarks.table import Row, milliseconds
 
 PEOPLE = 10
@@ -43,7 +43,7 @@ class Outcome:
 
 
 async def crowd(bench: Bench) -> list[Row]:
-    """200 mentions by ten people in 20 channels at once, models that take half a second."""
+    """200 mentions by ten people in 20 channels at the same time; models take half a second."""
     async with bench.stage("crowd", channels=20, people=PEOPLE, delay=0.5) as stage:
         async with stage.settled_program(**RAISED) as program:
             await _warm_up(stage)
@@ -57,7 +57,7 @@ async def crowd(bench: Bench) -> list[Row]:
 
 
 async def limits(bench: Bench) -> list[Row]:
-    """The same under Discord's rate limits."""
+    """`crowd` under Discord's rate limits."""
     async with bench.stage("limits", channels=20, people=PEOPLE, delay=0.5) as stage:
         async with stage.settled_program(**RAISED) as program:
             await _warm_up(stage)
@@ -69,7 +69,7 @@ async def limits(bench: Bench) -> list[Row]:
 
 
 async def rush(bench: Bench) -> list[Row]:
-    """1,000 mentions in 200 channels at once, models that take two seconds."""
+    """1,000 mentions in 200 channels at the same time; models take two seconds."""
     count = bench.size(1000, 400)
     last_target, memory_target = (None, None) if bench.quick else (11, 245)
     async with bench.stage("rush", channels=200, people=PEOPLE, delay=2.0) as stage:
@@ -92,7 +92,7 @@ async def rush(bench: Bench) -> list[Row]:
 
 
 async def _floor(bench: Bench, stage: Stage, count: int, within: float) -> Outcome | None:
-    """The bare libraries' outcome, where they are measured."""
+    """Measure the bare libraries, unless they are left out."""
     if not bench.bare:
         return None
     async with stage.bare() as bare:
@@ -118,7 +118,7 @@ def _wrong(ours: Outcome) -> Row:
 
 
 async def _warm_up(stage: Stage) -> None:
-    """Each bot answers once, so that SDKs and connections are there."""
+    """Let each bot answer once, so that SDKs are imported and connections open."""
     first = next(iter(stage.channels))
     await stage.mention([("person-0", agent, first) for agent in AGENTS])
 
@@ -143,9 +143,9 @@ async def _all_at_once(stage: Stage, subject: Child, count: int, within: float) 
 
 
 def _lines(channels: Sequence[str], count: int) -> list[tuple[str, str, str]]:
-    """Channel by channel; in each one the bots are asked in turn, each time by somebody else.
+    """Mentions channel by channel; in each channel the bots are asked in turn, by a different person each time.
 
-    What one person asks a bot twice while the first still waits would be one question.
+    Two messages of one person to a bot, of which the first still waits, would be merged into one question.
     """
     agents = list(AGENTS)
     seen: Counter[str] = Counter()
@@ -158,7 +158,7 @@ def _lines(channels: Sequence[str], count: int) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _answered_once(stage: Stage, one: Asked) -> bool:
+def _answered_once(stage: Stage, one: AnsweredMention) -> bool:
     right = {"author": stage.discord.hello["bots"][one.agent], "channel": stage.channels[one.channel]}
     return len(one.answers) == 1 and all(one.answers[0][name] == value for name, value in right.items())
 

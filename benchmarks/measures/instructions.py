@@ -1,4 +1,4 @@
-"""Instruction to model request and to result, and turns a second, with models that answer at once."""
+"""Time from an instruction to the model request and to the result, and turns a second; models answer immediately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACE = 0.02  # seconds, see mentions.py
 
 @dataclass(frozen=True)
 class Turns:
-    """How fast many turns went: a second, and processor milliseconds for each."""
+    """The speed of many turns: turns a second, and processor seconds for each."""
 
     a_second: float
     cpu_each: float

@@ -1,4 +1,4 @@
-"""Mention to model request, one at a time, with and without a Discord whose REST is slow; what a mention costs."""
+"""Time from a mention to the model request, one at a time, with fast and slow REST; processor time and memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from agent_config import AGENTS
 from benchmarks.processes import Broken, Child
-from benchmarks.stage import Asked, Bench, Stage
+from benchmarks.stage import AnsweredMention, Bench, Stage
 from benchmarks.table import Row, median, milliseconds, percentile
 
 CHANNELS = 4
@@ -21,8 +21,8 @@ PACE = 0.02  # seconds between two mentions at least: one turn is over, and the 
 
 @dataclass(frozen=True)
 class Seen:
-    """One run of single mentions: seconds to the model request, for each provider too, processor seconds each, and the
-    characters of each request."""
+    """One run of single mentions: seconds to the model request, also by provider, processor seconds for each
+    mention, and the characters of each request."""
 
     latencies: list[float]
     by_provider: dict[str, list[float]]
@@ -31,7 +31,7 @@ class Seen:
 
 
 async def mentions(bench: Bench) -> list[Row]:
-    """Each bot in turn, in each channel in turn."""
+    """Mention each bot in turn, in each channel in turn."""
     async with bench.stage("mentions", channels=CHANNELS, people=10, history=HISTORY) as stage:
         async with stage.settled_program() as program:
             await _one_by_one(stage, program, 4 * CHANNELS)  # every channel and SDK was used once
@@ -49,7 +49,7 @@ async def mentions(bench: Bench) -> list[Row]:
             unit="ms",
             target=7,
             bare=milliseconds(floor.cpu_each) if floor else None,
-            note=f"four bots hear mention and answer; {milliseconds(idle):.1f} ms a second go by while idle, in it too",
+            note=f"four bots receive mention and answer; includes {milliseconds(idle):.1f} ms a second used while idle",
         ),
         Row(
             metric="memory, SDKs in use",
@@ -69,7 +69,7 @@ async def mentions(bench: Bench) -> list[Row]:
 
 
 async def _floor(bench: Bench, stage: Stage) -> tuple[Seen, float] | tuple[None, None]:
-    """The bare libraries, and their memory, where they are measured."""
+    """Measure the bare libraries and their memory, unless they are left out."""
     if not bench.bare:
         return None, None
     async with stage.bare() as bare:
@@ -96,7 +96,7 @@ def _latency_rows(plain: Seen, slow: Seen, floor: Seen | None) -> list[Row]:
 
 
 async def _idle(subject: Child, seconds: float) -> float:
-    """Processor seconds used in a second in which nothing happens."""
+    """Processor seconds used in an idle second."""
     cpu = subject.cpu_seconds()
     await asyncio.sleep(seconds)
     return (subject.cpu_seconds() - cpu) / seconds
@@ -104,7 +104,7 @@ async def _idle(subject: Child, seconds: float) -> float:
 
 async def _one_by_one(stage: Stage, subject: Child, count: int) -> Seen:
     await stage.requests()
-    asked: list[Asked] = []
+    asked: list[AnsweredMention] = []
     cpu = subject.cpu_seconds()
     for line in itertools.islice(_lines(list(stage.channels)), count):
         not_before = time.perf_counter() + PACE
@@ -120,7 +120,7 @@ def _lines(channels: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         yield f"person-{number % 10}", agents[number % len(agents)], channel
 
 
-def _seen(asked: Sequence[Asked], requests: Sequence[dict[str, object]], cpu_each: float) -> Seen:
+def _seen(asked: Sequence[AnsweredMention], requests: Sequence[dict[str, object]], cpu_each: float) -> Seen:
     arrived = {request["tag"]: request for request in reversed(requests)}  # the first request of each
     if lost := [one for one in asked if not one.answers or one.tag not in arrived]:
         raise Broken(f"{len(lost)} of {len(asked)} mentions were not answered")

@@ -1,4 +1,4 @@
-"""Stalls of the program's event loop in a while of ordinary traffic: talk, mentions, two conversations of the bots."""
+"""Stalls of the program's event loop during ordinary traffic: talk, mentions, two conversations of the bots."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONVERSING = {"COORDINATOR_TURN_DELAY_MIN": "0.5", "COORDINATOR_TURN_DELAY_MAX":
 
 
 async def stalls(bench: Bench) -> list[Row]:
-    """People write three lines a second, one of them to a bot."""
+    """Watch the loop while people write three lines a second, one of them to a bot."""
     seconds = min(bench.seconds, 10.0) if bench.quick else bench.seconds
     async with bench.stage("stalls", channels=CHANNELS, people=10, history=60, delay=MODEL_SECONDS) as stage:
         await stage.discord.ask("rest_delay", seconds=REST_SECONDS)
@@ -60,7 +60,7 @@ def _place(stall: dict[str, Any]) -> str:
 
 
 async def _traffic(stage: Stage, seconds: float) -> tuple[int, int]:
-    """How many mentions were made, and how many of them nobody answered."""
+    """Return the number of mentions, and of unanswered ones."""
     rng = random.Random(1)
     agents, channels = list(AGENTS), list(stage.channels)
     asked: list[Mention] = []

@@ -1,4 +1,4 @@
-"""From the start of the process to four bots that are ready, subscribed and online, and the memory before any turn."""
+"""Time from the start of the process to four bots online and subscribed, and the memory before any turn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from benchmarks.table import Row, median
 
 
 async def start(bench: Bench) -> list[Row]:
-    """Cold start (Python's own included), several times, and what is resident once all is imported."""
+    """Start the program several times (including Python's own start); memory once everything is imported."""
     times, memory, bare_times, bare_memory = [], [], [], []
     async with bench.stage("start", channels=4) as stage:
         for _ in range(bench.size(5, 2)):
