@@ -19,7 +19,7 @@ from agent_cogs.limits.provider_backoff import share_backoff
 from agent_cogs.persona.file_rights import FileRights
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.handlers import SlashHandlers
-from agent_cogs.slash.ownership import CommandOwnership, place_of
+from agent_cogs.slash.ownership import CommandOwnership, priority_of
 from agent_config import AgentSettings
 from agent_discord.objects.audience import Audience
 from agent_discord.objects.channels import parent_of
@@ -191,7 +191,7 @@ class BotRun:
             await sync.register_direct()
         keeper = CommandOwnership(
             name,
-            place_of(name, services.settings),
+            priority_of(name, services.settings),
             services.ledger.command_owner,
             sync,
             guilds=lambda: {channel.guild.id for channel in self.cog.channels()},

@@ -1,1 +1,1 @@
-"""What each slash command does: plain values in, text out. Knows no py-cord."""
+"""Slash command handlers: plain values in, text out. Must not know py-cord."""

@@ -1,14 +1,13 @@
-"""What the program keeps of a person, and how it is removed.
+"""/forget me: remove what the program keeps of a person.
 
-    /forget me → an order in Redis ─┬─ here: what is in Redis, and this machine's files
-                                    └─ every other process: its own files, at once or when it is back
+    /forget me → a request in Redis ─┬─ this process: what is in Redis, and this machine's files
+                                     └─ every other process: its own files, immediately or when it is back
 
-Files are the records of tools and the memories of all personas in the folder. Which orders were carried out on them
-stands beside them, as the time of the last one, so none is carried out on what came after. What a process could not do
-it tells its log, and tries again when it starts the next time.
+Files are tool-call records and the memories of all personas in the folder. The time of the last completed request is
+kept beside them, so that no request removes what came after it. What fails is logged and retried at the next start.
 
-What stays, stays for a reason that the person is told: the counts against today's limits, since forgetting would
-refill them; that the owner wants somebody ignored; what is others' too; and what is not this program's to remove.
+The reply lists what stays: counts against today's limits, since removing them would refill them; an ignore by the
+owner; notes on other people's words too; and what this program cannot remove.
 """
 
 from __future__ import annotations
@@ -41,15 +40,15 @@ log = logging.getLogger(__name__)
 
 
 class ToolFiles(Protocol):
-    """agent_tools.call_log.records.ToolRecords."""
+    """Implemented by agent_tools.call_log.records.ToolRecords."""
 
     async def forget_person(self, user_id: int) -> int: ...
 
 
 class CompletedRequests:
-    """The time of the last order that was carried out on the files of this data folder, 0 before the first.
+    """The time of the last request completed on the files of this data folder; 0 before the first.
 
-    Read when it is made, which has to be before any of those files is.
+    Create it before any of those files is read.
     """
 
     def __init__(self, data: Path) -> None:
@@ -58,7 +57,7 @@ class CompletedRequests:
         self.last = self._read()
 
     def keep(self, last: int) -> None:
-        """Raises OSError. Other processes of the folder do the same: the highest counts."""
+        """Store the time, unless another process of the folder stored a later one. Raises OSError."""
         if last > self._read():
             self._path.parent.mkdir(parents=True, exist_ok=True)
             beside = self._path.with_name(f".{DONE_FILE}-{secrets.token_hex(4)}")
@@ -66,14 +65,14 @@ class CompletedRequests:
             os.replace(beside, self._path)
 
     def _remove_leftovers(self) -> None:
-        """Of writes that were cut off; what is fresh may be another process's at this moment."""
+        """Delete temporary files of interrupted writes; a recent one may be another process's write in progress."""
         for left in self._path.parent.glob(f".{DONE_FILE}-*"):
             with suppress(OSError):
                 if time.time() - left.stat().st_mtime > LEFT_SECONDS:
                     left.unlink()
 
     def _read(self) -> int:
-        """What is no number is none: then orders are carried out once more, which does no harm."""
+        """0 for an unreadable file: repeating requests does no harm."""
         try:
             text = self._path.read_bytes().strip()
         except OSError:
@@ -83,8 +82,8 @@ class CompletedRequests:
 
 @dataclass(frozen=True, slots=True)
 class ForgetOutcome:
-    """How much was removed, and of the notes also how many stay because they are others' too. Not `whole`: a file
-    could not be rewritten, the log says which."""
+    """Counts of what was removed. `notes` also counts those that stay because they are based on other people's words.
+    `whole` is false where a file could not be rewritten; the log names it."""
 
     records: int = 0
     open_turns: int = 0
@@ -101,8 +100,8 @@ class ForgetOutcome:
         return (
             f"Removed: {counted(self.records, 'record')} of turns that you asked for,"
             f" {counted(self.open_turns, 'question')} that waited for an answer,"
-            f" {counted(self.tool_calls, 'record')} of what tools were asked for you, and"
-            f" {counted(self.notes.gone, 'note')} that bots took at your words, also in older versions of their files."
+            f" {counted(self.tool_calls, 'record')} of tool calls made for you, and"
+            f" {counted(self.notes.gone, 'note')} that bots took from your words, in old versions of their files too."
         )
 
     @property
@@ -110,32 +109,30 @@ class ForgetOutcome:
         if not self.notes.kept:
             return ""
         notes = counted(self.notes.kept, "note")
-        return f"Kept without your id: {notes} of others' words too; a bot can be asked to forget what it noted."
+        return f"Kept without your id: {notes} on other people's words too. You can ask a bot to forget a note."
 
 
 _ELSEWHERE = (
-    "Other machines of these bots are told and remove the same; one that is off does so when it is back within"
-    f" {KEEP_DAYS} days."
+    f"Bots on other machines remove the same; a machine that is off does so when it returns within {KEEP_DAYS} days."
 )
 _BY_ITSELF = (
-    "What goes by itself: how often you called (a minute), what you brought about in money and notes (two days), an"
-    " answer to you that may have to be given twice (half an hour), a conversation of the bots (an hour), a coding"
-    f" agent's session ({KEEP_DAYS} days), and that you asked for this (your id, {KEEP_DAYS} days). Forgetting limits"
-    " would refill them. If the owner wants you to be ignored, that stays."
+    "Expires by itself, since removing it would refill your limits or break an answer: how often you called (a minute),"
+    " your daily spending and notes (two days), an answer that may have to be repeated (half an hour), a conversation"
+    f" of the bots (an hour), a coding agent's session and this request with your id ({KEEP_DAYS} days). If the owner"
+    " ignores you, that stays."
 )
 _STAYS = (
-    "What I cannot remove: your messages in Discord and the bots' answers, which they read for as long as they stand"
-    " there (what is deleted, they forget too); notes that only name you, and those of before it was noted who asked;"
-    " what the owner wrote, files in the bots' workspaces, backups; what providers of models and tools keep by their"
-    " own terms; and the ids and numbers, without words, in the owner's log. What is being answered to you now,"
-    " and what you ask from now on, is kept anew."
+    "Not removed: your messages and the bots' answers in Discord, which bots read until they are deleted; notes that"
+    " only mention you, and old notes without a record of who asked; what the owner wrote, files in workspaces and"
+    " backups; what providers of models and tools keep under their own terms; and ids and numbers, without text, in"
+    " the owner's log. Anything being answered now, and anything you ask from now on, is recorded again."
 )
 
 
 class Forgetting:
-    """One process's. `start()` before the bus runs, and `run()` in a task of its owner.
+    """Carry out forget requests in one process. Call `start()` before the bus runs, and `run()` in a task.
 
-    `names` are the agents, `personas` the folder with a folder for each persona, None where none are read.
+    `names` are the agents; `personas` holds a folder for each persona, or is None where none are read.
     """
 
     def __init__(
@@ -154,40 +151,40 @@ class Forgetting:
         self._one_at_a_time = asyncio.Lock()
 
     def start(self) -> None:
-        """Hears what other processes order."""
+        """Subscribe to requests of other processes."""
         self._forgets.start()
 
     async def run(self) -> None:
-        """Carries out what other processes order, and what was ordered while this one was away. Until cancelled."""
+        """Carry out requests of other processes, also those made while this one was away, until cancelled."""
         while True:
             await self._forgets.news.wait()
             self._forgets.news.clear()
             try:
                 async with self._one_at_a_time:
-                    await self._catch_up()
+                    await self._complete_new()
             except RedisAway as away:
-                log.debug("orders to forget are read when Redis is back: %s", away)
+                log.debug("forget requests not read: Redis is unavailable (%s); will retry", away)
                 self._forgets.news.set()
                 await asyncio.sleep(RETRY_EVERY)
 
     async def forget(self, user_id: int) -> ForgetOutcome:
-        """Removes what is kept of the person, for all agents and in all processes, in this one before it returns.
+        """Remove what is kept of the person in all processes; in this one before it returns.
 
-        Raises RedisAway, maybe after some of it is gone.
+        Raises RedisAway, possibly after a part was removed.
         """
         async with self._one_at_a_time:
             await self._forgets.order(user_id)
             try:
-                open_turns = [await _forget_open(self._ledger.turns, agent, user_id) for agent in self._names]
+                open_turns = [await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names]
                 records = await self._ledger.records.forget_person(user_id, self._names)
-                here = (await self._catch_up())[user_id]
-            finally:  # the others come last: one that has the same files would take from what is counted here
-                with suppress(RedisAway):  # they read it when it is back
+                here = (await self._complete_new())[user_id]
+            finally:  # notified last: a process with the same files would change the counts here
+                with suppress(RedisAway):  # they read the request when Redis is back
                     await self._forgets.tell()
         return replace(here, records=records, open_turns=sum(open_turns))
 
-    async def _catch_up(self) -> Mapping[int, ForgetOutcome]:
-        """Carries out the orders that were not yet; what came of it, by person. Raises RedisAway."""
+    async def _complete_new(self) -> Mapping[int, ForgetOutcome]:
+        """Carry out requests since the last completed one; outcomes by person. Raises RedisAway."""
         done: dict[int, ForgetOutcome] = {}
         for at, user_id in await self._forgets.after(self._last):
             done[user_id] = await self._carry_out(user_id)
@@ -198,14 +195,14 @@ class Forgetting:
         return done
 
     async def _carry_out(self, user_id: int) -> ForgetOutcome:
-        """On what this process keeps, and on this machine's files."""
+        """Remove what this process and this machine's files keep."""
         self._ledger.settlements.disown(user_id)
         tool_calls, whole = 0, True
         if self._tools is not None:
             try:
                 tool_calls = await self._tools.forget_person(user_id)
             except OSError as error:
-                log.error("a person's tool calls could not all be removed: %s", error)
+                log.error("/forget me: not all tool calls removed: %s; retried at the next start", error)
                 whole = False
         notes, memories_whole = await asyncio.to_thread(_forget_notes, self._personas, user_id)
         return ForgetOutcome(tool_calls=tool_calls, notes=notes, whole=whole and memories_whole)
@@ -214,29 +211,29 @@ class Forgetting:
         try:
             await asyncio.to_thread(self._done.keep, self._last)
         except OSError as error:
-            log.error("a person's wish to be forgotten will be carried out once more: %s", error)
+            log.error("/forget me: completion not stored: %s; the request runs again at the next start", error)
 
 
 def _forget_notes(personas: Path | None, user_id: int) -> tuple[Notes, bool]:
-    """In the memories of all personas, also of those that have no bot here; whether that could be done. Blocks."""
+    """Remove the person from the memories of all personas, running here or not; false if one failed. Blocks."""
     notes, whole = Notes(), True
     try:
         folders = sorted(folder for folder in personas.iterdir() if folder.is_dir()) if personas else []
     except FileNotFoundError:
         folders = []
     except OSError as error:
-        log.error("a person could not be taken out of the memories: %s", error.strerror)
+        log.error("/forget me: memories not read: %s; retried at the next start", error.strerror)
         return notes, False
     for folder in folders:
         try:
             notes += forget_person(folder, user_id)
         except PersonaError as error:
-            log.error("a person could not be taken out of the memory of %s: %s", folder.name, error)
+            log.error("/forget me: memory of %s not rewritten: %s; retried at the next start", folder.name, error)
             whole = False
     return notes, whole
 
 
-async def _forget_open(turns: Turns, agent: str, user_id: int) -> int:
+async def _drop_open_turns(turns: Turns, agent: str, user_id: int) -> int:
     forgotten = 0
     for turn_id in await turns.open_ids(agent):
         mention = read_begun(await turns.left(agent, turn_id)).mention

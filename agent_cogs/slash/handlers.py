@@ -1,7 +1,7 @@
-"""The desk where people's commands are dealt with: what each one does, and what the person is told.
+"""Slash command handlers: plain values in, a reply out, no Discord objects.
 
-Plain values in, a text out; it knows no Discord. A command counts in the channels that the program speaks in, and
-whoever may not do something is told so. Discord hides nothing here: rights are checked for each use.
+A command works in the channels that the bots speak in. Discord shows every command to everyone, so rights are checked
+at each use, and a person without them gets a line that says which one is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import reset_conversation
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.persona_files import PersonaFileEditor, here_alone
-from agent_cogs.slash.status import look
+from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, why, why_not
 from agent_cogs.slash.wording import lasting
 from agent_discord.objects.messages import question_text
@@ -31,47 +31,45 @@ from agent_protocol.wire.coordinator_commands import NOBODY
 from agent_protocol.wire.messages import Command
 
 MUTE_MINUTES = 60
-NOT_HERE = "I only listen in the channels that I was given, and this is none of them."
-AWAY = (
-    "The memory that the bots share (Redis) is away right now, so this could not be done. Please try again in a minute."
-)
-ONLY_HERE = "The bots' shared memory (Redis) is away: until it is back, bots of other processes do not know it."
-NOT_ALL = "Not all of it could be removed; the owner's log says what was left. Please try again in a minute."
-UNKNOWN = "I don't know this command (any more). Please try again in an hour."
-RESETS = (
-    "Only who may manage messages here can do that, since it clears what the bots know of everybody's talk. In a direct"
-    " message to a bot you may reset your own."
+NOT_HERE = "The bots only work in their configured channels, and this is not one of them."
+REDIS_AWAY = "The bots' shared storage (Redis) is unavailable, so this was not completed. Please try again in a minute."
+ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
+NOT_ALL = "Not everything could be removed; the owner's log says what is left. Please try again in a minute."
+UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
+NO_RIGHT_TO_RESET = (
+    "You need the Manage Messages permission for that, because it clears the bots' context for everyone here. In a"
+    " direct message to a bot you can reset your own."
 )
 STARTED: Mapping[str, str] = {
-    "started": "A conversation begins in {where}.",
-    "busy": "There is a conversation in {where} already.",
-    "stopped": "A person wants silence in {where}: /resume there lifts it.",
-    "unknown_channel": "The coordinator does not know {where}.",
-    "no_agents": "There are no bots to converse.",
-    NOBODY: "No coordinator answers: either none is running, or it is busy. Nothing was started as far as I know.",
+    "started": "Started a conversation in {where}.",
+    "busy": "A conversation is already running in {where}.",
+    "stopped": "The bots are stopped in {where}. Use /resume there first.",
+    "unknown_channel": "{where} is not one of the coordinator's channels.",
+    "no_agents": "No bot is available for a conversation.",
+    NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was started as far as I know.",
 }
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
 Handler = Callable[[CommandInvocation], Awaitable[Response]]
-Parent = Callable[[int], int | None]  # the channel that a thread hangs on, as far as it is known
+ParentOf = Callable[[int], int | None]  # a thread's channel, if it is known
 
 log = logging.getLogger(__name__)
 
 
 class SlashHandlers:
-    """One bot's."""
+    """Answer a bot's slash commands. `parent` maps a thread to its channel."""
 
     def __init__(
         self,
         services: AgentServices,
         rights: FileRights,
-        parent: Parent = lambda _: None,
+        parent: ParentOf = lambda _: None,
         may_see: Callable[[int], MaySee] = here_alone,
     ) -> None:
         self._services, self._rights, self._parent = services, rights, parent
         self._files = PersonaFileEditor(services.settings.personas_dir, services.names, may_see)
-        everyones: Mapping[str, Handler] = {
+        everyone: Mapping[str, Handler] = {
             "bots status": self._status,
             "stop": self._stop,
             "resume": self._resume,
@@ -91,199 +89,200 @@ class SlashHandlers:
             "agent-file show": self._show_file,
         }
         self._owners: Mapping[str, Handler] = {"agent-file edit": self._edit_file, FORM: self._save_file}
-        self._handlers = {**everyones, **self._managers, **self._owners}
+        self._handlers = {**everyone, **self._managers, **self._owners}
 
-    async def answer(self, asked: CommandInvocation) -> Response:
-        """What the person is told."""
-        if self._services.scope.theme(asked.channel_id, asked.parent_id, asked.guild_id) is None:
+    async def answer(self, command: CommandInvocation) -> Response:
+        """Run the command and return what to show the person."""
+        if self._services.scope.theme(command.channel_id, command.parent_id, command.guild_id) is None:
             return NOT_HERE
-        handler = self._handlers.get(asked.command)
-        if asked.command in self._managers and not asked.who.manages_guild:
+        handler = self._handlers.get(command.name)
+        if command.name in self._managers and not command.who.manages_guild:
             return MANAGERS_ONLY
-        if asked.command in self._owners and (refusal := await self._rights.refusal(asked.who, asked.guild_id)):
+        if command.name in self._owners and (refusal := await self._rights.refusal(command.who, command.guild_id)):
             return refusal
         if handler is None:
-            log.warning("/%s is not known here", asked.command)
+            log.warning("/%s is unknown to this version; Discord may still show an older list", command.name)
             return UNKNOWN
         try:
-            return await handler(asked)
+            return await handler(command)
         except RedisAway as away:
-            log.warning("/%s was not done, Redis is away: %s", asked.command, away)
-            return AWAY
+            log.warning("/%s was not carried out: Redis is unavailable (%s)", command.name, away)
+            return REDIS_AWAY
 
-    def _is_here(self, channel_id: int, asked: CommandInvocation) -> bool:
-        """Other servers' channels are no matter of this one; one that this bot does not see may be another server's."""
+    def _is_here(self, channel_id: int, command: CommandInvocation) -> bool:
+        """Whether the channel is in the server of the command. One that the bot cannot see may be in another server."""
         guild_id = self._rights.guild_of(channel_id)
         if guild_id is None:
-            return channel_id == asked.channel_id or self._services.scope.guild_ids == {asked.guild_id}
-        return guild_id == asked.guild_id
+            return channel_id == command.channel_id or self._services.scope.guild_ids == {command.guild_id}
+        return guild_id == command.guild_id
 
-    # -- for everyone -------------------------------------------------------------------------------------------------
+    # -- everyone -------------------------------------------------------------------------------------------------
 
-    async def _status(self, asked: CommandInvocation) -> str:
-        board = await look(self._services, asked.channel_id, asked.parent_id)
-        here = {channel: left for channel, left in board.stops.items() if self._is_here(channel, asked)}
-        board = replace(board, stops=here)
-        return board.text(asked.channel_id, self._services.names)
+    async def _status(self, command: CommandInvocation) -> str:
+        status = await read_status(self._services, command.channel_id, command.parent_id)
+        here = {channel: left for channel, left in status.stops.items() if self._is_here(channel, command)}
+        return replace(status, stops=here).text(command.channel_id, self._services.names)
 
-    async def _stop(self, asked: CommandInvocation) -> str:
-        stops, channel_id = self._services.stops, asked.channel_id
-        if not self._may_stop(asked):
-            await stops.hush(channel_id, asked.who.user_id)
-            return "What the bots were about to answer you here is stopped. To silence them is not yours to decide."
-        minutes = _number(asked, "minutes", 0, LONGEST_STOP)
-        await stops.stop(channel_id, f"c{asked.id}", minutes * 60.0 or None)
-        behind = "" if self._services.bus.ready.is_set() else f" {ONLY_HERE}"
-        how_long = lasting(minutes * 60.0) if minutes else "a day at most"
-        return f"The bots are silent here for {how_long}. /resume lifts it.{behind}"
+    async def _stop(self, command: CommandInvocation) -> str:
+        stops, channel_id = self._services.stops, command.channel_id
+        if not self._may_stop(command):
+            await stops.hush(channel_id, command.who.user_id)
+            return "Cancelled the bots' answers to you here. You don't have permission to silence the bots."
+        minutes = _number(command, "minutes", 0, LONGEST_STOP)
+        await stops.stop(channel_id, f"c{command.id}", minutes * 60.0 or None)
+        note = "" if self._services.bus.ready.is_set() else f" {ONLY_HERE}"
+        how_long = lasting(minutes * 60.0) if minutes else "up to a day"
+        return f"The bots are silent here for {how_long}. Use /resume to lift it.{note}"
 
-    async def _resume(self, asked: CommandInvocation) -> str:
-        if not self._may_stop(asked):
-            return "Only who may silence the bots can let them speak again."
-        stops, channel_id = self._services.stops, asked.channel_id
-        if asked.parent_id is not None and stops.holds(asked.parent_id):
-            return f"The bots are silent in the whole of <#{asked.parent_id}>: /resume there lifts it."
+    async def _resume(self, command: CommandInvocation) -> str:
+        if not self._may_stop(command):
+            return "You don't have permission to lift a stop."
+        stops, channel_id = self._services.stops, command.channel_id
+        if command.parent_id is not None and stops.holds(command.parent_id):
+            return f"The bots are stopped in all of <#{command.parent_id}>. Use /resume there."
         covered = (channel_id, *(other for other in stops.held() if self._parent(other) == channel_id))
         lifted = any([await stops.lift(stopped) for stopped in covered])
-        behind = "" if self._services.bus.ready.is_set() else f" {ONLY_HERE}"
-        return ("The bots may speak here again." if lifted else "Nothing was stopped here.") + behind
+        note = "" if self._services.bus.ready.is_set() else f" {ONLY_HERE}"
+        return ("The bots may speak here again." if lifted else "Nothing was stopped here.") + note
 
-    def _may_stop(self, asked: CommandInvocation) -> bool:
+    def _may_stop(self, command: CommandInvocation) -> bool:
         settings = self._services.settings
-        return may_stop(asked.who, settings.stop_user_ids, settings.stop_role_ids)
+        return may_stop(command.who, settings.stop_user_ids, settings.stop_role_ids)
 
-    async def _forget(self, asked: CommandInvocation) -> str:
-        forgotten = await self._services.forgetting.forget(asked.who.user_id)
+    async def _forget(self, command: CommandInvocation) -> str:
+        forgotten = await self._services.forgetting.forget(command.who.user_id)
         return forgotten.text if forgotten.whole else NOT_ALL
 
-    async def _why(self, asked: CommandInvocation) -> str:
-        found = _MESSAGE_ID.fullmatch(str(asked.values.get("message", "")).strip())
+    async def _why(self, command: CommandInvocation) -> str:
+        found = _MESSAGE_ID.fullmatch(str(command.values.get("message", "")).strip())
         if found is None:
-            return "That is no message: please give its link (right click, Copy Message Link) or its id."
+            return "That is not a message link or id. Right-click the message and choose Copy Message Link."
         services, message_id = self._services, int(found[1])
         record = await services.ledger.records.of_message(message_id, services.names)
-        if record is not None and record.guild_id not in (None, asked.guild_id):
-            return NO_RECORD  # of another server, whose matters are none of this one's
+        if record is not None and record.guild_id not in (None, command.guild_id):
+            return NO_RECORD  # another server's message
         return await why(services.ledger, services.names, message_id, services.clock())
 
-    async def _why_not(self, asked: CommandInvocation) -> str:
-        agent = self._agent(asked)
+    async def _why_not(self, command: CommandInvocation) -> str:
+        agent = self._agent(command)
         if agent is None:
             return UNKNOWN
         services = self._services
         muted = await services.ledger.mutes.read([agent])
-        return await why_not(services, agent, asked.channel_id, services.clock(), muted_until=muted.get)
+        return await why_not(services, agent, command.channel_id, services.clock(), muted_until=muted.get)
 
-    async def _ask(self, asked: CommandInvocation) -> Response:
-        """The question is shown to all, and is then like a person's message that mentions the agent."""
-        agent, prompt = self._agent(asked), str(asked.values.get("prompt", ""))
+    async def _ask(self, command: CommandInvocation) -> Response:
+        """Post the question for everyone to see; it then counts as a message that mentions the agent."""
+        agent, prompt = self._agent(command), str(command.values.get("prompt", ""))
         if agent is None:
             return UNKNOWN
         if not prompt.strip():
-            return "There is nothing in that question."
+            return "The question is empty."
         settings, silent = self._services.settings, self._services.stops.holds
-        if silent(asked.channel_id) or (asked.parent_id is not None and silent(asked.parent_id)):
-            return "A person wants silence here: /resume lifts it."
+        if silent(command.channel_id) or (command.parent_id is not None and silent(command.parent_id)):
+            return "The bots are stopped here. Use /resume first."
         ignored = Ignored(
             frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), self._services.ignores
         )
-        who = Heard(
-            author_id=asked.who.user_id,
+        message = Heard(
+            author_id=command.who.user_id,
             by_person=True,
-            author_roles=asked.who.roles,
-            guild_id=asked.guild_id,
-            channel_id=asked.channel_id,
+            author_roles=command.who.roles,
+            guild_id=command.guild_id,
+            channel_id=command.channel_id,
         )
-        if who in ignored:
-            return "The bots do not listen to you here."
+        if message in ignored:
+            return "The bots are set to ignore you."
         user_id = self._services.directory.id_of(agent)
         if user_id is None:
-            return f"{self._services.names[agent]} is not online."
+            return f"{self._services.names[agent]} is offline."
         return CommandReply(question_text(user_id, prompt), public=True)
 
-    async def _reset(self, asked: CommandInvocation) -> Response:
-        chosen = self._agent(asked)
-        if chosen is None and "agent" in asked.values:
+    async def _reset(self, command: CommandInvocation) -> Response:
+        chosen = self._agent(command)
+        if chosen is None and "agent" in command.values:
             return UNKNOWN
-        if asked.guild_id is not None and not asked.who.manages_messages:
-            return RESETS
-        await reset_conversation(
-            self._services, [chosen] if chosen else self._services.names, asked.channel_id, asked.id
-        )
-        if asked.guild_id is None:
-            return "I begin anew here: what was said so far is no longer context."
-        who = self._services.names[chosen] if chosen else "Every bot"
-        return f"{who} begins anew here: what was said so far is no longer context."
+        if command.guild_id is not None and not command.who.manages_messages:
+            return NO_RIGHT_TO_RESET
+        agents = [chosen] if chosen else self._services.names
+        await reset_conversation(self._services, agents, command.channel_id, command.id)
+        if command.guild_id is None:
+            return "I start fresh here: earlier messages are no longer context."
+        shown = self._services.names[chosen] if chosen else "Every bot"
+        return f"{shown} starts fresh here: earlier messages are no longer context."
 
-    # -- for the server's managers ------------------------------------------------------------------------------------
+    # -- the server's managers ------------------------------------------------------------------------------------
 
-    async def _start(self, asked: CommandInvocation) -> str:
-        chosen = asked.values.get("channel")
-        channel_id = int(chosen) if chosen is not None else asked.parent_id or asked.channel_id
+    async def _start(self, command: CommandInvocation) -> str:
+        chosen = command.values.get("channel")
+        channel_id = int(chosen) if chosen is not None else command.parent_id or command.channel_id
         where = f"<#{channel_id}>"
-        if channel_id not in self._services.scope.channels or not self._is_here(channel_id, asked):
-            return f"The bots do not converse in {where}: it is none of their channels."
+        if channel_id not in self._services.scope.channels or not self._is_here(channel_id, command):
+            return f"{where} is not one of the bots' channels."
         if self._services.stops.holds(channel_id):
             return STARTED["stopped"].format(where=where)
-        theme = asked.values.get("theme")
-        command = Command(command="start", channel_id=channel_id, theme=str(theme) if theme else None)
-        outcome = await self._services.orders.give(command)
-        return STARTED.get(outcome, "The coordinator did not do it: {outcome}.").format(where=where, outcome=outcome)
+        theme = command.values.get("theme")
+        outcome = await self._services.orders.give(
+            Command(command="start", channel_id=channel_id, theme=str(theme) if theme else None)
+        )
+        return STARTED.get(outcome, "The coordinator refused: {outcome}.").format(where=where, outcome=outcome)
 
-    async def _mute(self, asked: CommandInvocation) -> str:
-        agent = self._agent(asked)
+    async def _mute(self, command: CommandInvocation) -> str:
+        agent = self._agent(command)
         if agent is None:
             return UNKNOWN
-        seconds = _number(asked, "minutes", MUTE_MINUTES, LONGEST_MUTE) * 60.0
+        seconds = _number(command, "minutes", MUTE_MINUTES, LONGEST_MUTE) * 60.0
         await self._services.ledger.mutes.mute(agent, seconds)
-        log.info("%s is muted by a person for %.0f minutes", agent, seconds / 60)
+        log.info("%s: muted by a person for %.0f minutes", agent, seconds / 60)
         return (
-            f"{self._services.names[agent]} is muted for {lasting(seconds)}, in every channel; what it is saying at"
-            " this moment it may finish. /bots unmute lifts it."
+            f"{self._services.names[agent]} is muted in every channel for {lasting(seconds)}; it may finish a message"
+            " that it is writing. Use /bots unmute to lift this."
         )
 
-    async def _unmute(self, asked: CommandInvocation) -> str:
-        agent = self._agent(asked)
+    async def _unmute(self, command: CommandInvocation) -> str:
+        agent = self._agent(command)
         if agent is None:
             return UNKNOWN
         lifted = await self._services.ledger.mutes.lift(agent)
         shown = self._services.names[agent]
         return f"{shown} may speak again." if lifted else f"{shown} was not muted."
 
-    async def _ignore(self, asked: CommandInvocation) -> str:
-        user_id = int(asked.values["user"])
+    async def _ignore(self, command: CommandInvocation) -> str:
+        user_id = int(command.values["user"])
         outcome = await self._services.ignores.add(user_id)
         texts = {
-            "added": f"No bot hears <@{user_id}> any more, in every channel. /bots unignore lifts it.",
-            "known": f"<@{user_id}> is ignored already.",
-            "full": "The list of ignored people is full.",
+            "added": f"The bots now ignore <@{user_id}> in every channel. Use /bots unignore to lift this.",
+            "known": f"<@{user_id}> is already ignored.",
+            "full": "The list of ignored people is full. Use /bots unignore to make room.",
         }
         return texts[outcome]
 
-    async def _unignore(self, asked: CommandInvocation) -> str:
-        user_id = int(asked.values["user"])
+    async def _unignore(self, command: CommandInvocation) -> str:
+        user_id = int(command.values["user"])
         if user_id in self._services.settings.ignore_user_ids:
-            return f"<@{user_id}> is ignored by the setting IGNORE_USER_IDS; that is the owner's to change."
+            return f"<@{user_id}> is ignored by the setting IGNORE_USER_IDS, which only the owner can change."
         removed = await self._services.ignores.remove(user_id)
-        return f"The bots hear <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
+        return f"The bots listen to <@{user_id}> again." if removed else f"<@{user_id}> was not ignored."
 
-    async def _show_file(self, asked: CommandInvocation) -> Response:
-        agent, name = self._agent(asked) or "", str(asked.values.get("file", ""))
-        return await self._files.show(agent, name, asked.channel_id, _number(asked, "back", 0, MOST_BACK))
+    async def _show_file(self, command: CommandInvocation) -> Response:
+        agent, name = self._agent(command) or "", str(command.values.get("file", ""))
+        return await self._files.show(agent, name, command.channel_id, _number(command, "back", 0, MOST_BACK))
 
-    async def _edit_file(self, asked: CommandInvocation) -> Response:
-        return await self._files.form(self._agent(asked) or "", str(asked.values.get("file", "")), asked.channel_id)
+    async def _edit_file(self, command: CommandInvocation) -> Response:
+        return await self._files.form(
+            self._agent(command) or "", str(command.values.get("file", "")), command.channel_id
+        )
 
-    async def _save_file(self, asked: CommandInvocation) -> Response:
-        return await self._files.save(str(asked.values.get("id", "")), str(asked.values.get("text", "")))
+    async def _save_file(self, command: CommandInvocation) -> Response:
+        return await self._files.save(str(command.values.get("id", "")), str(command.values.get("text", "")))
 
-    def _agent(self, asked: CommandInvocation) -> str | None:
-        """The agent that the option names: one of the choices, while the list that Discord shows is fresh."""
-        name = str(asked.values.get("agent") or asked.values.get("bot", ""))
+    def _agent(self, command: CommandInvocation) -> str | None:
+        """The agent that the option names; None where Discord still offers one that is gone."""
+        name = str(command.values.get("agent") or command.values.get("bot", ""))
         return name if name in self._services.names else None
 
 
-def _number(asked: CommandInvocation, option: str, default: int, most: int) -> int:
-    """Discord has checked it, for whoever uses Discord's own form."""
-    value = asked.values.get(option, default)
+def _number(command: CommandInvocation, option: str, default: int, most: int) -> int:
+    """The option's value, limited to 0..`most`: Discord checks it only in its own client."""
+    value = command.values.get(option, default)
     return min(max(int(value), 0), most)

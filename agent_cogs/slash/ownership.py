@@ -1,6 +1,6 @@
-"""Which bot has the slash commands: one, so that each appears once; the others clear what they had.
+"""Choose the one bot that registers the slash commands, so that each appears once; the others clear theirs.
 
-What the commands are stands in agent_discord/slash/definitions.py, what each one does in desk.py.
+agent_discord/slash/definitions.py lists the commands, handlers.py says what each one does.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Literal, Protocol
 from agent_config import Settings
 from agent_protocol.connection.link import RedisAway
 
-SOON = 5.0  # seconds: by then servers that came late are known
+SOON = 5.0  # seconds: by then the gateway has brought all servers
 RENEW_EVERY = 60.0
-ROUNDS_TO_WAIT = 2  # of who is not the first, for who is
-TRY_AGAIN = 3600.0  # a server that refuses the commands is asked again so late, lest refusals add up
+ROUNDS_TO_WAIT = 2  # for the first bot to claim the commands, before another one does
+TRY_AGAIN = 3600.0  # seconds until a server that refused is asked again: Discord counts refusals
 
-Place = Literal["chosen", "first", "later", "never"]
+Priority = Literal["chosen", "first", "later", "never"]
 
 log = logging.getLogger(__name__)
 
 
-class Store(Protocol):
-    """agent_protocol.coordination.command_owner."""
+class CommandOwnerStore(Protocol):
+    """Implemented by agent_protocol.coordination.command_owner."""
 
     async def claim(self, agent: str, *, insist: bool = False) -> bool: ...
 
@@ -33,15 +33,15 @@ class Store(Protocol):
 
 
 class Sync(Protocol):
-    """agent_discord.slash.sync."""
+    """Implemented by agent_discord.slash.sync."""
 
     async def register(self, guild_id: int) -> bool: ...
 
     async def clear(self, guild_id: int) -> bool: ...
 
 
-def place_of(agent: str, settings: Settings) -> Place:
-    """ "chosen" by the owner; "first" of those that have a token and a key; "later", when that one does not come."""
+def priority_of(agent: str, settings: Settings) -> Priority:
+    """ "chosen" by the owner; "first" with a token and a key; "later", if that one does not come; else "never"."""
     if settings.commands_bot is not None:
         return "chosen" if settings.commands_bot == agent else "never"
     bots = [name for name, each in settings.agents.items() if each.token is not None]
@@ -50,60 +50,60 @@ def place_of(agent: str, settings: Settings) -> Place:
 
 
 class CommandOwnership:
-    """One bot's part in it. `guilds` are those in scope, as far as the bot knows them."""
+    """Register or clear one bot's commands. `guilds` returns the guilds in scope that the bot knows."""
 
     def __init__(
         self,
         agent: str,
-        place: Place,
-        store: Store,
+        priority: Priority,
+        store: CommandOwnerStore,
         sync: Sync,
         guilds: Callable[[], Iterable[int]],
         may_act: Callable[[], bool] = lambda: True,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self._agent, self._place, self._store, self._sync = agent, place, store, sync
+        self._agent, self._priority, self._store, self._sync = agent, priority, store, sync
         self._guilds, self._may_act, self._sleep = guilds, may_act, sleep
         self._rounds = 0
-        self._mine: bool | None = None  # not known yet
-        self._again: dict[int, float] = {}  # guild → rounds until it is seen to again; those done are at infinity
+        self._owner: bool | None = None  # None: not known yet
+        self._rounds_left: dict[int, float] = {}  # guild → rounds until the next attempt; infinity: done
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run a round each minute until cancelled."""
         pauses = chain((SOON,), repeat(RENEW_EVERY))
         while True:
             try:
                 if self._may_act():
-                    await self.see_to_it()
+                    await self.update()
             except RedisAway:
-                log.debug("%s: whose the commands are is not known, Redis is away", self._agent)
+                log.debug("%s: commands left as they are: Redis is unavailable", self._agent)
             await self._sleep(next(pauses))
 
-    async def see_to_it(self) -> None:
-        """One round. Raises RedisAway."""
-        mine = await self._is_mine()
+    async def update(self) -> None:
+        """Claim the commands if it is this bot's part, and bring every guild up to date. Raises RedisAway."""
+        owner = await self._is_owner()
         self._rounds += 1
-        if mine is None:
+        if owner is None:
             return
-        if mine is not self._mine:
-            self._mine = mine
-            self._again.clear()
+        if owner is not self._owner:
+            self._owner = owner
+            self._rounds_left.clear()
         for guild_id in self._guilds():
-            await self._see_to_guild(guild_id, mine)
+            await self._update_guild(guild_id, owner)
 
-    async def _is_mine(self) -> bool | None:
-        """None: it shows in a minute."""
-        if self._place == "never":
+    async def _is_owner(self) -> bool | None:
+        """Whether this bot owns the commands; None while that is undecided."""
+        if self._priority == "never":
             return False
-        waits = self._place == "later" and self._rounds < ROUNDS_TO_WAIT
+        waits = self._priority == "later" and self._rounds < ROUNDS_TO_WAIT
         if waits and (holder := await self._store.holder()) != self._agent:
             return None if holder is None else False
-        return await self._store.claim(self._agent, insist=self._place == "chosen" and self._rounds == 0)
+        return await self._store.claim(self._agent, insist=self._priority == "chosen" and self._rounds == 0)
 
-    async def _see_to_guild(self, guild_id: int, mine: bool) -> None:
-        rounds = self._again.get(guild_id, 0.0)
+    async def _update_guild(self, guild_id: int, owner: bool) -> None:
+        rounds = self._rounds_left.get(guild_id, 0.0)
         if rounds > 0:
-            self._again[guild_id] = rounds - 1
+            self._rounds_left[guild_id] = rounds - 1
             return
-        done = await (self._sync.register(guild_id) if mine else self._sync.clear(guild_id))
-        self._again[guild_id] = float("inf") if done else TRY_AGAIN / RENEW_EVERY
+        done = await (self._sync.register(guild_id) if owner else self._sync.clear(guild_id))
+        self._rounds_left[guild_id] = float("inf") if done else TRY_AGAIN / RENEW_EVERY

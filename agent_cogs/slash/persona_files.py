@@ -1,8 +1,8 @@
-"""The part of the desk where who manages the server sees and changes what a bot is: the files of its persona.
+"""Show and edit a bot's persona files from Discord, for people who may.
 
-What is changed is looked at before it is kept: a file that would not be understood is given back, as a file, with a
-line for each problem. What was there before stays in the persona's history. A form carries a digest of the text that it
-was made of, so that nobody writes over what was changed meanwhile.
+An edit is parsed before it is saved: a text with problems is returned as a file, with a line for each. The version
+before stays in the persona's history. The form's id carries a digest of the text it was made from, so that an edit
+never overwrites one made in the meantime.
 """
 
 from __future__ import annotations
@@ -34,32 +34,34 @@ _CHECKS: Mapping[str, tuple[Callable[[str], tuple[object, tuple[str, ...]]], ...
     "agents.md": (parse_cron, parse_hooks),
     "boot.md": (parse_boot,),
 }
-ELSEWHERE = ", without what was noted where not everybody here can read"
-UNKNOWN_FILE = "That is none of a bot's files."
+ELSEWHERE = ", without notes from channels that not everyone here can read"
+UNKNOWN_FILE = "There is no such persona file."
 
 log = logging.getLogger(__name__)
 
 
 def problems_of(name: str, text: str) -> tuple[str, ...]:
-    """What of a file would not be understood, a line each."""
+    """One line for each part of the file that would not be understood."""
     return tuple(problem for parse in _CHECKS.get(name, ()) for problem in parse(text)[1])
 
 
 def here_alone(here: int) -> MaySee:
-    """What was learned in a channel is told there and nowhere else."""
+    """Show notes only in the channel that they were made in."""
     return lambda channel_id: channel_id == here
 
 
 class PersonaFileEditor:
-    """`folder` holds a folder for each agent; `names` maps agents to their shown names. Who manages one server manages
-    no other: of a memory only what `may_see` says of the channel `here` is shown, and one that holds more is not
-    changed from there."""
+    """Persona files as replies. `folder` holds a folder for each agent; `names` maps agents to shown names.
+
+    Managers of one server have no rights in another: of a memory only entries are shown that `may_see` allows in the
+    channel `here`, and a memory that holds others cannot be edited from there.
+    """
 
     def __init__(self, folder: Path, names: Mapping[str, str], may_see: Callable[[int], MaySee] = here_alone) -> None:
         self._folder, self._names, self._may_see = folder, names, may_see
 
     async def show(self, agent: str, name: str, here: int, back: int = 0) -> Response:
-        """The file, or what it was before its last `back` changes."""
+        """The file, or its version before the last `back` changes."""
         try:
             text, elsewhere = await self._shown(agent, name, here, back)
         except PersonaError as error:
@@ -70,26 +72,24 @@ class PersonaFileEditor:
         return CommandReply(head, file=(name, text)) if length(shown) > LIMIT or "```" in text else shown
 
     async def form(self, agent: str, name: str, here: int) -> Response:
-        """A form with the file's text; the text alone where it is too long for one."""
+        """A form with the file's text; a file to download where it is too long for a form."""
         try:
             text, elsewhere = await self._shown(agent, name, here)
         except NotFound:
             text, elsewhere = "", False
         except PersonaError as error:
-            return f"{name} of {self._names.get(agent, agent)} cannot be changed here: {error}."
+            return f"{name} of {self._names.get(agent, agent)} cannot be edited here: {error}."
         if elsewhere:
-            return f"{name} of {self._names[agent]} holds what was noted elsewhere. Please change it on its disk."
+            return f"{name} of {self._names[agent]} has notes that not everyone here may read. Edit it on disk."
         form = Form(id=f"{_PREFIX}:{agent}:{name}:{_digest(text)}", title=f"{self._names[agent]}: {name}", text=text)
         try:
             _ = form.fields
         except ValueError as error:
-            return CommandReply(
-                f"{name} is too long to be changed here: {error}. Please change it on its disk.", file=(name, text)
-            )
+            return CommandReply(f"{name} is too long to edit here: {error}. Edit it on disk.", file=(name, text))
         return form
 
     async def save(self, form_id: str, text: str) -> Response:
-        """Keeps what a form came back with, if it can be understood and nobody was faster."""
+        """Save a submitted form, unless it has problems or the file has changed since."""
         prefix, _, rest = form_id.partition(":")
         agent, _, rest = rest.partition(":")
         name, _, digest = rest.partition(":")
@@ -97,19 +97,19 @@ class PersonaFileEditor:
             return UNKNOWN_FILE
         text = text.rstrip() + "\n" if text.strip() else ""
         if problems := problems_of(name, text):
-            told = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
-            return CommandReply("\n".join(["Not kept, since this would not be understood:", *told]), file=(name, text))
+            lines = [f"- {problem}" for problem in problems[:MOST_PROBLEMS]]
+            return CommandReply("\n".join(["Not saved. Please correct:", *lines]), file=(name, text))
         try:
             await asyncio.to_thread(_save, self._folder / agent, name, text, digest)
         except PersonaError as error:
-            return CommandReply(f"Not kept: {error}.", file=(name, text))
-        log.info("%s of %s was changed by a person", name, agent)
+            return CommandReply(f"Not saved: {error}.", file=(name, text))
+        log.info("%s: %s edited from Discord", agent, name)
         return (
-            f"{name} of {self._names[agent]} is kept and counts from the next event on; what it was is in its history."
+            f"Saved {name} of {self._names[agent]}. It counts from the next event on; its history has the old version."
         )
 
     async def _shown(self, agent: str, name: str, here: int, back: int = 0) -> tuple[str, bool]:
-        """What of a file may be shown in a channel, and whether there is more."""
+        """The part of a file that may be shown in a channel, and whether anything was left out."""
         text = await self._read(agent, name, back)
         if name != MEMORY:
             return text, False
@@ -127,7 +127,7 @@ class PersonaFileEditor:
 def _save(folder: Path, name: str, text: str, digest: str) -> None:
     def edit(old: str | None) -> str:
         if _digest(old or "") != digest:
-            raise Ambiguous("the file was changed in the meantime")
+            raise Ambiguous("the file was changed in the meantime; open it again")
         return text
 
     change(folder, name, edit)

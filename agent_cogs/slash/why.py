@@ -1,7 +1,7 @@
-"""Why a bot spoke, and why it did not: texts for whoever asks, from the turns' records and what is kept of the present.
+"""/why and /why-not: explain why a bot posted a message, or why it is silent, from turn records and current state.
 
-What is read comes first (`why`, `why_not`, which raise RedisAway), the texts are pure. None is over 2,000 characters,
-none holds a word that anybody said. People are named by mentions: who posts a text switches pings off.
+`why` and `why_not` read and raise RedisAway; the rest is pure. Texts have at most 2,000 characters and quote nobody.
+People are shown as mentions, so a caller must post with pings off.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.turns.records import KEEP_SECONDS, TurnRecord, sent_at
 
-NO_RECORD = f"I have no record of that message: it is not one of ours, or older than {KEEP_SECONDS // 86400} days."
+NO_RECORD = (
+    f"There is no record of that message: no bot here posted it, or it is over {KEEP_SECONDS // 86400} days old."
+)
 MAX_CHARACTERS = 2_000
-ERRANDS: Mapping[str, str] = {
-    "heartbeat": "looked at something by itself, a check of its heartbeat.md",
-    "cron": "did what its calendar says, a job of its agents.md",
-    "hook": "did what its agents.md says for this moment, a hook",
-    "webhook": "was told news from outside, by a webhook",
+AUTOMATION: Mapping[str, str] = {
+    "heartbeat": "ran a check from its heartbeat.md",
+    "cron": "ran a cron job from its agents.md",
+    "hook": "ran a hook from its agents.md",
+    "webhook": "handled a webhook event",
 }
-MAX_WORD = 100  # a model's name, an unknown trigger: what a record holds may come from another program
+MAX_WORD = 100  # characters of a model name or an unknown trigger: another program may have written the record
 
 BUDGETS: Mapping[str, str] = {
-    "all": "the day's money for all bots is used up, or nearly so",
-    "agent": "its money of the day is used up, or nearly so",
-    "channel": "the day's money for this channel is used up, or nearly so",
+    "all": "today's budget for all bots is used up, or nearly so",
+    "agent": "its budget for today is used up, or nearly so",
+    "channel": "today's budget for this channel is used up, or nearly so",
 }
 
 
-# -- why it spoke -----------------------------------------------------------------------------------------------------
+# -- why a bot spoke ---------------------------------------------------------------------------------------------------
 
 
 async def why(ledger: Ledger, names: Mapping[str, str], message_id: int, now: float) -> str:
-    """Why a message was posted, in two or three lines; `names` maps agents' keys to shown names, `now` in unix seconds.
+    """Why a message was posted, in two or three lines. `names` maps agents' keys to shown names; `now` in unix seconds.
 
-    Redis is not asked for what is too old.
+    A message older than any record is answered without asking Redis.
     """
     if now - sent_at(message_id) > KEEP_SECONDS:
         return NO_RECORD
@@ -53,7 +55,7 @@ def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     name = names.get(record.agent, record.agent)
     lines = [f"**{name}** {_called(record)}.", _spent(record)]
     if record.reason is not None:
-        lines.append(f"It did less than was wanted: {_reason(record.reason)}.")
+        lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
     return "\n".join(lines)[:MAX_CHARACTERS]
 
 
@@ -62,18 +64,18 @@ def _called(record: TurnRecord) -> str:
     if record.trigger == "mention":
         return f"was called by {person}"
     if record.trigger == "call":
-        return f"was called by another bot, in what {person} had begun"
+        return f"was called by another bot, in a chain that {person} started"
     if record.trigger == "continue":
-        return f"was told by {person} to go on"
+        return f"was asked by {person} to continue"
     if record.trigger == "reactive":
-        return f"joined in after another bot had answered {person}"
+        return f"joined in after another bot answered {person}"
     if record.trigger == "starter":
-        return "opened a conversation of the bots"
+        return "started a conversation of the bots"
     if record.trigger == "round":
-        return f"had its turn in round {record.round_number or 1} of a conversation of the bots"
+        return f"took its turn in round {record.round_number or 1} of a conversation of the bots"
     if record.trigger == "errand":
-        return ERRANDS.get(record.kind, "did an errand of its own")
-    return f"was called by: {_word(record.trigger)}"
+        return AUTOMATION.get(record.kind, "ran an automation task")
+    return f"was triggered by: {_word(record.trigger)}"
 
 
 def _spent(record: TurnRecord) -> str:
@@ -84,11 +86,11 @@ def _spent(record: TurnRecord) -> str:
     return f"Model {model}, {messages} read, {record.seconds:.1f} s, {record.cost_usd:.4f} USD: {tokens}."
 
 
-# -- why it did not ---------------------------------------------------------------------------------------------------
+# -- why it is silent --------------------------------------------------------------------------------------------------
 
 
-class Readers(Protocol):
-    """Where it is looked for; agent_cogs.services.House is one."""
+class StateSource(Protocol):
+    """Implemented by agent_cogs.services.AgentServices."""
 
     @property
     def ledger(self) -> Ledger: ...
@@ -101,42 +103,42 @@ class Readers(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
-    """How it stands with an agent in a channel. Times in unix seconds."""
+class AgentState:
+    """An agent's state in a channel. Times in unix seconds."""
 
     name: str
     now: float
     online: bool = True
     muted_until: float | None = None
-    rests_until: float | None = None
+    backoff_until: float | None = None
     stopped: bool = False
-    used_up: tuple[str, ...] = ()  # budgets, as BUDGETS names them
-    turns: int = 0  # of today
+    used_up: tuple[str, ...] = ()  # keys of BUDGETS
+    turns: int = 0  # today
     most_turns: int = 0
     cooldown: float = 0.0  # seconds left
     running: Running | None = None  # the channel's conversation
-    speaker: str | None = None  # whose turn it is in it, as people know it
+    speaker: str | None = None  # shown name of the agent whose turn it is there
     last: TurnRecord | None = None  # its last turn in the channel
 
 
 async def why_not(
-    services: Readers,
+    services: StateSource,
     agent: str,
     channel_id: int,
     now: float,
     *,
     muted_until: Callable[[str], float | None] = lambda _: None,
 ) -> str:
-    """Why an agent is silent in a channel, the decisive reason first. `muted_until` tells an agent's mute's end."""
+    """Why an agent is silent in a channel, the decisive reason first. `muted_until` gives the end of a mute."""
     ledger, settings, names = services.ledger, services.settings, services.names
     date = f"{datetime.fromtimestamp(now, settings.timezone):%Y-%m-%d}"
     running = await ledger.conversations.running(channel_id)
-    present = Present(
+    state = AgentState(
         name=names.get(agent, agent),
         now=now,
         online=agent in await ledger.presence.online([agent]),
         muted_until=muted_until(agent),
-        rests_until=await ledger.backoffs.until(agent),
+        backoff_until=await ledger.backoffs.until(agent),
         stopped=services.stops.holds(channel_id),
         used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
         turns=await ledger.limits.count(agent, date),
@@ -146,59 +148,59 @@ async def why_not(
         speaker=names.get(running.speaker, running.speaker) if running and running.speaker else None,
         last=next(iter(await ledger.records.last(agent, channel_id)), None),
     )
-    return why_not_text(present)
+    return why_not_text(state)
 
 
-def why_not_text(present: Present) -> str:
-    first, *others = [*_hindrances(present), *_last_turn(present), *_nobody_asked(present)]
-    lines = [f"**{present.name}** is silent here: {first}."]
+def why_not_text(state: AgentState) -> str:
+    first, *others = [*_hindrances(state), *_last_turn(state), *_nobody_asked(state)]
+    lines = [f"**{state.name}** is silent here: {first}."]
     if others:
-        lines += ["Besides:", *(f"- {other}" for other in others)]
+        lines += ["Also:", *(f"- {other}" for other in others)]
     return "\n".join(lines)[:MAX_CHARACTERS]
 
 
-def _hindrances(present: Present) -> list[str]:
-    """What keeps it from speaking now, what nothing else helps against first."""
-    found = [] if present.online else ["it is offline"]
-    if present.muted_until is not None and present.muted_until > present.now:
-        found.append(f"it is muted until {_when(present.muted_until)}")
-    if present.stopped:
-        found.append("a person has stopped the channel")
-    if present.rests_until is not None:
-        found.append(f"its provider refuses it (a refused key, no quota), it rests until {_when(present.rests_until)}")
-    found += [BUDGETS[budget] for budget in present.used_up]
-    if present.turns >= present.most_turns:
-        found.append(f"its {present.most_turns} turns of the day are used up")
-    if present.cooldown > 0:
-        found.append(f"it has just spoken here, and waits {present.cooldown:.0f} s more")
-    return found + _conversation(present)
+def _hindrances(state: AgentState) -> list[str]:
+    """What keeps it from speaking now, the most decisive first."""
+    found = [] if state.online else ["it is offline"]
+    if state.muted_until is not None and state.muted_until > state.now:
+        found.append(f"it is muted until {_when(state.muted_until)}")
+    if state.stopped:
+        found.append("a person stopped the bots in this channel")
+    if state.backoff_until is not None:
+        found.append(f"its provider refuses it (key or quota), it is tried again {_when(state.backoff_until)}")
+    found += [BUDGETS[budget] for budget in state.used_up]
+    if state.turns >= state.most_turns:
+        found.append(f"its {state.most_turns} turns for today are used up")
+    if state.cooldown > 0:
+        found.append(f"it has just spoken here, its cooldown ends in {state.cooldown:.0f} s")
+    return found + _conversation(state)
 
 
-def _conversation(present: Present) -> list[str]:
-    if present.running is None:
+def _conversation(state: AgentState) -> list[str]:
+    if state.running is None:
         return []
-    where = f"round {present.running.round_number}"
-    if present.speaker is None:
-        return [f"a conversation runs here, between two turns of {where}"]
-    if present.speaker == present.name:
-        return [f"it is its turn right now, in {where}"]
-    return [f"a conversation runs here, and in {where} it is {present.speaker}'s turn"]
+    where = f"round {state.running.round_number}"
+    if state.speaker is None:
+        return [f"a conversation is running here, between two turns of {where}"]
+    if state.speaker == state.name:
+        return [f"it is its turn right now, in {where} of a conversation"]
+    return [f"a conversation is running here, and in {where} it is {state.speaker}'s turn"]
 
 
-def _last_turn(present: Present) -> list[str]:
-    last = present.last
+def _last_turn(state: AgentState) -> list[str]:
+    last = state.last
     if last is None or last.reason is None:
         return []
-    return [f"when it had its last turn here, {_when(last.at)}, {_reason(last.reason)}"]
+    return [f"in its last turn here, {_when(last.at)}: {_reason(last.reason)}"]
 
 
-def _nobody_asked(present: Present) -> list[str]:
-    """Only where nothing else is known."""
-    if _hindrances(present) or _last_turn(present):
+def _nobody_asked(state: AgentState) -> list[str]:
+    """The fallback where no other reason is known."""
+    if _hindrances(state) or _last_turn(state):
         return []
-    if present.last is None:
-        return ["nobody has called it here for a week, and no conversation runs"]
-    return [f"nobody has called it since it had its last turn here, {_when(present.last.at)}"]
+    if state.last is None:
+        return ["nobody has called it here for a week, and no conversation is running"]
+    return [f"nobody has called it since its last turn here, {_when(state.last.at)}"]
 
 
 def _reason(reason: str) -> str:
@@ -206,10 +208,10 @@ def _reason(reason: str) -> str:
 
 
 def _word(text: str) -> str:
-    """A word of a record, so that it cannot look like anything else."""
+    """A value of a record, without characters that Discord would format."""
     return "".join(letter for letter in text if letter.isalnum() or letter in "-_./: ")[:MAX_WORD]
 
 
 def _when(at: float) -> str:
-    """Discord shows it as "3 minutes ago" or "in 3 minutes"."""
+    """A Discord timestamp, shown as "3 minutes ago" or "in 3 minutes"."""
     return f"<t:{at:.0f}:R>"

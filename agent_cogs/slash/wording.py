@@ -1,11 +1,15 @@
-"""Times, money and lists as people read them in an answer."""
+"""Format durations, money and lists for replies."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
-_UNITS = ((2 * DAY, DAY, "day"), (2 * HOUR, HOUR, "hour"), (MINUTE, MINUTE, "minute"))  # from when on, length, name
+_UNITS = (
+    (2 * DAY, DAY, "day"),
+    (2 * HOUR, HOUR, "hour"),
+    (MINUTE, MINUTE, "minute"),
+)  # from this many seconds on, unit length, name
 
 
 def lasting(seconds: float) -> str:
@@ -17,7 +21,7 @@ def lasting(seconds: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Small sums with as many digits as they need to be seen."""
+    """ "$1.50", "$0.0042"; small sums keep more digits."""
     if 0 < amount < 0.00005:
         return "less than $0.0001"
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.4f}"

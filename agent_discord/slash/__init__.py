@@ -1,1 +1,1 @@
-"""Slash commands as Discord sees them: definitions, interactions, answers. Knows nothing of what a command does."""
+"""Slash commands on Discord's side: definitions, interactions, responses. agent_cogs/slash handles them."""

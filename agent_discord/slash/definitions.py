@@ -1,7 +1,7 @@
-"""The commands as Discord is told of them, and whether it knows them as they are.
+"""Slash command definitions as sent to Discord, and their comparison with the registered ones.
 
-Rights are no part of it: Discord can ask for a permission for a whole command only, and `/bots` has parts for everyone
-and parts for the server's managers. They are checked when a command is used.
+Definitions hold no permissions: Discord can require one for a whole command only, and `/bots` has sub-commands for
+everyone and for server managers. Rights are checked when a command is used.
 
 https://discord.com/developers/docs/interactions/application-commands
 """
@@ -20,13 +20,13 @@ SUB_COMMAND, TEXT, WHOLE, USER, CHANNEL = 1, 3, 4, 6, 7  # types of options
 BOT_DM = 1  # a context: a direct message to the bot
 TEXT_CHANNEL, NEWS, THREADS = 0, 5, (10, 11, 12)
 WHY = "Why?"
-FORM = "form"  # not a command that anybody sees: a form of ours that comes back filled in
+FORM = "form"  # the name that a submitted form has as a command; not listed in Discord
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
-MOST_BACK = 10  # changes that a file's history holds
+MOST_BACK = 10  # changes in a file's history
 MOST_CHOICES = 25
 
-# What of a command is compared; the rest (ids, versions, what Discord fills in) is Discord's own.
-_TOLD = (
+# The fields to compare; Discord sets the others (ids, versions, defaults).
+_COMPARED = (
     "name",
     "description",
     "required",
@@ -39,38 +39,42 @@ _TOLD = (
 )
 
 
-RESET = "Begin anew here: what was said so far is no longer context"
+RESET = "Start fresh here: earlier messages are no longer context"
 
 
 def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequence[str] = ()) -> list[Json]:
-    """Every command, for the agents (key → shown name), the themes and the personas' files that there are."""
-    bot = _option(TEXT, "bot", "which bot", required=True, choices=_choices(agents))
-    theme = _option(TEXT, "theme", "by which rules", choices=_choices({name: name for name in themes}))
-    channel = _option(CHANNEL, "channel", "where; here, if none is named", channel_types=[TEXT_CHANNEL, NEWS])
-    agent = _option(TEXT, "agent", "which bot", required=True, choices=_choices(agents))
-    any_agent = _option(TEXT, "agent", "which bot; all, if none is named", choices=_choices(agents))
-    prompt = _option(TEXT, "prompt", "what you ask", required=True, max_length=LONGEST_QUESTION)
-    file = _option(TEXT, "file", "which file", required=True, choices=_choices({name: name for name in files}))
-    person = _option(USER, "user", "whom", required=True)
+    """All commands for these agents (key → shown name), themes and persona files."""
+    bot = _option(TEXT, "bot", "Which bot", required=True, choices=_choices(agents))
+    theme = _option(TEXT, "theme", "Which theme", choices=_choices({name: name for name in themes}))
+    channel = _option(CHANNEL, "channel", "Which channel; this one by default", channel_types=[TEXT_CHANNEL, NEWS])
+    agent = _option(TEXT, "agent", "Which bot", required=True, choices=_choices(agents))
+    any_agent = _option(TEXT, "agent", "Which bot; all by default", choices=_choices(agents))
+    prompt = _option(TEXT, "prompt", "Your question", required=True, max_length=LONGEST_QUESTION)
+    file = _option(TEXT, "file", "Which file", required=True, choices=_choices({name: name for name in files}))
+    person = _option(USER, "user", "Which person", required=True)
     return [
         _slash(
             "bots",
             "The bots of this server",
-            _part("status", "Who is online, what today cost, what happens here"),
-            _part("start", "Begin a conversation (server managers)", channel, theme),
+            _part("status", "Show which bots are online, today's cost, and what is running here"),
+            _part("start", "Start a conversation (server managers)", channel, theme),
             _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(LONGEST_MUTE, "60")),
-            _part("unmute", "Let a bot speak again (server managers)", bot),
-            _part("ignore", "No bot hears this person any more (server managers)", person),
-            _part("unignore", "The bots hear this person again (server managers)", person),
+            _part("unmute", "Let a muted bot speak again (server managers)", bot),
+            _part("ignore", "Make the bots ignore a person (server managers)", person),
+            _part("unignore", "Let the bots listen to a person again (server managers)", person),
         ),
-        _slash("stop", "Silence the bots in this channel, or what answers you", _minutes(LONGEST_STOP, "a day")),
-        _slash("resume", "The bots may speak here again"),
-        _slash("ask", "Ask a bot; everybody here sees it", agent, prompt),
+        _slash("stop", "Silence the bots here, or cancel their answers to you", _minutes(LONGEST_STOP, "a day")),
+        _slash("resume", "Let the bots speak here again"),
+        _slash("ask", "Ask a bot a question; everyone here sees it", agent, prompt),
         _slash("reset", RESET, any_agent),
         *_of_files(agent, file, files),
-        _slash("forget", "What the bots' program keeps", _part("me", "Remove what it keeps of you")),
-        _slash("why", "Why a bot said something", _option(TEXT, "message", "its link or its id", required=True)),
-        _slash("why-not", "Why a bot says nothing here", bot),
+        _slash("forget", "Your data", _part("me", "Remove what the bots keep about you")),
+        _slash(
+            "why",
+            "Explain why a bot posted a message",
+            _option(TEXT, "message", "Link or id of the message", required=True),
+        ),
+        _slash("why-not", "Explain why a bot is silent here", bot),
         {"type": MESSAGE, "name": WHY},
     ]
 
@@ -78,29 +82,34 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
 def _of_files(agent: Json, file: Json, files: Sequence[str]) -> list[Json]:
     if not files:
         return []
-    told = "what it was before so many changes; as it is, if nothing is said"
-    back = _option(WHOLE, "back", told, min_value=1, max_value=MOST_BACK)
-    show = _part("show", "Show one of its files (server managers)", agent, file, back)
-    edit = _part("edit", "Change one of its files (server managers)", agent, file)
-    return [_slash("agent-file", "Who a bot is: its files", show, edit)]
+    back = _option(
+        WHOLE,
+        "back",
+        "Show the version this many changes ago; the current one by default",
+        min_value=1,
+        max_value=MOST_BACK,
+    )
+    show = _part("show", "Show a persona file (server managers)", agent, file, back)
+    edit = _part("edit", "Edit a persona file (server managers)", agent, file)
+    return [_slash("agent-file", "A bot's persona files", show, edit)]
 
 
 def _in_direct(command: Json) -> Json:
     return {**command, "contexts": [BOT_DM]}
 
 
-def same(kept: Json, wanted: Json) -> bool:
-    """Whether Discord knows a command as it is wanted."""
-    return kept.get("type", SLASH) == wanted["type"] and _shape(kept) == _shape(wanted)
+def same(registered: Json, wanted: Json) -> bool:
+    """Whether a registered command equals its definition."""
+    return registered.get("type", SLASH) == wanted["type"] and _shape(registered) == _shape(wanted)
 
 
-def is_ours(kept: Json, wanted: Sequence[Json]) -> bool:
-    """Whether a command that Discord knows is one of these, in whatever form."""
-    return any((kept["name"], kept.get("type", SLASH)) == (one["name"], one["type"]) for one in wanted)
+def is_ours(registered: Json, wanted: Sequence[Json]) -> bool:
+    """Whether a registered command has the name and type of one of these."""
+    return any((registered["name"], registered.get("type", SLASH)) == (one["name"], one["type"]) for one in wanted)
 
 
 def _shape(command: Json) -> Json:
-    shape = {key: command[key] for key in _TOLD if command.get(key)}
+    shape = {key: command[key] for key in _COMPARED if command.get(key)}
     if "choices" in shape:
         shape["choices"] = [(choice["name"], choice["value"]) for choice in shape["choices"]]
     return {**shape, "options": [(one["type"], _shape(one)) for one in command.get("options") or ()]}
@@ -111,7 +120,7 @@ def _slash(name: str, description: str, *options: Json) -> Json:
 
 
 def _part(name: str, description: str, *options: Json) -> Json:
-    """A sub-command; what is required comes first, as Discord wants it."""
+    """A sub-command; Discord wants required options first."""
     return _option(SUB_COMMAND, name, description, options=sorted(options, key=lambda one: not one.get("required")))
 
 
@@ -120,11 +129,11 @@ def _option(kind: int, name: str, description: str, **more: Any) -> Json:
 
 
 def _minutes(most: int, default: str) -> Json:
-    return _option(WHOLE, "minutes", f"for how long; {default}, if nothing is said", min_value=1, max_value=most)
+    return _option(WHOLE, "minutes", f"How many minutes; {default} by default", min_value=1, max_value=most)
 
 
 def _choices(values: Mapping[str, str]) -> list[Json]:
     return [{"name": shown, "value": value} for value, shown in list(values.items())[:MOST_CHOICES]]
 
 
-DIRECT_COMMANDS = [_in_direct(_slash("reset", RESET))]  # global ones, of each bot
+DIRECT_COMMANDS = [_in_direct(_slash("reset", RESET))]  # registered globally, by each bot

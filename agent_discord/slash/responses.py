@@ -1,4 +1,4 @@
-"""What a command is answered with: a line for one person, words for all, or a form that comes back filled in."""
+"""Responses to a slash command: a private line, a public message, a file, or a form to submit."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import discord
 
-MOST_FIELDS = 5  # of a form: Discord's own limits, as the next two
+MOST_FIELDS = 5  # Discord's limits for a form, as are the next two
 FIELD_CHARACTERS = 4000
 TITLE_CHARACTERS = 45
-FORM_SECONDS = 3600.0  # for which a form that nobody sends back is remembered
+FORM_SECONDS = 3600.0  # until a form that is not submitted expires
 
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """A text. `public`: everybody in the channel sees it, under the name of whoever used the command. `file`: a file's
-    name and its text go along."""
+    """A text reply. `public`: everyone in the channel sees it, with the name of the person who used the command.
+    `file`: name and text of an attachment."""
 
     text: str
     public: bool = False
@@ -26,7 +26,7 @@ class CommandReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A text to be changed in a form. `id` comes back with it."""
+    """A text to edit in a form. `id` is returned when the form is submitted."""
 
     id: str
     title: str
@@ -34,10 +34,10 @@ class Form:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The text in as many parts as fields are needed, cut between lines; ValueError where it does not fit."""
+        """The text split into fields between lines. Raises ValueError where it does not fit."""
         fields = tuple(_parts(self.text)) or ("",)
         if len(fields) > MOST_FIELDS:
-            raise ValueError(f"a form takes {MOST_FIELDS} fields of {FIELD_CHARACTERS} characters")
+            raise ValueError(f"a form holds {MOST_FIELDS} fields of {FIELD_CHARACTERS} characters")
         return fields
 
 
@@ -59,7 +59,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def modal_of(form: Form) -> discord.ui.Modal:
-    """As Discord shows it. Raises ValueError where the text does not fit."""
+    """The form as py-cord's modal. Raises ValueError where the text does not fit."""
     modal = discord.ui.Modal(title=form.title[:TITLE_CHARACTERS], custom_id=form.id, timeout=FORM_SECONDS)
     fields = form.fields
     for number, value in enumerate(fields, 1):
@@ -78,14 +78,14 @@ def modal_of(form: Form) -> discord.ui.Modal:
 
 
 def filled_in(data: Mapping[str, object]) -> str:
-    """The text that a form came back with, its parts together again."""
+    """The text of a submitted form, its parts joined."""
     rows = data.get("components")
     parts = [part for row in rows if isinstance(row, dict) for part in _inner(row)] if isinstance(rows, list) else []
     return "\n".join(str(part.get("value") or "") for part in parts)
 
 
 def _inner(row: Mapping[str, object]) -> list[Mapping[str, object]]:
-    """An action row's inputs, or the one that a label stands for."""
+    """The inputs of an action row, or of a label."""
     inner = row.get("components") or row.get("component")
     found = inner if isinstance(inner, list) else [inner]
     return [one for one in found if isinstance(one, dict)]

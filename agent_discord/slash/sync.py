@@ -1,7 +1,7 @@
-"""Keeps a guild's list of a bot's commands as it should be: one look, and a write only where something differs.
+"""Register a bot's commands in its guilds: one read, and a write only where something differs.
 
-Commands of a guild are there at once and do not show in direct messages; those that do are global ones. What the bot's
-application has registered besides (somebody's other program) stays.
+Guild commands appear immediately but not in direct messages; those need global commands. Commands that the application
+has from another program are kept.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ SCOPE = "applications.commands"
 
 
 class CommandSync:
-    """One bot's. `wanted` are the commands of whichever bot has them."""
+    """Register or remove `wanted`, the commands of the bot that owns them."""
 
     def __init__(self, bot: discord.Bot, gate: Gate, wanted: Sequence[Json]) -> None:
         self._bot, self._gate, self._wanted = bot, gate, list(wanted)
 
     async def register(self, guild_id: int) -> bool:
-        """The guild has the commands. False where it did not come to that; the log says why."""
-        return await self._bring_to(guild_id, self._wanted)
+        """Register the commands in the guild; false where that failed, with a line in the log."""
+        return await self._update(guild_id, self._wanted)
 
     async def clear(self, guild_id: int) -> bool:
-        """The guild has none of them from this bot."""
-        return await self._bring_to(guild_id, [])
+        """Remove this bot's commands from the guild; false where that failed."""
+        return await self._update(guild_id, [])
 
     async def register_direct(self) -> bool:
-        """People find this bot's own commands in their direct messages to it."""
+        """Register the commands for direct messages; false where that failed."""
         app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False
@@ -50,17 +50,17 @@ class CommandSync:
                 DIRECT_COMMANDS,
             )
         except REQUEST_ERRORS as error:
-            log.warning("the commands in direct messages could not be registered: %s", in_full(error))
+            log.warning("commands for direct messages not registered: %s", in_full(error))
             return False
         if changed:
-            log.info("the commands in direct messages are registered")
+            log.info("commands for direct messages registered")
         return True
 
     @property
     def _http(self) -> Any:
-        return self._bot.http  # its types say less of a command than there is
+        return self._bot.http  # py-cord's types lack fields of a command
 
-    async def _bring_to(self, guild_id: int, wanted: Sequence[Json]) -> bool:
+    async def _update(self, guild_id: int, wanted: Sequence[Json]) -> bool:
         app_id, http = self._bot.application_id, self._http
         if app_id is None:
             return False
@@ -76,13 +76,13 @@ class CommandSync:
         except discord.Forbidden:
             if wanted:
                 link = discord.utils.oauth_url(app_id, scopes=(SCOPE,), guild=discord.Object(guild_id))
-                text = "server %d has no commands: it did not give the bot the scope %s. Open %s"
+                text = "server %d: commands not registered: the bot lacks the scope %s. Open %s to grant it"
                 log.warning(text, guild_id, SCOPE, link)
             return not wanted
         except REQUEST_ERRORS as error:
-            log.warning("the commands of server %d could not be seen to: %s", guild_id, in_full(error))
+            log.warning("server %d: commands not updated: %s; will retry", guild_id, in_full(error))
             return False
-        log.info("server %d: %s", guild_id, "the commands are registered" if wanted else "its commands are removed")
+        log.info("server %d: commands %s", guild_id, "registered" if wanted else "removed")
         return True
 
     async def _replace(
@@ -92,16 +92,16 @@ class CommandSync:
         wanted: Sequence[Json],
         known: Sequence[Json],
     ) -> bool:
-        """Puts `wanted` in the place of those of a list that are `known` as ours; whether that changed anything."""
-        kept = await self._gate.request(read)
+        """Replace the registered commands that are in `known` by `wanted`; whether anything changed."""
+        registered = await self._gate.request(read)
         with answer_read():
-            ours = [command for command in kept if is_ours(command, known)]
-            if _settled(ours, wanted):
+            ours = [command for command in registered if is_ours(command, known)]
+            if _up_to_date(ours, wanted):
                 return False
-        others = [command for command in kept if command not in ours]
+        others = [command for command in registered if command not in ours]
         await self._gate.request(lambda: write([*others, *wanted]))
         return True
 
 
-def _settled(kept: Sequence[Json], wanted: Sequence[Json]) -> bool:
-    return len(kept) == len(wanted) and all(any(same(have, want) for have in kept) for want in wanted)
+def _up_to_date(registered: Sequence[Json], wanted: Sequence[Json]) -> bool:
+    return len(registered) == len(wanted) and all(any(same(have, want) for have in registered) for want in wanted)

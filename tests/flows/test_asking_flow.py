@@ -3,7 +3,7 @@
 import re
 
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
-from agent_cogs.slash.handlers import RESETS
+from agent_cogs.slash.handlers import NO_RIGHT_TO_RESET
 from agent_local.discord.interactions import EPHEMERAL
 from tests.flows.test_commands_flow import ready, told
 from tests.support.asking import link
@@ -56,7 +56,7 @@ async def test_after_a_reset_an_agent_sees_nothing_from_before(tmp_path):
             await f.discord.say("Alice", channel, f"<@{f.user_id('claude')}> the password is swordfish")
             await f.discord.wait_for(lambda channel=channel: f.said(channel, "claude"))
         used = await f.discord.interact("Alice", "casual", "chatgpt", "reset", {"agent": "claude"})
-        assert "Claude begins anew here" in await told(f, used)
+        assert "Claude starts fresh here" in await told(f, used)
         for channel in ("casual", "debate"):
             await f.discord.say("Alice", channel, f"<@{f.user_id('claude')}> what did I say?")
             await f.discord.wait_for(lambda channel=channel: len(f.said(channel, "claude")) == 2)
@@ -109,7 +109,7 @@ async def test_a_file_of_a_persona_is_shown_and_changed_in_a_form(tmp_path):
         (row,) = edit.form["components"]
         assert row["components"][0]["value"] == "Dry humour."
         kept = await f.discord.fill_in(edit, "Drier humour.")
-        assert "is kept" in await told(f, kept)
+        assert "Saved" in await told(f, kept)
         assert (folder / "soul.md").read_text() == "Drier humour.\n"
         was = await f.discord.interact("Alice", "casual", "chatgpt", "agent-file show", {**which, "back": 1})
         assert "Dry humour." in await told(f, was)
@@ -142,8 +142,8 @@ async def test_anybody_may_reset_their_own_direct_messages(tmp_path):
         direct = await f.discord.open_direct("Bob", "claude")
         await f.discord.say("Bob", direct, "the password is swordfish")
         await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 1)
-        assert await told(f, await f.discord.interact("Bob", "casual", "chatgpt", "reset", {})) == RESETS
-        assert "I begin anew" in await told(f, await f.discord.interact("Bob", direct, "claude", "reset", {}))
+        assert await told(f, await f.discord.interact("Bob", "casual", "chatgpt", "reset", {})) == NO_RIGHT_TO_RESET
+        assert "I start fresh" in await told(f, await f.discord.interact("Bob", direct, "claude", "reset", {}))
         await f.discord.say("Bob", direct, "what did I say?")
         await f.discord.wait_for(lambda: len(f.said(direct, "claude")) == 2)
         assert "swordfish" not in seen_by(f, "anthropic")

@@ -31,7 +31,7 @@ async def test_a_mention_and_a_conversations_turns_leave_records_that_explain_th
         assert ", 1 message read, " in told[0]
         assert told[1:] == [told[0]] * 2
         opening, *others = [await explained(services, message) for message in f.discord.messages("debate")]
-        assert "opened a conversation of the bots" in opening
+        assert "started a conversation of the bots" in opening
         assert [("in round 1 of a conversation" in text) for text in others] == [True] * 3
         assert await explained(services, question) == NO_RECORD
         text = await why_not(services, "claude", f.channel("casual"), time.time())

@@ -189,7 +189,7 @@ async def test_two_processes_with_the_same_files_get_in_nobodys_way(link: RedisL
         assert list(here.data.rglob("*.jsonl")) == []
 
 
-async def test_what_cannot_be_rewritten_is_told_and_done_at_the_next_start(
+async def test_what_cannot_be_rewritten_is_logged_and_retried_at_the_next_start(
     link: RedisLink, here: Machine, caplog: pytest.LogCaptureFixture
 ):
     memory = here.personas / "claude" / "memory.md"
@@ -204,7 +204,7 @@ async def test_what_cannot_be_rewritten_is_told_and_done_at_the_next_start(
         memory.write_bytes(text)
         assert (await here.forgetting.forget(ANN)).whole
         assert not here.done, "an order that was not carried out is not passed by"
-    assert "could not be taken out of the memory of claude: links are not followed" in caplog.text
+    assert "memory of claude not rewritten: links are not followed" in caplog.text
     assert str(here.personas) not in caplog.text
     async with here.running(link):
         await until(lambda: here.done)
@@ -266,10 +266,10 @@ def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
-def test_what_a_person_is_told_fits_into_a_message_and_says_what_stays():
+def test_the_reply_fits_into_a_message_and_says_what_stays():
     told = ForgetOutcome(20_000, 1_000, 10**9, Notes(10**6, 10**6)).text
     assert len(told) <= MAX_TEXT
-    for words in ("Other machines", "would refill them", "your id, 30 days", "What I cannot remove: your messages"):
+    for words in ("other machines", "refill your limits", "your id (30 days)", "Not removed: your messages"):
         assert words in told
     assert "without your id" not in ForgetOutcome().text
     assert "Kept without your id: 1 note " in ForgetOutcome(notes=Notes(kept=1)).text

@@ -20,7 +20,15 @@ from agent_chat.incoming import Who
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.services import Scope
 from agent_cogs.slash.forget import ForgetOutcome, Forgetting
-from agent_cogs.slash.handlers import AWAY, NOT_ALL, NOT_HERE, ONLY_HERE, RESETS, UNKNOWN, SlashHandlers
+from agent_cogs.slash.handlers import (
+    NO_RIGHT_TO_RESET,
+    NOT_ALL,
+    NOT_HERE,
+    ONLY_HERE,
+    REDIS_AWAY,
+    UNKNOWN,
+    SlashHandlers,
+)
 from agent_cogs.slash.why import NO_RECORD
 from agent_config import load_settings
 from agent_discord.slash.cog import CommandInvocation
@@ -83,7 +91,7 @@ class Place:
         self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
         self.application_owners: set[int] = set()
         self.asked_discord = 0
-        self.desk = SlashHandlers(self.services, FileRights(self.services.settings, self.guilds.get, self._owners))
+        self.handlers = SlashHandlers(self.services, FileRights(self.services.settings, self.guilds.get, self._owners))
         self._ids = count(1)
 
     async def _owners(self) -> set[int]:
@@ -98,10 +106,10 @@ class Place:
     ) -> Any:
         named = {name.rstrip("_"): value for name, value in values.items()}
         guild = named.pop("guild", GUILD)
-        return await self.desk.answer(
+        return await self.handlers.answer(
             CommandInvocation(
                 id=next(self._ids),
-                command=command,
+                name=command,
                 who=who,
                 channel_id=channel,
                 guild_id=guild,
@@ -151,7 +159,7 @@ async def test_every_command_that_discord_shows_is_known_and_answers_briefly(com
     async with a_place() as place:
         answer = await place.use(command, **FILLED)
         told = answer if isinstance(answer, str) else getattr(answer, "text", "") or "a form"
-        assert told not in (UNKNOWN, AWAY, NOT_HERE)
+        assert told not in (UNKNOWN, REDIS_AWAY, NOT_HERE)
         assert 1 <= len(told) <= 2000
 
 
@@ -183,7 +191,7 @@ async def test_who_manages_the_only_server_changes_the_bots_files(personas: Path
     async with a_place(personas) as place:
         form = await edited(place)
         assert may_edit(form)
-        assert "is kept" in await place.use(FORM, id=form.id, text="new")
+        assert "Saved" in await place.use(FORM, id=form.id, text="new")
         assert place.asked_discord == 0
     assert (personas / "grok" / "soul.md").read_text() == "new\n"
 
@@ -249,7 +257,7 @@ async def test_while_redis_is_away_every_command_says_so(monkeypatch: pytest.Mon
         place.bus.ready.clear()
         for command in (one for one in every_command() if one not in LOCAL):
             told = await place.use(command, **{**FILLED, "channel_": str(LOUNGE)})
-            assert told == AWAY or told.endswith(ONLY_HERE), command
+            assert told == REDIS_AWAY or told.endswith(ONLY_HERE), command
         assert place.stops.holds(LOUNGE) is False  # stopped and resumed by the way
 
 
@@ -269,21 +277,21 @@ async def test_the_status_tells_of_all_bots_of_the_day_and_of_this_channel():
         await place.stops.stop(DEBATE, "m1", 7200.0)
         assert await place.use("bots status", MEMBER) == (
             "**Online**: Claude (muted for 5 minutes)\n"
-            "**Offline**: Grok (resting for 10 minutes: its provider refuses it)\n"
-            "**Today**: Claude 12 turns, $0.25; Grok 0 turns, $0.0042; together $0.25 of $2.00\n"
-            "**Here**: a conversation runs by the rules of debate, round 3, it is Grok's turn\n"
+            "**Offline**: Grok (paused for 10 minutes: its provider refuses it)\n"
+            "**Today**: Claude 12 turns, $0.25; Grok 0 turns, $0.0042; total $0.25 of $2.00\n"
+            "**Here**: a conversation is running, theme debate, round 3, Grok's turn\n"
             f"**Stopped elsewhere**: <#{DEBATE}> for 2 hours"
         )
         told = await place.use("bots status", channel=DEBATE)
-        assert "**Here**: a person wants silence for 2 hours more; /resume lifts it" in told
+        assert "**Here**: stopped for 2 hours more; use /resume to lift it" in told
 
 
 async def test_a_quiet_day_has_a_status_too():
     async with a_place(BUDGET_DAILY_USD="none") as place:
         assert await place.use("bots status") == (
             "**Online**: nobody\n**Offline**: Claude and Grok\n"
-            "**Today**: Claude 0 turns, $0.00; Grok 0 turns, $0.00; together $0.00\n"
-            "**Here**: no conversation runs"
+            "**Today**: Claude 0 turns, $0.00; Grok 0 turns, $0.00; total $0.00\n"
+            "**Here**: no conversation is running"
         )
 
 
@@ -311,10 +319,10 @@ async def orders_of(place: Place, outcome: str) -> list[Command]:
 @pytest.mark.parametrize(
     ("outcome", "told"),
     [
-        ("started", f"A conversation begins in <#{LOUNGE}>."),
-        ("busy", f"There is a conversation in <#{LOUNGE}> already."),
-        ("stopped", f"A person wants silence in <#{LOUNGE}>: /resume there lifts it."),
-        ("something_new", "The coordinator did not do it: something_new."),
+        ("started", f"Started a conversation in <#{LOUNGE}>."),
+        ("busy", f"A conversation is already running in <#{LOUNGE}>."),
+        ("stopped", f"The bots are stopped in <#{LOUNGE}>. Use /resume there first."),
+        ("something_new", "The coordinator refused: something_new."),
     ],
 )
 async def test_whoever_starts_a_conversation_is_told_what_came_of_it(outcome: str, told: str):
@@ -327,10 +335,10 @@ async def test_whoever_starts_a_conversation_is_told_what_came_of_it(outcome: st
 async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
     async with a_place() as place:
         given = await orders_of(place, "started")
-        await place.desk.answer(
+        await place.handlers.answer(
             CommandInvocation(
                 id=1,
-                command="bots start",
+                name="bots start",
                 who=MANAGER,
                 channel_id=LOUNGE,
                 guild_id=GUILD,
@@ -339,22 +347,22 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
         )
         assert [(c.channel_id, c.theme) for c in given] == [(DEBATE, "roast")]
         await place.stops.stop(LOUNGE, "m1")
-        assert "wants silence" in await place.use("bots start")
+        assert "stopped" in await place.use("bots start")
         elsewhere = CommandInvocation(
             id=2,
-            command="bots start",
+            name="bots start",
             who=MANAGER,
             channel_id=LOUNGE,
             guild_id=GUILD,
             values={"channel": str(ELSEWHERE)},
         )
-        assert "none of their channels" in await place.desk.answer(elsewhere)
+        assert "not one of the bots' channels" in await place.handlers.answer(elsewhere)
         assert len(given) == 1
 
 
 async def test_without_a_coordinator_the_person_is_told():
     async with a_place() as place:
-        assert "No coordinator answers" in await place.use("bots start")
+        assert "The coordinator did not answer" in await place.use("bots start")
 
 
 # mute and ignore
@@ -363,9 +371,9 @@ async def test_without_a_coordinator_the_person_is_told():
 async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
     rules = {"cooldown": 0.0, "daily_max": 9, "date": DAY}
     async with a_place() as place:
-        assert "Grok is muted for 60 minutes" in await place.use("bots mute", bot="grok")
+        assert "Grok is muted in every channel for 60 minutes" in await place.use("bots mute", bot="grok")
         assert await place.ledger.limits.take(TurnRequest(agent="grok", channel_id=LOUNGE, **rules)) == "muted"
-        assert "Grok is muted for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
+        assert "Grok is muted in every channel for 5 minutes" in await place.use("bots mute", bot="grok", minutes=5)
         assert await place.use("bots unmute", bot="grok") == "Grok may speak again."
         assert await place.use("bots unmute", bot="grok") == "Grok was not muted."
         assert await place.ledger.limits.take(TurnRequest(agent="grok", channel_id=LOUNGE, **rules)) == "ok"
@@ -373,7 +381,7 @@ async def test_a_muted_bot_takes_no_turn_until_it_is_unmuted():
 
 async def test_a_person_is_ignored_until_that_is_lifted():
     async with a_place(IGNORE_USER_IDS="7") as place:
-        assert "No bot hears <@101>" in await place.use("bots ignore", user=str(BOB))
+        assert "The bots now ignore <@101>" in await place.use("bots ignore", user=str(BOB))
         assert BOB in place.ignores
         assert "already" in await place.use("bots ignore", user=str(BOB))
         assert "again" in await place.use("bots unignore", user=str(BOB))
@@ -389,9 +397,12 @@ async def test_a_person_is_ignored_until_that_is_lifted():
 )
 async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Who):
     async with a_place(STOP_USER_IDS="7", STOP_ROLE_IDS="8") as place:
-        assert await place.use("stop", who, minutes=30) == "The bots are silent here for 30 minutes. /resume lifts it."
+        assert (
+            await place.use("stop", who, minutes=30)
+            == "The bots are silent here for 30 minutes. Use /resume to lift it."
+        )
         assert place.stops.held() == {LOUNGE: NOW + 1800}
-        assert await place.use("stop", who) == "The bots are silent here for a day at most. /resume lifts it."
+        assert await place.use("stop", who) == "The bots are silent here for up to a day. Use /resume to lift it."
         assert place.stops.held() == {LOUNGE: NOW + 86400}
         assert await place.use("resume", who) == "The bots may speak here again."
         assert await place.use("resume", who) == "Nothing was stopped here."
@@ -406,24 +417,24 @@ async def test_who_may_not_ends_only_what_answers_them():
 
         place.stops.on_hush(hush)
         told = await place.use("stop", Who(BOB, manages_guild=True), minutes=30)
-        assert "answer you here is stopped" in told
+        assert "Cancelled the bots' answers to you" in told
         assert (LOUNGE, BOB) in hushed
         assert not place.stops.holds(LOUNGE)
         await place.stops.stop(LOUNGE, "m1")
-        assert "Only who may" in await place.use("resume", MEMBER)
+        assert "don't have permission" in await place.use("resume", MEMBER)
         assert place.stops.holds(LOUNGE)
 
 
 async def test_what_lifts_a_channels_stop_lifts_its_threads_and_not_the_other_way_round():
     async with a_place() as place:
-        place.desk = SlashHandlers(
+        place.handlers = SlashHandlers(
             place.services, FileRights(place.services.settings, place.guilds.get), {THREAD: LOUNGE}.get
         )
         await place.use("stop", channel=THREAD, parent=LOUNGE)
         await place.use("stop", channel=LOUNGE)
         await place.use("stop", channel=DEBATE)
         told = await place.use("resume", channel=THREAD, parent=LOUNGE)
-        assert told == f"The bots are silent in the whole of <#{LOUNGE}>: /resume there lifts it."
+        assert told == f"The bots are stopped in all of <#{LOUNGE}>. Use /resume there."
         assert await place.use("resume", channel=LOUNGE) == "The bots may speak here again."
         assert list(place.stops.held()) == [DEBATE]
         await place.use("stop", channel=THREAD, parent=LOUNGE)
@@ -434,7 +445,7 @@ async def test_the_status_in_a_thread_of_a_stopped_channel_says_so():
     async with a_place() as place:
         await place.stops.stop(LOUNGE, "m1", 600.0)
         told = await place.use("bots status", channel=THREAD, parent=LOUNGE)
-        assert "**Here**: a person wants silence for 10 minutes more" in told
+        assert "**Here**: stopped for 10 minutes more" in told
 
 
 # forget me
@@ -486,7 +497,7 @@ async def test_what_was_said_in_another_server_is_not_told():
 @pytest.mark.parametrize("text", ["", "hello", "12", "https://discord.com/channels/1/10/", "1" * 30])
 async def test_what_is_no_message_is_said_so(text: str):
     async with a_place() as place:
-        assert "is no message" in await place.use("why", MEMBER, message=text)
+        assert "is not a message link" in await place.use("why", MEMBER, message=text)
         assert await place.use(WHY, MEMBER, message=str(MESSAGE)) == NO_RECORD
 
 
@@ -526,7 +537,7 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
         place.guilds[DEBATE] = 2
         await place.stops.stop(DEBATE, "m1", 7200.0)
         assert f"<#{DEBATE}>" not in await place.use("bots status")
-        assert "none of their channels" in await place.use("bots start", channel_=str(DEBATE))
+        assert "not one of the bots' channels" in await place.use("bots start", channel_=str(DEBATE))
         place.guilds.clear()  # what this bot does not see is this server's where the owner named no other
         assert f"<#{DEBATE}>" in await place.use("bots status")
         place.services.scope = replace(place.services.scope, guild_ids=frozenset({GUILD, 2}))
@@ -538,15 +549,15 @@ async def test_what_happens_in_another_server_is_neither_shown_nor_begun_from_he
 
 async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone():
     async with a_place() as place:
-        assert await place.use("reset", MEMBER) == RESETS
-        assert await place.use("reset", MEMBER, agent="grok") == RESETS
+        assert await place.use("reset", MEMBER) == NO_RIGHT_TO_RESET
+        assert await place.use("reset", MEMBER, agent="grok") == NO_RIGHT_TO_RESET
         assert await place.services.resets.since("grok", LOUNGE) == 0
-        assert "begins anew" in await place.use("reset", Who(BOB, manages_messages=True))
+        assert "starts fresh" in await place.use("reset", Who(BOB, manages_messages=True))
 
 
 async def test_anybody_may_reset_what_is_theirs():
     async with a_place(ALLOW_DMS="true") as place:
-        assert "I begin anew" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
+        assert "I start fresh" in await place.use("reset", MEMBER, channel=DIRECT, guild=None)
         assert await place.services.resets.since("grok", DIRECT) > 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.slash.ownership import ROUNDS_TO_WAIT, CommandOwnership, place_of
+from agent_cogs.slash.ownership import ROUNDS_TO_WAIT, CommandOwnership, priority_of
 from agent_config import load_settings
 
 TOKENS = {"BOT_TOKEN_CLAUDE": "c", "BOT_TOKEN_GROK": "g", "ANTHROPIC_API_KEY": "k", "XAI_API_KEY": "k"}
@@ -50,28 +50,28 @@ def settings(**more: str):
 
 
 def test_the_first_bot_with_a_token_and_a_key_has_the_commands_unless_the_owner_says_which():
-    assert [place_of(name, settings()) for name in ("chatgpt", "claude", "grok")] == ["later", "first", "later"]
-    assert place_of("chatgpt", settings(BOT_TOKEN_CHATGPT="o")) == "later", "it has no key and stays offline"
+    assert [priority_of(name, settings()) for name in ("chatgpt", "claude", "grok")] == ["later", "first", "later"]
+    assert priority_of("chatgpt", settings(BOT_TOKEN_CHATGPT="o")) == "later", "it has no key and stays offline"
     chosen = settings(COMMANDS_BOT="grok")
-    assert [place_of(name, chosen) for name in ("claude", "grok")] == ["never", "chosen"]
+    assert [priority_of(name, chosen) for name in ("claude", "grok")] == ["never", "chosen"]
 
 
 async def test_the_first_registers_everywhere_and_once():
     key, servers = Key(), Servers()
     first = keeper("chatgpt", "first", key, servers)
     for _ in range(3):
-        await first.see_to_it()
+        await first.update()
     assert (key.agent, servers.done) == ("chatgpt", [("register", 1), ("register", 2)])
 
 
 async def test_the_others_leave_the_first_its_time_and_clear_what_they_had_once():
     key, servers = Key(), Servers()
     other = keeper("claude", "later", key, servers)
-    await other.see_to_it()
+    await other.update()
     assert (key.agent, servers.done) == (None, [])
     key.agent = "chatgpt"
     for _ in range(4):
-        await other.see_to_it()
+        await other.update()
     assert servers.done == [("clear", 1), ("clear", 2)]
 
 
@@ -79,23 +79,23 @@ async def test_another_takes_the_commands_when_the_first_does_not_come():
     key, servers = Key(), Servers()
     other = keeper("claude", "later", key, servers)
     for _ in range(ROUNDS_TO_WAIT + 1):
-        await other.see_to_it()
+        await other.update()
     assert (key.agent, servers.done) == ("claude", [("register", 1), ("register", 2)])
 
 
 async def test_whoever_had_the_commands_has_them_at_once_after_a_restart():
     servers = Servers()
-    await keeper("claude", "later", Key("claude"), servers).see_to_it()
+    await keeper("claude", "later", Key("claude"), servers).update()
     assert servers.done == [("register", 1), ("register", 2)]
 
 
 async def test_whom_the_owner_chose_takes_them_over_and_the_other_clears_its_own():
     key, old, new = Key(), Servers(), Servers()
     first, chosen = keeper("chatgpt", "first", key, old), keeper("grok", "chosen", key, new)
-    await first.see_to_it()
-    await chosen.see_to_it()
-    await first.see_to_it()
-    await chosen.see_to_it()
+    await first.update()
+    await chosen.update()
+    await first.update()
+    await chosen.update()
     assert key.agent == "grok"
     assert old.done == [("register", 1), ("register", 2), ("clear", 1), ("clear", 2)]
     assert new.done == [("register", 1), ("register", 2)]
@@ -105,19 +105,19 @@ async def test_a_server_that_comes_later_gets_them_and_one_that_refuses_is_not_p
     guilds = [1]
     servers = Servers(refuse=1)
     first = keeper("chatgpt", "first", Key(), servers, lambda: list(guilds))
-    await first.see_to_it()
+    await first.update()
     guilds.append(2)
     for _ in range(50):
-        await first.see_to_it()
+        await first.update()
     assert servers.done == [("register", 1), ("register", 2)]
     for _ in range(20):
-        await first.see_to_it()
+        await first.update()
     assert servers.done[2:] == [("register", 1)], "after an hour it is asked again"
 
 
 @pytest.mark.parametrize("place", ["chosen", "never"])
 async def test_the_place_says_who_never_has_them(place):
     key, servers = Key(), Servers()
-    await keeper("grok", place, key, servers).see_to_it()
+    await keeper("grok", place, key, servers).update()
     assert key.agent == ("grok" if place == "chosen" else None)
     assert {what for what, _ in servers.done} == {"register" if place == "chosen" else "clear"}

@@ -56,7 +56,7 @@ async def test_a_change_is_kept_and_what_it_was_is_in_the_history(desk, tmp_path
     form = await desk.form("claude", "soul.md", HERE)
     assert (form.text, form.fields) == ("old", ("old",))
     assert len(form.id) <= 100
-    assert "is kept" in await desk.save(form.id, "new")
+    assert "Saved" in await desk.save(form.id, "new")
     folder = tmp_path / "claude"
     assert (folder / "soul.md").read_text() == "new\n"
     assert before(folder, "soul.md", 1) == "old"
@@ -98,8 +98,8 @@ async def test_what_a_mark_hides_that_cannot_be_understood_is_never_shown_raw(de
     shown = await desk.show("claude", "memory.md", HERE)
     assert "Ann keeps bees." in shown
     assert "Bob is ill." not in shown
-    assert "without what was noted" in shown
-    assert "change it on its disk" in await desk.form("claude", "memory.md", HERE)
+    assert "without notes from channels" in shown
+    assert "Edit it on disk" in await desk.form("claude", "memory.md", HERE)
 
 
 async def test_what_stands_below_a_heading_with_such_a_mark_is_not_shown_either(desk, tmp_path):
@@ -115,7 +115,7 @@ async def test_what_stands_below_a_heading_with_such_a_mark_is_not_shown_either(
 
 async def test_a_file_that_is_missing_can_be_written(desk, tmp_path):
     form = await desk.form("claude", "user.md", HERE)
-    assert "is kept" in await desk.save(form.id, "People who like tea.")
+    assert "Saved" in await desk.save(form.id, "People who like tea.")
     assert (tmp_path / "claude" / "user.md").read_text() == "People who like tea.\n"
 
 
@@ -124,7 +124,7 @@ async def test_nobody_writes_over_what_was_changed_meanwhile(desk, tmp_path):
     form = await desk.form("claude", "memory.md", HERE)
     put(tmp_path, "memory.md", "# Memory\n- Ann keeps bees.\n")
     told = await desk.save(form.id, "# Memory\n- mine\n")
-    assert told.text.startswith("Not kept")
+    assert told.text.startswith("Not saved")
     assert told.file == ("memory.md", "# Memory\n- mine\n")
     assert "bees" in (tmp_path / "claude" / "memory.md").read_text()
 
@@ -140,7 +140,7 @@ async def test_nobody_writes_over_what_was_changed_meanwhile(desk, tmp_path):
 async def test_what_would_not_be_understood_is_given_back_with_the_reason(desk, tmp_path, name, text):
     assert problems_of(name, text)
     told = await desk.save((await desk.form("claude", name, HERE)).id, text)
-    assert told.text.startswith("Not kept")
+    assert told.text.startswith("Not saved")
     assert problems_of(name, text)[0] in told.text
     assert told.file is not None
     assert not (tmp_path / "claude" / name).exists()
@@ -177,5 +177,5 @@ async def test_who_manages_one_server_neither_sees_nor_changes_what_was_noted_el
     shown = await desk.show("claude", "memory.md", HERE)
     assert "Ann keeps bees." in shown
     assert "Bob is ill." not in shown
-    assert "without what was noted" in shown
-    assert "change it on its disk" in await desk.form("claude", "memory.md", HERE)
+    assert "without notes from channels" in shown
+    assert "Edit it on disk" in await desk.form("claude", "memory.md", HERE)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cogs.events import REASONS
-from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, Present, why, why_not, why_not_text, why_text
+from agent_cogs.slash.why import BUDGETS, MAX_CHARACTERS, NO_RECORD, AgentState, why, why_not, why_not_text, why_text
 from agent_config import load_settings
 from agent_coordinator.conversations.state import ConversationState
 from agent_protocol.connection.link import RedisAway, RedisLink
@@ -32,11 +32,11 @@ SPOKE = TurnRecord(
     cost_usd=0.00042,
     at=1000.0,
 )
-FREE = Present(name="Claude", now=2000.0, most_turns=50)
+FREE = AgentState(name="Claude", now=2000.0, most_turns=50)
 
 
-def because(present):
-    return why_not_text(present).splitlines()[0].removeprefix("**Claude** is silent here: ")
+def because(state):
+    return why_not_text(state).splitlines()[0].removeprefix("**Claude** is silent here: ")
 
 
 # why it spoke
@@ -46,12 +46,12 @@ def because(present):
     ("turn", "words"),
     [
         ({"trigger": "mention", "asked_by": 11}, "was called by <@11>"),
-        ({"trigger": "reactive", "asked_by": 11}, "joined in after another bot had answered <@11>"),
-        ({"trigger": "reactive", "asked_by": None}, "joined in after another bot had answered a person"),
-        ({"trigger": "starter"}, "opened a conversation of the bots"),
-        ({"trigger": "round", "round_number": 3}, "had its turn in round 3 of a conversation of the bots"),
-        ({"trigger": "heartbeat"}, "was called by: heartbeat"),
-        ({"trigger": "@everyone\n**x**" * 500}, "was called by: everyone"),
+        ({"trigger": "reactive", "asked_by": 11}, "joined in after another bot answered <@11>"),
+        ({"trigger": "reactive", "asked_by": None}, "joined in after another bot answered a person"),
+        ({"trigger": "starter"}, "started a conversation of the bots"),
+        ({"trigger": "round", "round_number": 3}, "took its turn in round 3 of a conversation of the bots"),
+        ({"trigger": "heartbeat"}, "was triggered by: heartbeat"),
+        ({"trigger": "@everyone\n**x**" * 500}, "was triggered by: everyone"),
     ],
 )
 def test_it_says_what_called_it(turn, words):
@@ -81,12 +81,12 @@ def test_an_answer_that_was_none_says_its_reason_in_words(reason):
 @pytest.mark.parametrize("reason", REASONS)
 def test_the_last_turns_reason_is_told_in_words(reason):
     last = SPOKE.model_copy(update={"reason": reason})
-    assert because(replace(FREE, last=last)) == f"when it had its last turn here, <t:1000:R>, {REASONS[reason]}."
+    assert because(replace(FREE, last=last)) == f"in its last turn here, <t:1000:R>: {REASONS[reason]}."
 
 
 def test_where_nothing_stands_against_it_nobody_has_asked():
-    assert because(FREE) == "nobody has called it here for a week, and no conversation runs."
-    assert because(replace(FREE, last=SPOKE)) == "nobody has called it since it had its last turn here, <t:1000:R>."
+    assert because(FREE) == "nobody has called it here for a week, and no conversation is running."
+    assert because(replace(FREE, last=SPOKE)) == "nobody has called it since its last turn here, <t:1000:R>."
 
 
 def test_the_decisive_reason_comes_first_and_the_others_behind_it():
@@ -95,7 +95,7 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
         online=False,
         muted_until=2600.0,
         stopped=True,
-        rests_until=2500.0,
+        backoff_until=2500.0,
         used_up=tuple(BUDGETS),
         turns=50,
         cooldown=12.4,
@@ -106,16 +106,16 @@ def test_the_decisive_reason_comes_first_and_the_others_behind_it():
     expected = [
         "it is offline",
         "it is muted until <t:2600:R>",
-        "a person has stopped the channel",
-        "its provider refuses it (a refused key, no quota), it rests until <t:2500:R>",
+        "a person stopped the bots in this channel",
+        "its provider refuses it (key or quota), it is tried again <t:2500:R>",
         *BUDGETS.values(),
-        "its 50 turns of the day are used up",
-        "it has just spoken here, and waits 12 s more",
-        "a conversation runs here, and in round 2 it is Grok's turn",
-        "when it had its last turn here, <t:1000:R>, the model chose to stay silent",
+        "its 50 turns for today are used up",
+        "it has just spoken here, its cooldown ends in 12 s",
+        "a conversation is running here, and in round 2 it is Grok's turn",
+        "in its last turn here, <t:1000:R>: the model chose to stay silent",
     ]
     first, besides, *others = why_not_text(everything).splitlines()
-    assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Besides:")
+    assert (first, besides) == (f"**Claude** is silent here: {expected[0]}.", "Also:")
     assert others == [f"- {reason}" for reason in expected[1:]]
     assert len(why_not_text(everything)) <= MAX_CHARACTERS
 
@@ -126,8 +126,8 @@ def test_a_mute_that_is_over_is_none():
 
 def test_in_a_conversation_it_says_whose_turn_it_is():
     running = replace(FREE, running=Running(3, None))
-    assert because(running) == "a conversation runs here, between two turns of round 3."
-    assert because(replace(running, speaker="Claude")) == "it is its turn right now, in round 3."
+    assert because(running) == "a conversation is running here, between two turns of round 3."
+    assert because(replace(running, speaker="Claude")) == "it is its turn right now, in round 3 of a conversation."
 
 
 # what is read for it
@@ -164,8 +164,8 @@ async def test_each_thing_that_keeps_an_agent_silent_is_found(services):
     await services.stops.stop(1, "x")
     await ledger.backoffs.put("claude", now + 300)
     lines = await asked(services)
-    assert "a person has stopped the channel" in lines[0]
-    assert f"rests until <t:{now + 300:.0f}:R>" in lines[2]
+    assert "a person stopped the bots in this channel" in lines[0]
+    assert f"tried again <t:{now + 300:.0f}:R>" in lines[2]
 
 
 async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
@@ -174,10 +174,10 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
     await here(services)
     await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **rules))
     for _ in range(5):
-        assert "it has just spoken here, and waits" in (await asked(services))[0]
+        assert "it has just spoken here, its cooldown ends in" in (await asked(services))[0]
     for channel in (2, 3):
         assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=channel, **rules)) == "ok"
-    assert "its 3 turns of the day are used up" in (await asked(services))[0]
+    assert "its 3 turns for today are used up" in (await asked(services))[0]
 
 
 @pytest.mark.parametrize(("spent", "found"), [(0.9, []), (0.96, ["agent"]), (1.9, ["agent", "channel"]), (5, BUDGETS)])
