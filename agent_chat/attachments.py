@@ -11,8 +11,8 @@ from agent_chat.text_files import TextReader
 from agent_context.entries import Attachment, Entry
 from agent_llm.types import Picture
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import PictureFetcher, as_picture
-from agent_net.scaling import Fit, Scaler
+from agent_net.picture_fetcher import PictureFetcher, as_picture
+from agent_net.picture_scaling import Fit, Scaler
 
 MAX_PICTURES = 4  # newest first
 ANY_MODEL = Fit()

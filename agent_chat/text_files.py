@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from agent_context.entries import Attachment, Entry
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import PictureFetcher
+from agent_net.picture_fetcher import PictureFetcher
 
 MAX_BYTES = 1_000_000
 MAX_FILES = 8  # of a turn, newest first

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
 
-from agent_personas.assembly import unclosed_comments
 from agent_personas.files import read_persona
+from agent_personas.prompt import unclosed_comments
 from agent_personas.schedules.cron import Job, next_time, parse_cron
 from agent_personas.schedules.heartbeat import Check, parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks

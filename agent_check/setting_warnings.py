@@ -14,9 +14,9 @@ from pathlib import Path
 
 from agent_config import Settings
 from agent_llm.pricing import at_home
-from agent_tools.builtin.builtin import NAMES
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.builtin.web_tools import NAMES
 
 PROGRAM = Path(__file__).parents[1]
 TOOLS = (*NAMES, MEMORY, *FILE_TOOLS)

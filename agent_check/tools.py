@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from agent_check.findings import Findings
 from agent_cogs.persona.option_files import OptionFiles
 from agent_config import Settings
-from agent_tools.builtin.builtin import NAMES
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
+from agent_tools.builtin.web_tools import NAMES
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import read_servers
 from agent_tools.toolbox import WEB_SEARCH, is_allowed

@@ -26,12 +26,12 @@ from agent_context.selecting.window import WindowMemory
 from agent_context.steering.options import Options
 from agent_llm.prefill_support import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
-from agent_net.scaling import Fit
-from agent_personas.assembly import PersonaPrompt
+from agent_net.picture_scaling import Fit
+from agent_personas.prompt import PersonaPrompt
 from agent_protocol.turns.costs import Costs
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.call_log.records import ToolRecords
-from agent_tools.running import ToolEvent
+from agent_tools.call_runner import ToolEvent
 from agent_tools.toolbox import Toolbox
 
 BargeIn = Literal["yield", "finish", "ignore"]

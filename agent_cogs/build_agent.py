@@ -25,7 +25,7 @@ from agent_discord.objects.audience import ChannelOf
 from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Model
-from agent_net.scaling import Fit
+from agent_net.picture_scaling import Fit
 from agent_tools.toolset import nothing
 
 

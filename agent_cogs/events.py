@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 from agent_chat.outlet import NO_CHANNEL
 from agent_context.build import Trigger
 from agent_context.entries import Entry
-from agent_context.layout.automation_task import Errand
+from agent_context.layout.automation_task import AutomationTask
 from agent_protocol.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
 MENTION_SECONDS = 120.0  # how long a person waits at most, TURN_TIMEOUT_SECONDS where it is not set
@@ -206,7 +206,7 @@ class ErrandEvent(TurnEvent):
     turn, since nobody waits for it. Where `channel_id` is NO_CHANNEL, nobody reads what it says."""
 
     @property
-    def errand(self) -> Errand:
+    def errand(self) -> AutomationTask:
         """What is asked of the agent."""
         raise TypeError(f"{type(self).__name__} asks for nothing")
 
@@ -225,8 +225,8 @@ class HeartbeatEvent(ErrandEvent):
         return f"heartbeat.md: {self.check}"
 
     @property
-    def errand(self) -> Errand:
-        return Errand(occasion=f"your regular check “{self.check}”", text=self.instruction)
+    def errand(self) -> AutomationTask:
+        return AutomationTask(occasion=f"your regular check “{self.check}”", text=self.instruction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,8 +243,8 @@ class CronEvent(ErrandEvent):
         return f"agents.md: {self.job}"
 
     @property
-    def errand(self) -> Errand:
-        return Errand(occasion=f"your scheduled job “{self.job}”", text=self.instruction)
+    def errand(self) -> AutomationTask:
+        return AutomationTask(occasion=f"your scheduled job “{self.job}”", text=self.instruction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,9 +269,9 @@ class HookEvent(ErrandEvent):
         return f"agents.md: {self.hook}"
 
     @property
-    def errand(self) -> Errand:
+    def errand(self) -> AutomationTask:
         when = _MOMENTS.get(self.hook, self.hook).format(kind=self.around)
-        return Errand(occasion=when, text=self.instruction, unheard=self.aside)
+        return AutomationTask(occasion=when, text=self.instruction, unheard=self.aside)
 
 
 _MOMENTS = {
@@ -296,8 +296,8 @@ class WebhookEvent(ErrandEvent):
         return f"webhook: {self.name}"
 
     @property
-    def errand(self) -> Errand:
-        return Errand(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
+    def errand(self) -> AutomationTask:
+        return AutomationTask(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
 
 
 def looks_things_up(event: TurnEvent) -> bool:

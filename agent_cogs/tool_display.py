@@ -22,9 +22,9 @@ from agent_chat.outlet import ChannelView
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.webhooks import Face
 from agent_discord.rest.gate import Gate
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import posts
-from agent_tools.running import ToolEvent
+from agent_tools.call_runner import ToolEvent
 
 MOST_WAITING = 40  # posts and edits; a webhook takes five in two seconds
 REMEMBERED = 1000  # calls that wait for their result

@@ -1,6 +1,6 @@
 """From what is known of a channel to what the model sees, in numbered stages. Pure: no I/O, no clock.
 
-    1  source       what was said in the channel, and what was fetched for it      history.py   Source
+    1  source       what was said in the channel, and what was fetched for it      history.py   ChannelSource
     2  history      `.history` replaced by the intervals that it names             history.py   resolve_history
     3  visibility   hidden messages left out, agents under their inner names       visibility.py
     4  joining      consecutive messages of one bot as one                         joining.py
@@ -24,10 +24,10 @@ from functools import cached_property, partial
 from typing import Literal
 
 from agent_context.entries import Entry
-from agent_context.layout.automation_task import Errand
+from agent_context.layout.automation_task import AutomationTask
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.history import Resolved, Source, resolve_history
-from agent_context.selecting.joining import joined
+from agent_context.selecting.history import ChannelSource, Resolved, resolve_history
+from agent_context.selecting.join_messages import joined
 from agent_context.selecting.visibility import visible
 from agent_context.selecting.window import Window
 from agent_context.steering.options import Options
@@ -73,7 +73,7 @@ class TurnContext:
     searches: bool = False
     closing: bool = False  # nobody speaks after this turn
     hints: tuple[str, ...] = ()  # openings for a starter that has no idea of its own
-    errand: Errand | None = None  # what is to be done, where nobody in the channel asked
+    errand: AutomationTask | None = None  # what is to be done, where nobody in the channel asked
     persona: str = ""  # who the agent is by its own files; "": its personality is all that is known
     memory: str = ""  # what it noted, as far as it may be told here
 
@@ -91,7 +91,9 @@ class TurnContext:
         return tuple(reversed(waiting))
 
 
-def seen(source: Source, options: Options, names: Collection[str], labels: Mapping[str, str] = NO_LABELS) -> Resolved:
+def seen(
+    source: ChannelSource, options: Options, names: Collection[str], labels: Mapping[str, str] = NO_LABELS
+) -> Resolved:
     """Stages 1 to 4 for a bot that goes by `names`. The prefix is no deeper than a window right after a cut.
 
     `labels` maps agents' keys to their inner names.

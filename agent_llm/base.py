@@ -1,7 +1,7 @@
-"""What every provider's model shares: the ladder prepare → attempts → checked answer → price, and the log of failures.
+"""The base class of every provider's model: fit the prompt, make attempts, check the answer, price it, log failures.
 
-A provider's module only translates: a Prompt into its request, its answer into a Reply, its SDK's errors into ours.
-Its client is built once and lives as long as the model; SDK retries are off, because `retry.py` owns them.
+A provider's module only translates: a Prompt into its request, its answer into a Reply, its SDK's errors into ours. Its
+client is built once and lives as long as the model. The SDKs' own retries are off, because `retry.py` owns them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from agent_llm.wire.turns import has_pictures, with_newest_pictures, without_pic
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Beyond these a connection is not coming; the rest of the budget is better spent on another try.
+# A connection that takes longer will not be made; the rest of the budget is better spent on another attempt.
 CONNECT_SECONDS = 10.0
-# Turns of a bot are tens of seconds apart: a kept connection saves them the TLS handshake.
+# A bot's turns are tens of seconds apart: keeping the connection saves the TLS handshake.
 KEEP_ALIVE_SECONDS = 90.0
 REFUSED_SHAPES = (400, 422)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where and with what a model is reached. `image_model` "" draws nothing; `base_url` None is the provider's own.
+    """How to reach a model, and the credentials for it.
 
-    `free`: calls cost nothing there; `rates`: the owner's prices instead of the table's. `endpoint` and `aws` are what
-    an OpenAI-compatible address and Bedrock need besides.
+    `image_model`: "" if the model draws nothing. `base_url`: None for the provider's own address. `free`: calls to this
+    address cost nothing. `rates`: the owner's prices, used instead of the price table. `endpoint` and `aws`: what an
+    OpenAI-compatible address and Bedrock need in addition.
     """
 
     model: str
@@ -54,9 +55,9 @@ class Access:
 
 @dataclass(slots=True)
 class StreamListener:
-    """Passes on a streamed answer: the whole text so far, each time it has changed; "" when an attempt begins.
+    """Receives a streamed answer: the whole text so far, each time it has changed, and "" when an attempt begins.
 
-    `billed` is what the provider has reported of the attempt's cost so far: one that is cut off is billed too.
+    `billed`: the attempt's cost as far as the provider has reported it. An attempt that is cut off is billed too.
     """
 
     on_text: Callable[[str], None]
@@ -75,10 +76,12 @@ class StreamListener:
 
 
 class ProviderModel:
-    """Base of them all. Subclasses give what raises NotImplementedError here, `provider` and `_sdk_errors`.
+    """Base class of every provider's model.
 
-    `doubts_schema`: not every server behind this provider takes structured output; one that refuses is asked in words
-    from then on. `no_such_model`: statuses that say so, and that leaving out the pictures would not change.
+    Subclasses set `provider` and `_sdk_errors`, and implement the methods that raise NotImplementedError here.
+    `doubts_schema`: not every server behind this provider takes structured output. A server that refuses it gets the
+    schema in words from then on. `no_such_model`: HTTP statuses that mean an unknown model, so retrying without
+    pictures would not help.
     """
 
     provider: str
@@ -112,9 +115,9 @@ class ProviderModel:
         return f"<{type(self).__name__} {self.name}>"
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """One answer within `prompt.timeout` seconds, retries included. Raises ModelError only.
+        """Return one answer within `prompt.timeout` seconds, retries included. Raises ModelError only.
 
-        Where the provider does not accept a request with pictures it is asked in words alone: one broken file, which
+        If the provider rejects a request with pictures, it is sent again without them. Otherwise one broken file, which
         anybody may post, would fail every turn as long as it is among the messages shown.
         """
         ends = time.monotonic() + prompt.timeout
@@ -122,25 +125,26 @@ class ProviderModel:
         try:
             reply = await self._shaped(prompt, history, ends)
         except BadRequest as error:
-            hopeless = error.status in self.no_such_model or isinstance(error, PrefillRefused)
-            if hopeless or not has_pictures(prompt, history):
+            is_final = error.status in self.no_such_model or isinstance(error, PrefillRefused)
+            if is_final or not has_pictures(prompt, history):
                 raise
             reply = await self._shaped(*without_pictures(prompt, history), ends)
         usage = self._priced(filled_in(reply.usage, prompt, history, reply.text), self.access.model)
         return replace(reply, text=stop_sequences.cut(reply.text, prompt.stop), model=self.name, usage=usage)
 
     def _fitted(self, prompt: Prompt) -> Prompt:
-        """The prompt without what this model lacks. Raises PrefillRefused before a call that would be for nothing."""
+        """Return the prompt without features that this model lacks. Raises PrefillRefused before a call that must
+        fail."""
         if prompt.prefill is not None and not self.profile.prefill:
             raise PrefillRefused(provider=self.provider, model=self.access.model)
         tools = prompt.tools if self.profile.tools else ()
         search = prompt.search and bool(self.profile.search) and (self.profile.tools_with_search or not tools)
         temperature = prompt.temperature if self.profile.temperature else None
-        hear = stop_sequences.heeding(prompt.on_text, prompt.stop)
-        return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=hear)
+        on_text = stop_sequences.until_stop(prompt.on_text, prompt.stop)
+        return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=on_text)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
-        """Structured output where the server takes it; a server that does not is remembered."""
+        """Ask with structured output, then without it if the server refuses it, and remember that."""
         try:
             return await self._complete(prompt, history, ends - time.monotonic())
         except BadRequest as error:
@@ -163,7 +167,7 @@ class ProviderModel:
         return await self._run(self.access.model, seconds, attempt, lost, listener, prompt.retries)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        """One picture within `timeout` seconds. Raises ModelError only."""
+        """Return one picture within `timeout` seconds. Raises ModelError only."""
         if not self.can_draw:
             raise CannotDraw(provider=self.provider, model=self.access.model)
         lost = partial(Usage, calls=1, pictures=1)
@@ -171,29 +175,31 @@ class ProviderModel:
         return replace(drawing, model=self.image_name, usage=self._priced(drawing.usage, self.access.image_model))
 
     async def check(self, *, timeout: float = 10.0) -> None:  # noqa: ASYNC109 - all attempts, as in draw
-        """Ask for the model's description, which costs nothing: BadKey, BadRequest (no such model) or another error."""
+        """Ask for the model's description, which costs nothing. Raises BadKey, BadRequest (no such model) or another
+        ModelError."""
         await self._run(self.access.model, timeout, self._look)
 
     async def aclose(self) -> None:
         raise NotImplementedError
 
     def _request(self, prompt: Prompt, history: Sequence[Message]) -> Mapping[str, Any]:
-        """The provider's request, made once for all attempts."""
+        """Build the provider's request, once for all attempts."""
         raise NotImplementedError
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
-        """One call, streamed where somebody hears; its usage not yet priced. Raises the SDK's errors, or ours."""
+        """Make one call, streamed if there is a listener. The reply's usage is not priced yet. Raises the SDK's errors
+        or ours."""
         raise NotImplementedError
 
     async def _look(self, seconds: float) -> None:
-        """One call that needs the key and names the model, and costs nothing."""
+        """Make one free call that needs the key and names the model."""
         raise NotImplementedError
 
     async def _paint(self, prompt: str, seconds: float) -> Drawing:
         raise CannotDraw
 
     def _explain(self, error: Exception) -> ModelError:
-        """Our error for one of `_sdk_errors`."""
+        """Return our error for one of `_sdk_errors`."""
         raise NotImplementedError
 
     async def _checked(
@@ -220,8 +226,10 @@ class ProviderModel:
         listener: StreamListener | None = None,
         retries: int | None = None,
     ) -> T:
-        """The answer, or the last attempt's error, with what the attempts before it cost; `lost` is what one costs that
-        was cut off and of which nothing is known."""
+        """Run the attempts. The returned or raised usage includes the failed attempts.
+
+        `lost` estimates the cost of an attempt that was cut off and reported nothing.
+        """
         paid: list[Usage] = []
         failed = partial(self._failed, model, paid, lost, listener)
         attempts = None if retries is None else retries + 1
@@ -255,7 +263,7 @@ class ProviderModel:
         cost = error.usage or (listener.billed if listener else None) or (lost() if error.made else None)
         if cost is not None:
             paid.append(cost)
-        log.warning("model call failed, attempt %d: %s", number, error)
+        log.warning("model call: attempt %d failed: %s", number, error)
 
     def _priced(self, usage: Usage, model: str) -> Usage:
         priced = pricing.price(self.provider, model, usage, free=self.access.free, rates=self.access.rates)

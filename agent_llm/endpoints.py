@@ -1,13 +1,13 @@
-"""Where models are reached that have no module of their own: OpenAI-compatible addresses, and AWS. Data.
+"""Addresses of models without a module of their own: OpenAI-compatible endpoints, and AWS. Data only.
 
-An endpoint of the table is named by the first part of `provider/model`; one of the owner's is any `Endpoint`. How a
-begun answer is sent differs, which `prefill` says:
+The first part of `provider/model` names an endpoint of the table or of the owner's configuration. Endpoints differ in
+how they take a prefilled answer, which `prefill` says:
 
-- "last": the last message is the assistant's, nothing else (llama.cpp, Ollama, LM Studio, OpenRouter, Groq)
-- "prefix" and "partial": that message is marked so (DeepSeek's beta address and Mistral; Qwen)
-- "continue": vLLM's `continue_final_message`, since it would close the message otherwise
-- "completions": the whole prompt as plain text to `/completions`, which every base model goes on with
-- "": never
+- "last": the last message is the assistant's (llama.cpp, Ollama, LM Studio, OpenRouter, Groq)
+- "prefix" and "partial": the same, and the message carries that mark (DeepSeek's beta address and Mistral; Qwen)
+- "continue": vLLM's `continue_final_message`, without which vLLM closes the message
+- "completions": the whole prompt as plain text to `/completions`, for base models
+- "": not supported
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """An address that speaks OpenAI's Chat Completions; `base_url` ends in /v1 or what stands for it.
+    """An address that speaks OpenAI's Chat Completions. `base_url` includes the version, usually /v1.
 
-    `fields` are merged into every request's body and win over ours: they come from the owner's configuration only.
-    `profile` changes what `profiles.py` says of its models. `stream_usage`: a stream is asked to tell its usage; some
-    refuse the wish, or tell it anyway.
+    `fields` are merged into the body of every request and override ours; they come from the owner's configuration only.
+    `profile` overrides fields of the models' Profile. `stream_usage`: ask for the usage of a stream. Some servers
+    refuse that, or report it anyway.
     """
 
     name: str
@@ -42,7 +42,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aws:
-    """A region, and who calls: a Bedrock API key, a pair of keys, a profile, or whom boto3 finds on the machine."""
+    """A region and credentials: a Bedrock API key, a pair of keys, a profile, or whatever boto3 finds on the
+    machine."""
 
     region: str
     access_key: str | None = field(default=None, repr=False)
@@ -52,14 +53,14 @@ class Aws:
 
 
 def profile_at(endpoint: Endpoint, model: str) -> Profile:
-    """The profile of a model there: what is known of its name, and what the endpoint says of all behind it."""
+    """Return the profile of a model there: the profile for its name, overridden by the endpoint's settings."""
     profile = profile_of("compatible", model)
-    if endpoint.prefill in ("", "completions"):  # plain completions go on with anything
+    if endpoint.prefill in ("", "completions"):  # plain completions continue any text
         profile = replace(profile, prefill=bool(endpoint.prefill))
     return replace(profile, **endpoint.profile)
 
 
-_UNBOUNDED: Mapping[str, Any] = {"max_stops": 64}  # a server's own limit is none
+_UNBOUNDED: Mapping[str, Any] = {"max_stops": 64}  # these servers have no limit of their own
 
 ENDPOINTS: Mapping[str, Endpoint] = {
     endpoint.name: endpoint
@@ -79,4 +80,4 @@ ENDPOINTS: Mapping[str, Endpoint] = {
         Endpoint(name="vllm", base_url="http://127.0.0.1:8000/v1", prefill="continue", profile=_UNBOUNDED),
     )
 }
-"""Name → endpoint. The last four are on the own machine and cost nothing."""
+"""Name → endpoint. The last four are on this machine and cost nothing."""

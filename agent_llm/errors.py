@@ -1,23 +1,23 @@
-"""What can go wrong with a model.
+"""Errors of model calls.
 
-    ModelError                  anything below; carries provider, model, status, request_id
-      Retryable                 worth another try inside the deadline; may carry retry_after
+    ModelError                  base; carries provider, model, status, request_id
+      Retryable                 worth retrying within the deadline; may carry retry_after
         RateLimited             429
         ServerFailed            5xx, overloaded
         ConnectionFailed        no connection, or one cut in mid-answer
       TimedOut                  the call's whole time is used up
-      Final                     another try would end the same way
+      Final                     a retry would end the same way
         BadKey                  401, 403
         QuotaUsedUp             the account has no money or quota left
         BadRequest              400, 404, 413, 422: our request or the model's name is wrong
-          PrefillRefused        400: it does not go on with an answer that was begun for it
+          PrefillRefused        400: the model does not continue a prefilled answer
         Refused                 the model or its filter declined to answer
-        BadAnswer               an answer that cannot be read: empty, cut off, wrong shape
-        CannotDraw              no picture model here
-        SessionLost             the conversation that was to go on is not there any more
-        NotInstalled            a package that this provider needs is not there
+        BadAnswer               an unusable answer: empty, cut off, wrong shape
+        CannotDraw              no picture model is configured
+        SessionLost             the session to resume does not exist any more
+        NotInstalled            a package that this provider needs is missing
 
-The text of a ModelError names the kind in one line and never holds a key or a prompt.
+The text of a ModelError names its kind in one line and never contains a key or a prompt.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from agent_llm.types import Usage
 
 
 class ModelError(Exception):
-    """Base of everything that can go wrong with a model.
+    """Base of every error of a model call.
 
-    `usage` is what the failed call cost nevertheless (a refused or empty answer is billed), None when nothing is known.
-    `made`: the provider may have worked on it until it was cut off, and nobody knows for how much.
-    `origin` is the name of the SDK's own error, where it tells more than ours.
+    `usage`: the cost of the failed call (a refused or empty answer is billed), None if unknown. `made`: the provider
+    may have worked on the call until it was cut off, at an unknown cost. `origin`: the name of the SDK's error, where
+    it says more than ours.
     """
 
     kind = "the model failed"
@@ -61,7 +61,7 @@ class ModelError(Exception):
 
 
 class Retryable(ModelError):
-    """Worth another try inside the deadline. `retry_after` is in seconds, None when the provider said nothing."""
+    """Worth retrying within the deadline. `retry_after` is in seconds, None if the provider gave none."""
 
     retry_after: float | None = None
 
@@ -79,7 +79,7 @@ class ServerFailed(Retryable):
 
 
 class ConnectionFailed(Retryable):
-    """No connection (`made` is False then), or one that was cut."""
+    """No connection (then `made` is False), or one that was cut."""
 
     made = True
     kind = "no connection to the provider"
@@ -93,7 +93,7 @@ class TimedOut(ModelError):
 
 
 class Final(ModelError):
-    """Another try would end the same way."""
+    """A retry would end the same way."""
 
 
 class BadKey(Final):
@@ -115,9 +115,9 @@ class BadRequest(Final):
 
 
 class PrefillRefused(BadRequest):
-    """The model does not go on with an answer that was begun for it (400)."""
+    """The model does not continue a prefilled answer (400)."""
 
-    kind = "the model does not take a prefilled answer"
+    kind = "the model does not continue a prefilled answer"
 
 
 class Refused(Final):
@@ -127,21 +127,21 @@ class Refused(Final):
 
 
 class BadAnswer(Final):
-    """An answer that cannot be read."""
+    """An answer that cannot be used."""
 
     kind = "the model's answer could not be read"
 
 
 class CannotDraw(Final):
-    """No picture model here."""
+    """No picture model is configured."""
 
     kind = "this model does not draw"
 
 
 class SessionLost(Final):
-    """The session of a coding agent cannot be resumed; it was dropped, and the next call begins another one."""
+    """The session of a coding agent cannot be resumed. It was dropped; the next call starts a new one."""
 
-    kind = "the session to go on with is lost"
+    kind = "the session could not be resumed"
 
 
 class NotInstalled(Final):
@@ -151,6 +151,6 @@ class NotInstalled(Final):
 
 
 def not_made(error: ModelError) -> ModelError:
-    """The same: the call never came so far as to cost anything."""
+    """Mark the error as that of a call that cost nothing, and return it."""
     error.made = False
     return error

@@ -1,8 +1,8 @@
-"""A list of models in the order of preference, as one model: the next is asked when one is down or out of quota.
+"""A list of models in order of preference, used as one model: when one is down or out of quota, the next is asked.
 
-What counts as down, and for how long such a model is left alone, is `retry.REACTIONS`. The time budget is shared: a
-model that has a stand-in gets a part of what is left, the last one all of it. Those that are left alone are asked last,
-not never: a late answer is better than none.
+`retry.FAILURE_RULES` says which errors count, and for how long a failed model is avoided. The models share one time
+budget: one with a stand-in gets a part of what is left, the last one all of it. Avoided models are tried last, not
+never: a late answer is better than none.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from agent_llm.errors import CannotDraw, ModelError, TimedOut, not_made
-from agent_llm.retry import Clock, reaction_to
+from agent_llm.retry import Clock, rule_for
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply, Usage
 
 log = logging.getLogger(__name__)
 
-# Of the time that is left, for a model that others stand behind.
-SHARE = 0.6
+SHARE = 0.6  # of the time that is left, for a model with a stand-in
 
 
 class Billed(Protocol):
@@ -32,10 +31,11 @@ B = TypeVar("B", bound=Billed)
 
 
 class Fallbacks:
-    """Answers as the first of `models` that can. A reply names the model that gave it; `name` is the first one's.
+    """Answers with the first of `models` that can. A reply carries the name of the model that gave it; `name` is the
+    first one's.
 
-    `clock` measures spans, in seconds. Only the kinds of errors that the table names go on to the next model: what was
-    refused, or asked wrongly, would be so there too.
+    `clock` measures spans, in seconds. Only some kinds of errors fall back to the next model: it would reject a bad
+    request or a refused one too.
     """
 
     def __init__(self, models: Sequence[Model], *, clock: Clock = time.monotonic) -> None:
@@ -61,7 +61,7 @@ class Fallbacks:
         return f"<Fallbacks {' → '.join(model.name for model in self.models)}>"
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """One answer within `prompt.timeout` seconds, whichever model gives it. Raises ModelError only."""
+        """Return one answer within `prompt.timeout` seconds, from whichever model. Raises ModelError only."""
         began = False
 
         def ask(model: Model, seconds: float) -> Awaitable[Reply]:
@@ -75,7 +75,7 @@ class Fallbacks:
         return replace(reply, usage=reply.usage + spent)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        """One picture by the first of the models that draw. Raises ModelError only."""
+        """Return one picture from the first model that can draw. Raises ModelError only."""
         able = [index for index, model in enumerate(self.models) if model.can_draw]
         if not able:
             raise CannotDraw(model=self.name)
@@ -89,7 +89,7 @@ class Fallbacks:
     async def _first(
         self, able: Sequence[int], seconds: float, ask: Callable[[Model, float], Awaitable[B]]
     ) -> tuple[B, Usage]:
-        """What the first model that can gives, and what those cost that could not."""
+        """Return the first model's answer that succeeds, and the cost of those that failed."""
         ends, spent = self._clock() + seconds, Usage()
         order, awake = self._order(able)
         for place, index in enumerate(order, start=1):
@@ -103,18 +103,20 @@ class Fallbacks:
                 if not self._put_to_rest(index, error) or place == len(order):
                     error.usage = spent if spent != Usage() else None
                     raise
-                log.warning("%s stands in for %s: %s", self.models[order[place]].name, self.models[index].name, error)
+                log.warning(
+                    "%s failed, falling back to %s: %s", self.models[index].name, self.models[order[place]].name, error
+                )
         raise AssertionError("unreachable")
 
     def _order(self, able: Sequence[int]) -> tuple[list[int], int]:
-        """Who is asked after whom, and how many of them are not left alone."""
+        """Return the indices in the order to try, and how many of them are not being avoided."""
         now = self._clock()
         awake = [index for index in able if self._rests_until[index] <= now]
         return awake + [index for index in able if index not in awake], len(awake)
 
     def _put_to_rest(self, index: int, error: ModelError) -> bool:
-        """Leave a model alone for a while; False where another would fail the same way."""
-        reaction = reaction_to(error)
-        if reaction.elsewhere:
-            self._rests_until[index] = self._clock() + reaction.rest
-        return reaction.elsewhere
+        """Avoid a model for a while. False if another model would fail the same way."""
+        rule = rule_for(error)
+        if rule.fall_back:
+            self._rests_until[index] = self._clock() + rule.rest
+        return rule.fall_back

@@ -1,7 +1,7 @@
-"""Models whose SDKs are imported off the event loop: at the first call, or before it, the heaviest first.
+"""Models whose SDKs are imported off the event loop: at the first call or before it, the heaviest first.
 
-SDKs are imported one after the other (registry.py). So a call that comes meanwhile waits for the one that is under way,
-and for its own: the less of the longest is left by then, the shorter is the longest wait.
+SDKs are imported one after the other (registry.py), so a call may have to wait for another model's import and then for
+its own. Importing the heaviest first keeps that wait short.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 
 
 class LazyModel:
-    """Stands for the model that `build` makes; `build` runs once, in a thread. `name` is `provider/model`."""
+    """Stands in for the model that `build` returns. `build` runs once, in a thread. `name` is `provider/model`."""
 
     def __init__(self, name: str, build: Callable[[], Model], *, can_draw: bool, free: bool = False) -> None:
         self.name, self.can_draw, self.free = name, can_draw, free
-        self.wanted = False  # somebody waits for it
+        self.wanted = False  # a call is waiting for it
         self._build = build
         self._model: Model | None = None
         self._building = asyncio.Lock()
 
     async def get_ready(self) -> Model:
-        """The real model. Whoever comes while it is built waits for the same one."""
+        """Return the real model. Concurrent callers wait for the same build."""
         async with self._building:
             if self._model is None:
                 self._model = await asyncio.to_thread(self._build)
             return self._model
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        return await (self._model or await self._at_once()).complete(prompt, history)
+        return await (self._model or await self._wanted_now()).complete(prompt, history)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        return await (self._model or await self._at_once()).draw(prompt, timeout=timeout)
+        return await (self._model or await self._wanted_now()).draw(prompt, timeout=timeout)
 
-    async def _at_once(self) -> Model:
+    async def _wanted_now(self) -> Model:
         self.wanted = True
         return await self.get_ready()
 
@@ -46,7 +46,7 @@ class LazyModel:
 
 
 async def warm_up(models: Iterable[LazyModel]) -> None:
-    """Gets all of them ready, one after the other: what somebody waits for first, then the heaviest."""
+    """Build all of them, one after the other: first those that a call is waiting for, then the heaviest."""
     left = list(models)
     while left:
         model = max(left, key=lambda one: (one.wanted, import_seconds(one.name)))

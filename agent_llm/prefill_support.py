@@ -1,12 +1,12 @@
-"""Which models go on with an answer that was begun for them, and the memory of those that turned out not to.
+"""Which models continue a prefilled answer, and a memory of those that turned out not to.
 
 The table is in `profiles.py`: Claude up to 4.5, and other makers' models by a documented prefix mode or by plain
-completions; never Claude from 4.6 on, OpenAI's, Google's and xAI's own. A name that the table does not know is tried:
-a server that refuses says so, once, and is remembered for as long as the process lives.
+completions. Claude from 4.6 on and OpenAI's, Google's and xAI's own models do not. A model that the table does not know
+is tried; if its server refuses, that is remembered for the life of the process.
 
     if options.mode == "prefill" and memory.takes(model.name):
         try:
-            return await model.complete(begun, history)
+            return await model.complete(prefilled, history)
         except PrefillRefused as error:
             memory.refused(error)
     return await model.complete(prompt, chat_history)
@@ -23,28 +23,28 @@ log = logging.getLogger(__name__)
 
 
 def takes_prefill(name: str) -> bool:
-    """What the table says of `provider/model`; a provider of another name is an OpenAI-compatible address."""
+    """Look `provider/model` up in the table. An unknown provider counts as an OpenAI-compatible address."""
     provider, _, model = name.partition("/")
     return profile_of(provider if provider in PROVIDERS else "compatible", model).prefill
 
 
 class PrefillMemory:
-    """The table, corrected by what happened. One for the process."""
+    """The table, corrected by experience. One for the process."""
 
     def __init__(self) -> None:
         self._refused: set[str] = set()
 
     def takes(self, name: str) -> bool:
-        """Whether it is worth asking `provider/model` to go on with a begun answer."""
+        """Whether it is worth asking `provider/model` to continue a prefilled answer."""
         if name not in self._refused and not takes_prefill(name):
             self._note(name)
         return name not in self._refused
 
     def refused(self, error: PrefillRefused) -> None:
-        """Remember the model that refused; `error` carries its provider and its name."""
+        """Remember the model that refused."""
         self._note(f"{error.provider}/{error.model}")
 
     def _note(self, name: str) -> None:
         if name not in self._refused:
             self._refused.add(name)
-            log.warning("%s does not go on with a begun answer: its turns are in chat mode", name)
+            log.warning("%s does not continue a prefilled answer: its turns use chat mode", name)

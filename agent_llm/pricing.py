@@ -1,8 +1,8 @@
-"""What calls cost, in US dollars, without asking anybody.
+"""The price of a call in US dollars, computed offline.
 
-Tokens are priced by genai-prices, which carries dated prices offline; two small tables of ours hold what it lacks: web
-searches and pictures. A model that nobody knows costs as much as the dearest one of its provider, with one warning:
-counted as free it would pass every budget.
+genai-prices has dated prices of tokens. Two small tables here add what it lacks: web searches and pictures. An unknown
+model costs as much as the most expensive one of its provider, with one warning: if it counted as free it would pass
+every budget.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _IDS = {"openai": "openai", "anthropic": "anthropic", "google": "google", "xai": "x-ai", "bedrock": "aws"}
-# The price table knows five-minute cache writes, 1.25 times the input; an hour's cost twice the input.
+# The price table has five-minute cache writes, 1.25 times the input; one-hour writes cost twice the input.
 _HOUR_WRITE_SURCHARGE = 0.75
 
-# USD for one search: provider, prefix of the model, price. The first that fits counts.
+# USD for one search: provider, prefix of the model, price. The first match counts.
 _SEARCHES = (
     ("google", "gemini-2", 0.035),
     ("google", "", 0.014),
@@ -41,18 +41,18 @@ _SEARCHES = (
 
 @dataclass(frozen=True, slots=True)
 class PicturePrice:
-    """USD per million tokens in and out where the answer counts them, and per picture where it does not."""
+    """USD per million tokens in and out if the answer counts them, otherwise USD per picture."""
 
     each: float
     input_mtok: float = 0.0
     output_mtok: float = 0.0
 
 
-# Provider, prefix of the image model, price. The first that fits counts.
+# Provider, prefix of the image model, price. The first match counts.
 _PICTURES = (
     ("openai", "gpt-image-1-mini", PicturePrice(0.02, 2.0, 8.0)),
     ("openai", "gpt-image-1.5", PicturePrice(0.05, 5.0, 32.0)),
-    # gpt-image-2.6 is not listed anywhere yet: as 2 and 2.5 are.
+    # gpt-image-2.6 is not listed anywhere yet: assume the price of 2 and 2.5.
     ("openai", "gpt-image-2", PicturePrice(0.06, 5.0, 30.0)),
     ("google", "gemini-2.5-flash-image", PicturePrice(0.039, 0.3, 30.0)),
     ("google", "gemini-3.1-flash-lite-image", PicturePrice(0.034, 0.25, 30.0)),
@@ -68,7 +68,7 @@ _DEAREST_PICTURE = PicturePrice(0.25, 10.0, 120.0)
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What an owner says that a model costs: US dollars per million tokens in and out."""
+    """The owner's prices for a model: US dollars per million tokens in and out."""
 
     price_in: float
     price_out: float
@@ -79,7 +79,7 @@ _loading = threading.Lock()
 
 
 def at_home(base_url: str | None) -> bool:
-    """Whether a model's address is this machine or a private network: its calls cost nothing. Nothing is looked up."""
+    """Whether an address is on this machine or a private network, where calls cost nothing. Resolves no names."""
     host = (urlsplit(base_url).hostname or "") if base_url else ""
     try:
         address = ip_address(host)
@@ -97,10 +97,10 @@ def price(
     rates: Rates | None = None,
     now: datetime | None = None,
 ) -> Usage:
-    """The same usage with its costs filled in. `free`: the address costs nothing. `rates` stand in for the table's
-    prices of tokens. `now` picks among dated prices.
+    """Return the usage with its costs filled in.
 
-    A usage with pictures is a picture's: all its cost is `picture_cost_usd`. Otherwise tokens and searches are
+    `free`: the address costs nothing. `rates` override the table's prices of tokens. `now` selects among dated prices.
+    If the usage includes pictures all of its cost is `picture_cost_usd`; otherwise tokens and searches are
     `text_cost_usd`.
     """
     if free:
@@ -116,7 +116,7 @@ def price(
 
 
 def load() -> None:
-    """Read the price table, which takes some tens of milliseconds, and use it once: its first use imports more."""
+    """Read the price table (tens of milliseconds) and use it once, because its first use imports more."""
     price("openai", "gpt-6-luna", Usage(input_tokens=1, output_tokens=1))
 
 
@@ -141,7 +141,7 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
     if not (usage.input_tokens or usage.output_tokens):
         return 0.0
     seller, info = _row(provider, model)
-    # Odd answers may count more cached tokens than tokens; the price table refuses that.
+    # An odd answer may count more cached tokens than tokens, which the price table refuses.
     cached = min(usage.cached_tokens, usage.input_tokens)
     written = min(usage.cache_write_tokens, usage.input_tokens - cached)
     cost = _token_prices(seller, info, usage.input_tokens, now).of(
@@ -153,7 +153,7 @@ def _token_cost(provider: str, model: str, usage: Usage, now: datetime) -> float
 
 @dataclass(frozen=True, slots=True)
 class _TokenPrices:
-    """USD for a call, and for one token: read, read from a cache, written to one, written by the model."""
+    """USD per call, and per token: input, read from a cache, written to a cache, output."""
 
     call: float
     plain: float
@@ -169,10 +169,10 @@ _token_prices_kept: dict[tuple[int, int], tuple[ModelPrice, _TokenPrices]] = {}
 
 
 def _token_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
-    """What a token costs at this time in a call with so many tokens in: asking the table takes a tenth of a call.
+    """Return the prices at this time for a call with that many input tokens.
 
-    Kept by the row of the table that holds at this time, with the row itself, so that its identity is nobody else's;
-    and by which of the row's prices for long prompts applies.
+    Asking the table takes a tenth of a call, so prices are cached by the table's row and its tier for long prompts. The
+    row is kept with them, so that its id cannot be reused.
     """
     row = info.get_prices(now)
     tier = sum(input_tokens > start for start in _tiers(row))
@@ -183,12 +183,12 @@ def _token_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: dat
 
 
 def _tiers(row: ModelPrice) -> set[int]:
-    """Beyond how many tokens in other prices hold."""
+    """Return the numbers of input tokens above which other prices apply."""
     return {tier.start for price in vars(row).values() for tier in getattr(price, "tiers", ())}
 
 
 def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: datetime) -> _TokenPrices:
-    """As the table says of whole calls: what each kind of token makes them dearer."""
+    """Derive token prices from the table's prices of whole calls."""
     tokens = max(1, input_tokens)
 
     def cost(usage: Usage) -> float:
@@ -203,7 +203,7 @@ def _asked_prices(seller: Provider, info: ModelInfo, input_tokens: int, now: dat
 
 @functools.cache
 def _row(provider: str, model: str) -> tuple[Provider, ModelInfo]:
-    """Where the table prices a model; looking it up compares its name with thousands."""
+    """Return the table's row for a model. Looking it up compares the name with thousands of others."""
     try:
         return _snapshot().find_provider_model(model, None, _IDS.get(provider, provider), None)
     except LookupError:
@@ -235,7 +235,7 @@ def _snapshot() -> DataSnapshot:
 
 @functools.cache
 def _dearest(seller_id: str) -> tuple[Provider, ModelInfo]:
-    """The dearest text model of a seller, or of our sellers all together where the seller is unknown."""
+    """Return the most expensive text model of a seller, or of all our sellers if the seller is unknown."""
     usage, now = _priced_usage(Usage(input_tokens=1000, output_tokens=1000)), datetime.now(UTC)
     sellers = [seller for seller in _snapshot().providers if seller.id in (seller_id or _IDS.values())]
     rows = [(seller, info) for seller in sellers for info in seller.models]
@@ -246,4 +246,4 @@ def _warn_once(provider: str, model: str) -> None:
     name = f"{provider}/{model}"
     if name not in _warned:
         _warned.add(name)
-        log.warning("no price is known for %s: it counts as the dearest of its kind", name)
+        log.warning("no price is known for %s: counted as its provider's most expensive model", name)

@@ -1,14 +1,14 @@
-"""What differs between providers and between their models, as data.
+"""Differences between providers and between their models, as data.
 
-A profile says how a request must be shaped, so that the provider modules translate and never ask which model it is.
-Rules apply from top to bottom; each names a provider, a prefix of the model's id ("" for all) and what it changes.
+A profile says how to shape a request, so that provider modules translate without asking which model it is. Rules apply
+from top to bottom; each names a provider, prefixes of model ids ("" for all) and the fields it changes.
 
-A model on AWS Bedrock is the same Claude under a longer name, so Anthropic's rules hold for it before Bedrock's own. A
-model behind an OpenAI-compatible address (provider "compatible") is known by its maker's prefix, if it has one.
+A model on AWS Bedrock is the same Claude under a longer name, so Anthropic's rules apply to it before Bedrock's own. A
+model behind an OpenAI-compatible address (provider "compatible") is recognised by its maker's prefix, if it has one.
 
-Structured output next to web search: OpenAI, xAI and Gemini from 3 on take both. Anthropic refuses structured output
-together with citations, which its web search always gives, and Gemini 2 refuses it together with any tool: there the
-format is asked for in words.
+Structured output together with web search: OpenAI, xAI and Gemini from 3 on take both. Anthropic refuses structured
+output together with citations, which its web search always gives, and Gemini 2 refuses it together with any tool. There
+the schema is given in words.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROVIDERS = ("openai", "anthropic", "google", "xai", "bedrock", "compatible")
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """The models of a provider that are good and cheap; `image_model` is "" where it draws nothing."""
+    """The good and inexpensive models of a provider. `image_model` is "" if it draws nothing."""
 
     model: str
     image_model: str = ""
@@ -38,24 +38,28 @@ DEFAULTS: Mapping[str, Defaults] = {
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How a model wants to be asked.
+    """What a model accepts in a request.
 
-    `schema`: it has structured output at all. `schema_with_search`: also next to its web search.
-    `all_required`: strict mode wants every property required, so optional ones become nullable.
-    `unknown_keywords`: JSON schema keywords that it refuses. `alternate`: roles must alternate.
-    `system_as_message`: the system prompt is the first message. `cache_marks`: how many explicit cache breakpoints a
-    request may carry. `effort`: reasoning effort or thinking level, None to leave it out. `search`: its search tool.
-    `search_extra` and `image`: further fields of a request with search, and of one for a picture. `sees`: the media
-    types that it looks at, up to `picture_bytes` each; one picture of another kind fails the whole request.
-    `prefill`: it goes on with an answer that was begun for it. `tools`: it calls functions; `schema_with_tools`: with
-    structured output at once, `tools_with_search`: with its web search, where it must choose our functions win.
-    `tool_extra` and `tool_and_search_extra`: further fields of a request with functions, and of one with both.
-    `unknown_in_parameters`: keywords that it refuses in a function's parameters. `pictures_in_results`: a function's
-    result may carry pictures; elsewhere they follow the results as the user's. `foreign_signature`: stands for the
-    thought signature of a call that another model made.
-    `max_stops`: stop sequences in a request, 0 for none. `temperature`: it takes one.
-    `picture_pixels`: the longest edge of a picture beyond which the provider scales it down itself, so that more is
-    only paid for in bytes and waiting; `max_pictures`: how many a request may carry.
+    Output. `schema`: it has structured output. `schema_with_search`: also together with its web search. `all_required`:
+    strict mode wants every property required, so optional ones become nullable. `unknown_keywords`: JSON schema
+    keywords that it refuses. `effort`: reasoning effort or thinking level, None to leave it out. `temperature`: it
+    takes one. `max_stops`: stop sequences in a request, 0 for none.
+
+    Messages. `alternate`: roles must alternate. `system_as_message`: the system prompt is the first message.
+    `cache_marks`: how many explicit cache breakpoints a request may carry. `prefill`: it continues a prefilled answer.
+
+    Search and drawing. `search`: its search tool. `search_extra` and `image`: further fields of a request with search,
+    and of one for a picture.
+
+    Tools. `tools`: it calls functions. `schema_with_tools`: together with structured output. `tools_with_search`:
+    together with its web search; if it must choose, our functions win. `tool_extra` and `tool_and_search_extra`:
+    further fields of a request with functions, and of one with both. `unknown_in_parameters`: keywords that it refuses
+    in a function's parameters. `pictures_in_results`: a function's result may carry pictures; otherwise they follow as
+    the user's. `foreign_signature`: replaces the thought signature of a call that another model made.
+
+    Pictures. `sees`: the media types that it takes, up to `picture_bytes` each; one other picture fails the whole
+    request. `picture_pixels`: the longest edge above which the provider scales down itself, so more only costs bytes
+    and time. `max_pictures`: how many a request may carry.
     """
 
     schema: bool = True
@@ -91,16 +95,16 @@ _COUNTED = frozenset(
 )
 _NO_KEYWORDS = frozenset({"$schema", "default", "title"})
 _OLD_CLAUDE = ("claude-3", "claude-2", "claude-opus-4-0", "claude-sonnet-4-0", "claude-opus-4-2", "claude-sonnet-4-2")
-# The last generation that goes on with a begun answer; 4.6 and all that came after answer 400:
+# The last generation that continues a prefilled answer; 4.6 and all later ones answer 400:
 # https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal
 _CLAUDE_4_5 = ("claude-haiku-4-5", "claude-sonnet-4-5", "claude-opus-4-1", "claude-opus-4-5")
 # The same on OpenRouter, which writes versions with a dot.
 _ROUTED_CLAUDE = ("anthropic/claude-3", *(f"anthropic/{name[:-2]}.{name[-1]}" for name in _CLAUDE_4_5))
-# Stop sequences that Bedrock takes; Anthropic itself names no limit:
+# Bedrock's limit of stop sequences; Anthropic itself states none:
 # https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
 _CLAUDE_STOPS = 8191
 
-# What is not stored over there comes sealed, to be sent back: https://platform.openai.com/docs/guides/reasoning
+# With `store: false` reasoning comes encrypted, to be sent back: https://platform.openai.com/docs/guides/reasoning
 _SEALED_REASONING: Mapping[str, Any] = {"tool_extra": {"include": ["reasoning.encrypted_content"]}}
 _NO_PREFILL: Mapping[str, Any] = {"prefill": False}
 
@@ -165,8 +169,7 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
     ),
     ("anthropic", _OLD_CLAUDE, {"schema": False}),
     ("anthropic", (*_OLD_CLAUDE, *_CLAUDE_4_5), {"prefill": True}),
-    # No web search there, a request is at most 20 MB. Older models are asked in the older API version, which has a
-    # temperature.
+    # No web search there; a request has at most 20 MB. Older models use the older API version, which has a temperature.
     ("bedrock", ("",), {"search": {}, "max_pictures": 20}),
     ("bedrock", (*_OLD_CLAUDE, *_CLAUDE_4_5, "claude-opus-4-6", "claude-sonnet-4-6"), {"temperature": True}),
     (
@@ -224,12 +227,12 @@ _RULES: tuple[tuple[str, tuple[str, ...], Mapping[str, Any]], ...] = (
     ("compatible", ("anthropic/",), {**_NO_PREFILL, "cache_marks": 4}),
     ("compatible", _ROUTED_CLAUDE, {"prefill": True}),
 )
-# Whose rules a provider's models follow before its own.
+# The provider whose rules apply before a provider's own.
 _KIN = {"bedrock": "anthropic"}
 
 
 def profile_of(provider: str, model: str) -> Profile:
-    """The profile of a model; one that no rule knows gets its provider's."""
+    """Return a model's profile. A model that no rule matches gets its provider's."""
     bare, profile = bare_name(provider, model), Profile()
     for name, prefixes, changes in _RULES:
         if name in (provider, _KIN.get(provider)) and bare.startswith(prefixes):
@@ -238,6 +241,7 @@ def profile_of(provider: str, model: str) -> Profile:
 
 
 def bare_name(provider: str, model: str) -> str:
-    """Bedrock's `us.anthropic.claude-…`, and ARNs that end so, from `claude` on; others as they are."""
+    """Strip Bedrock's prefix (`us.anthropic.claude-…`, and ARNs that end so) up to `claude`. Other names stay as they
+    are."""
     at = model.rfind("claude-")
     return model[at:] if provider == "bedrock" and at >= 0 else model

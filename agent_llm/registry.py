@@ -1,9 +1,10 @@
-"""From `provider/model` to a model.
+"""Build a model from `provider/model`.
 
-A provider has a module of its own (PROVIDERS) or is the name of an OpenAI-compatible endpoint, the table's or the
-owner's. The first slash parts the two: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's "meta-llama/…".
+A provider has a module of its own (PROVIDERS) or is the name of an OpenAI-compatible endpoint, of the table or the
+owner's. The first slash separates the two parts: "openrouter/meta-llama/llama-4-maverick" is OpenRouter's
+"meta-llama/…".
 
-Importing this module imports no SDK. `build_model` does, up to a second of a blocked loop: call it in a thread.
+Importing this module imports no SDK. `build_model` does, which blocks for up to a second: call it in a thread.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from agent_llm.types import Model
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider's model class, what imports its SDK, and in about how many seconds."""
+    """A provider's model class, the function that imports its SDK, and about how many seconds that takes."""
 
     model: type[ProviderModel]
     load: Callable[[], None]
@@ -44,26 +45,26 @@ PROVIDERS = {
     **dict.fromkeys(ENDPOINTS, _COMPATIBLE),
 }
 
-# Two threads that import packages which share modules may see half of one, and would only hold each other up.
+# Two threads that import packages with shared modules may see a half-imported one, and only slow each other down.
 _importing = threading.Lock()
 
 
 def parted(name: str, own: Iterable[str] = ()) -> tuple[str, str]:
-    """Provider and model of `provider/model`; `own` are the names of the owner's endpoints.
+    """Split `provider/model`. `own`: the names of the owner's endpoints.
 
-    Raises ValueError, which names what is known, for a name without a model or with an unknown provider.
+    Raises ValueError, with the known providers, for a name without a model or with an unknown provider.
     """
     provider, _, model = name.partition("/")
     known = {*PROVIDERS, *own}
     if provider not in known or not model:
-        raise ValueError(f"{name!r} is no provider/model; providers: {', '.join(sorted(known))}")
+        raise ValueError(f"{name!r} is not provider/model; the providers are {', '.join(sorted(known))}")
     return provider, model
 
 
 def in_order(names: Iterable[str], make: Callable[[str, str], Model], *, own: Iterable[str] = ()) -> Model:
-    """One model for a list of `provider/model`, tried in that order; `make` builds each from its two parts.
+    """Return one model for a list of `provider/model`, tried in that order. `make` builds each from its two parts.
 
-    Raises ValueError for an empty list and for a name that is none.
+    Raises ValueError for an empty list and for a malformed name.
     """
     models = [make(*parts) for parts in [parted(name, own) for name in names]]
     return models[0] if len(models) == 1 else Fallbacks(models)
@@ -84,20 +85,21 @@ def build_model(
     endpoint: Endpoint | None = None,
     aws: Aws | None = None,
 ) -> ProviderModel:
-    """A model with its client, to be closed by `aclose`.
+    """Return a model with its client, to be closed with `aclose`.
 
-    `model` and `image_model` None are the provider's defaults; `image_model` "" draws nothing. `base_url` is what the
-    provider's SDK calls so: with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`: its calls
-    cost nothing. `price_in` and `price_out` (USD per million tokens) stand in for the table's prices where one is set.
-    `endpoint` is an OpenAI-compatible address of the owner's, or one of the table's changed; `provider` is its name
-    then. `aws` is for Bedrock, whose `api_key` may be "". An endpoint's own address on this machine is free by itself.
-    Raises KeyError for an unknown provider, ValueError where no model, region or address is known.
+    `model` and `image_model`: None for the provider's defaults; `image_model` "" draws nothing. `base_url`: as the
+    provider's SDK understands it, with /v1 for OpenAI and xAI, without a version for Anthropic and Google. `free`:
+    calls cost nothing; an endpoint's own address on this machine is always free. `price_in` and `price_out` (USD per
+    million tokens) override the price table if either is set. `endpoint`: an OpenAI-compatible address of the owner's,
+    or a changed one of the table; `provider` is then its name. `aws`: for Bedrock, whose `api_key` may be "".
+
+    Raises KeyError for an unknown provider, ValueError if the model, region or address is missing.
     """
     endpoint = endpoint or ENDPOINTS.get(provider)
     entry = _COMPATIBLE if endpoint else PROVIDERS[provider]
     defaults = DEFAULTS.get(provider, Defaults(""))
     if not (model or defaults.model):
-        raise ValueError(f"{provider}: no model is named")
+        raise ValueError(f"{provider}: no model is given")
     access = Access(
         model=model or defaults.model,
         api_key=api_key,
@@ -117,14 +119,14 @@ def build_model(
 
 
 def import_seconds(name: str) -> float:
-    """About how long the SDK behind `provider/model` takes to import, where none is imported yet."""
+    """About how long the SDK behind `provider/model` takes to import, if no other has been imported yet."""
     return PROVIDERS.get(name.partition("/")[0], _COMPATIBLE).seconds
 
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """An import makes hundreds of thousands of objects that stay: looking for garbage among them takes a third of its
-    time."""
+    """Disable garbage collection. An import creates hundreds of thousands of lasting objects; scanning them takes a
+    third of its time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

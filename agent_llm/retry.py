@@ -1,20 +1,20 @@
-"""The one owner of retries: a total budget in seconds, a number of attempts, waits that grow with jitter.
+"""The one owner of retries: a total budget in seconds, a number of attempts, growing waits with jitter.
 
-`REACTIONS` says for each kind of error whether the same model is asked again, whether the next one of a list may answer
-instead (`fallback.py`), and for how long a model that failed so is left alone then.
+`FAILURE_RULES` says for each kind of error whether the same model is asked again, whether the next model of a list may
+answer instead (`fallback.py`), and for how long the failed model is avoided.
 
-| error | the same again | the next model | left alone |
+| error | retry | fall back | avoided for |
 | --- | --- | --- | --- |
 | RateLimited | yes | yes | retry-after, else 30 s |
 | ServerFailed, ConnectionFailed | yes | yes | 30 s |
 | TimedOut | no: its time is used up | yes | 60 s |
 | QuotaUsedUp, BadKey, NotInstalled | no | yes | 15 min |
-| BadRequest, PrefillRefused, Refused, BadAnswer, CannotDraw | no | no: the next would hear the same | - |
-| SessionLost | no: whoever asked is told to | no | - |
+| BadRequest, PrefillRefused, Refused, BadAnswer, CannotDraw | no | no: the next would get the same prompt | - |
+| SessionLost | no: the caller reports it | no | - |
 
-Every attempt may use all that is left of the budget; a wait that would end after the budget is not begun. What a
-provider asks for by retry-after is waited at least; if it does not fit the budget the error is raised at once, so that
-the caller can do something better with the time.
+Every attempt may use all that is left of the budget. A wait that would end after the budget is not begun. A provider's
+retry-after is the least wait; if it does not fit into the budget the error is raised immediately, so that the caller
+can use the time.
 """
 
 from __future__ import annotations
@@ -52,44 +52,44 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reaction:
-    """What is done about a kind of error. `rest`: seconds for which a model that has stand-ins is not asked."""
+class FailureRule:
+    """How one kind of error is handled. `rest`: seconds for which a model with stand-ins is avoided."""
 
-    again: bool = False
-    elsewhere: bool = False
+    retry: bool = False
+    fall_back: bool = False
     rest: float = 0.0
 
 
-_NOTHING = Reaction()
-_WITHOUT_ACCOUNT = Reaction(elsewhere=True, rest=900.0)
-REACTIONS: Mapping[type[ModelError], Reaction] = {
-    RateLimited: Reaction(again=True, elsewhere=True, rest=30.0),
-    ServerFailed: Reaction(again=True, elsewhere=True, rest=30.0),
-    ConnectionFailed: Reaction(again=True, elsewhere=True, rest=30.0),
-    TimedOut: Reaction(elsewhere=True, rest=60.0),
-    QuotaUsedUp: _WITHOUT_ACCOUNT,
-    BadKey: _WITHOUT_ACCOUNT,
-    NotInstalled: _WITHOUT_ACCOUNT,
-    BadRequest: _NOTHING,
-    PrefillRefused: _NOTHING,
-    Refused: _NOTHING,
-    BadAnswer: _NOTHING,
-    CannotDraw: _NOTHING,
-    SessionLost: _NOTHING,
+_NO_RECOVERY = FailureRule()
+_ACCOUNT_FAILED = FailureRule(fall_back=True, rest=900.0)
+FAILURE_RULES: Mapping[type[ModelError], FailureRule] = {
+    RateLimited: FailureRule(retry=True, fall_back=True, rest=30.0),
+    ServerFailed: FailureRule(retry=True, fall_back=True, rest=30.0),
+    ConnectionFailed: FailureRule(retry=True, fall_back=True, rest=30.0),
+    TimedOut: FailureRule(fall_back=True, rest=60.0),
+    QuotaUsedUp: _ACCOUNT_FAILED,
+    BadKey: _ACCOUNT_FAILED,
+    NotInstalled: _ACCOUNT_FAILED,
+    BadRequest: _NO_RECOVERY,
+    PrefillRefused: _NO_RECOVERY,
+    Refused: _NO_RECOVERY,
+    BadAnswer: _NO_RECOVERY,
+    CannotDraw: _NO_RECOVERY,
+    SessionLost: _NO_RECOVERY,
 }
 
 
-def reaction_to(error: ModelError) -> Reaction:
-    """What the table says; a rate limit rests as long as the provider asks for."""
-    reaction = REACTIONS.get(type(error), _NOTHING)
+def rule_for(error: ModelError) -> FailureRule:
+    """Look an error up in the table. After a rate limit a model rests for as long as the provider asks."""
+    rule = FAILURE_RULES.get(type(error), _NO_RECOVERY)
     if isinstance(error, Retryable) and error.retry_after is not None:
-        return replace(reaction, rest=error.retry_after)
-    return reaction
+        return replace(rule, rest=error.retry_after)
+    return rule
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how patiently: `attempts` in all, at least one; waits in seconds, doubled each time."""
+    """How often to try: `attempts` in all, at least one; waits in seconds, doubled each time."""
 
     attempts: int = 3
     first_wait: float = 0.5
@@ -97,20 +97,20 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.first_wait < 0 or self.longest_wait < self.first_wait:
-            raise ValueError(f"a retry policy that cannot be followed: {self}")
+            raise ValueError(f"not a valid retry policy: {self}")
 
     def wait(self, failed: int, error: Retryable, rng: random.Random) -> float:
         """Seconds to wait after the `failed`-th failure, counted from 1."""
         grown = min(self.longest_wait, self.first_wait * 2 ** (failed - 1))
         if error.retry_after is not None:
-            # A little later than asked, so that several bots do not return in the same instant.
+            # A little later than asked, so that several bots do not retry in the same instant.
             return max(0.0, error.retry_after) + rng.uniform(0.0, self.first_wait)
         return rng.uniform(grown / 2, grown)
 
 
 @dataclass(frozen=True, slots=True)
 class Retrier:
-    """Runs attempts. `clock` only measures spans, so that a change of the wall clock does not matter."""
+    """Runs attempts. `clock` only measures spans, so a change of the wall clock does not matter."""
 
     policy: RetryPolicy = RetryPolicy()
     rng: random.Random = field(default_factory=random.Random)
@@ -125,11 +125,10 @@ class Retrier:
         failed: Callable[[ModelError, int], None],
         attempts: int | None = None,
     ) -> T:
-        """The first attempt that succeeds. `attempt` gets the seconds left; `failed` hears of each failure.
+        """Return the result of the first attempt that succeeds.
 
-        `attempts`: how many at most, None for as many as the policy says.
-
-        Raises the last attempt's ModelError; TimedOut when the budget is used up.
+        `attempt` gets the seconds that are left. `failed` is called for each failure. `attempts`: at most that many,
+        None for the policy's number. Raises the last attempt's ModelError, or TimedOut when the budget is used up.
         """
         ends = self.clock() + seconds
         most = self.policy.attempts if attempts is None else attempts
@@ -145,8 +144,8 @@ class Retrier:
         raise AssertionError("unreachable")
 
     def _wait(self, error: ModelError, number: int, most: int) -> float | None:
-        """Seconds until the next attempt, None when there is to be none."""
-        if number >= most or not (isinstance(error, Retryable) and reaction_to(error).again):
+        """Seconds until the next attempt, None if there is to be none."""
+        if number >= most or not (isinstance(error, Retryable) and rule_for(error).retry):
             return None
         return self.policy.wait(number, error, self.rng)
 

@@ -24,7 +24,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One entry of a history. `cache` marks the end of the part that stays the same from call to call."""
+    """One entry of a history. `cache` marks the end of the part that does not change from call to call."""
 
     role: Role
     text: str
@@ -43,7 +43,7 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that the model asks for."""
+    """A call that the model makes."""
 
     id: str
     name: str
@@ -52,7 +52,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call: data, never orders."""
+    """The result of a call: data, never instructions."""
 
     call_id: str
     name: str
@@ -63,10 +63,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class ToolRound:
-    """One step of the tool loop: what the model asked for and what came back, results in the order of the calls.
+    """One step of the tool loop: the model's calls and their results, in the same order.
 
-    `text` is what it said beside its calls. `echo` is the answer in its provider's own shape (thinking, signatures),
-    which goes back unchanged to the same provider and means nothing to another.
+    `text`: what the model said beside its calls. `echo`: the answer in the provider's own shape (thinking, signatures),
+    returned unchanged to the same provider and meaningless to another.
     """
 
     calls: tuple[ToolCall, ...]
@@ -77,25 +77,24 @@ class ToolRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What frames a history: `system` before it (stable to the byte), `text` after it (what changes).
+    """Everything that frames a history: `system` before it (stable to the byte), `text` after it (changes each turn).
 
-    `stable`: so many of `system`'s first characters change even less than the rest, 0 where there is no difference; a
-    cache may end there.
+    `stable`: this many first characters of `system` change even less than the rest, so a cache may end there; 0 if
+    there is no difference.
 
-    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search, `tools` are
-    functions of ours, and `rounds` what has come of them in this turn; they follow `text`. With `call` a model that
-    runs tools by itself has those of `tools` run in the midst of its answer. `timeout` is in seconds, for
-    all attempts together. `labels` say what the turn is about (agent, theme, ...), for logs and stand-ins; they are
-    never sent.
+    `schema` asks for one JSON object of that JSON schema. `search` offers the provider's own web search. `tools` are
+    our functions, and `rounds`, which follow `text`, their calls and results in this turn. `call` runs a call of
+    `tools` for a model that runs tools by itself, in the middle of its answer. `timeout`: seconds for all attempts
+    together. `labels` describe the turn (agent, theme, …) for logs and stand-ins; they are never sent.
 
-    `conversation` is the channel whose conversation goes on, for a model that keeps a session of its own; it began
-    after the message `since`, where somebody had it begin anew.
+    `conversation`: the channel, for a model that keeps a session of its own per channel; `since`: the message after
+    which the conversation was last restarted.
 
-    `prefill` is the beginning of the model's own answer, the last thing that it reads; `text` is empty then. `stop`
-    ends the answer where one of these would come. `retries`: how often a call that failed is made again, None for as
-    often as the model does by itself. `fields` go into the request as they are, where the address is OpenAI-compatible:
-    they come from the owner's configuration only. `on_text` asks for a streamed answer and hears the whole text so far
-    each time it grows; a second attempt begins again with "".
+    `prefill`: the beginning of the model's own answer, the last thing it reads; `text` is then empty. `stop`: sequences
+    that end the answer. `retries`: how often a failed call is retried, None for the model's own policy. `fields` go
+    into the request unchanged, at OpenAI-compatible addresses; they come from the owner's configuration only. `on_text`
+    asks for a streamed answer and gets the whole text so far each time it grows; a further attempt begins again with
+    "".
     """
 
     text: str
@@ -124,15 +123,15 @@ class Prompt:
 
     @classmethod
     def of(cls, prompt: Prompt | str) -> Prompt:
-        """A plain string is a prompt with nothing around it."""
+        """Wrap a plain string, which is a prompt without anything around it."""
         return cls(text=prompt) if isinstance(prompt, str) else prompt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens, calls and US dollars. `input_tokens` includes the cached ones, `output_tokens` the reasoning ones.
+    """Tokens, calls and US dollars. `input_tokens` includes cached tokens, `output_tokens` reasoning tokens.
 
-    `cache_write_tokens` includes `hour_write_tokens`, those of an hour's cache, which cost more.
+    `cache_write_tokens` includes `hour_write_tokens`, written to a one-hour cache, which costs more.
     """
 
     model: str = ""
@@ -153,7 +152,7 @@ class Usage:
         return self.text_cost_usd + self.picture_cost_usd
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum; keeps the first named model."""
+        """Add up all fields. The first named model is kept."""
         return Usage(
             model=self.model or other.model,
             calls=self.calls + other.calls,
@@ -172,7 +171,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A page that a search-backed answer rests on."""
+    """A page that an answer with web search cites."""
 
     title: str
     url: str
@@ -180,10 +179,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A finished completion. `text` never contains reasoning; it may be empty beside `tool_calls`.
-
-    `echo` is for `ToolRound.echo`.
-    """
+    """A finished completion. `text` never contains reasoning and may be empty if there are `tool_calls`. `echo`: see
+    ToolRound."""
 
     text: str
     usage: Usage = Usage()
@@ -223,7 +220,7 @@ class Model(Protocol):
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply: ...
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - all attempts
-        """One picture; `CannotDraw` where the model has none to give."""
+        """Return one picture. Raises CannotDraw if the model cannot draw."""
         ...
 
     async def aclose(self) -> None: ...

@@ -1,7 +1,7 @@
-"""What a call consumes where nobody says so: before it is made, when it was cut off, when its server does not tell.
+"""Estimate what a call consumes: before it is made, when it was cut off, and when its server does not report usage.
 
-Tokens cannot be counted offline, so characters are: a token has about four; here three, since who counts instead of
-the seller had better not count too little. The whole program counts so.
+Tokens cannot be counted offline, so characters are. A token has about four; this counts three, to overestimate rather
+than underestimate. The whole program uses this rule.
 """
 
 from __future__ import annotations
@@ -13,40 +13,37 @@ from agent_llm.types import Message, Prompt, Usage
 
 CHARACTERS_A_TOKEN = 3
 PICTURE_TOKENS = 1_500
-SEARCHES = (
-    3  # of a call whose model searches by itself; as many as the providers are asked to keep to, where they can be
-)
-SEARCH_TOKENS = 4_000  # that a search gives the model to read
+SEARCHES = 3  # of a call with web search: the limit that providers are asked to keep, where they have one
+SEARCH_TOKENS = 4_000  # the input that a search adds
 
 
 def tokens_of(characters: int) -> int:
-    """Rounded up."""
+    """Convert characters to tokens, rounded up."""
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
 def expected(prompt: Prompt, history: Sequence[Message] = ()) -> Usage:
-    """What a call consumes at most, as far as that is known before it is made: all that it reads, an answer as long as
-    it may be, and some searches."""
+    """The most that a call consumes, as far as known in advance: the whole input, the longest answer, some searches."""
     searches = SEARCHES if prompt.search else 0
     return Usage(
         calls=1,
-        input_tokens=read(prompt, history) + searches * SEARCH_TOKENS,
+        input_tokens=input_tokens(prompt, history) + searches * SEARCH_TOKENS,
         output_tokens=prompt.max_output_tokens,
         searches=searches,
     )
 
 
 def filled_in(usage: Usage, prompt: Prompt, history: Sequence[Message], answer: str) -> Usage:
-    """The usage with estimates where it tells of no tokens. There is always something to read."""
+    """Fill in estimates where the usage reports no tokens. There is always input."""
     if not usage.input_tokens:
-        usage = replace(usage, input_tokens=read(prompt, history), cached_tokens=0, cache_write_tokens=0)
+        usage = replace(usage, input_tokens=input_tokens(prompt, history), cached_tokens=0, cache_write_tokens=0)
     if not usage.output_tokens and answer:
         usage = replace(usage, output_tokens=tokens_of(len(answer)))
     return usage
 
 
-def read(prompt: Prompt, history: Sequence[Message]) -> int:
-    """Tokens that a model reads."""
+def input_tokens(prompt: Prompt, history: Sequence[Message]) -> int:
+    """The tokens of a call's input."""
     texts = [prompt.system, prompt.text, prompt.prefill or "", *(message.text for message in history)]
     texts += [f"{tool.description}{tool.parameters}" for tool in prompt.tools]
     texts += [part for one in prompt.rounds for part in (f"{one.calls}", *(result.text for result in one.results))]

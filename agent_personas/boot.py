@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent_personas.disk import as_bytes, as_text, folder_at, locked, read_plain, told, write_whole
 from agent_personas.errors import NotFound, PersonaError
 from agent_personas.files import MAX_FILE_BYTES, read_persona
+from agent_personas.markdown import Line, Section, closes, plain, scan, sections, under
+from agent_personas.safe_files import as_bytes, as_text, folder_at, locked, read_plain, told, write_whole
 from agent_personas.schedules.fields import Problems
-from agent_personas.sections import Line, Section, closes, plain, scan, sections, under
 
 FILE = "boot.md"
 REQUIRED = ("soul.md", "identity.md")

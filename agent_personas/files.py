@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_personas.disk import as_text, read_plain
 from agent_personas.errors import NotFound, PersonaError
+from agent_personas.safe_files import as_text, read_plain
 
 PERSONA_FILES = (
     "soul.md",

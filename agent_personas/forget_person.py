@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_personas.memory import FILE, Block, edited
+from agent_personas.memory import FILE, MemoryBlock, edited
 from agent_personas.store import rewrite
 
 
@@ -43,7 +43,7 @@ def without_person(text: str, user_id: int) -> tuple[str, Notes]:
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
     done = list[Notes]()
 
-    def edit(block: Block) -> Block | None:
+    def edit(block: MemoryBlock) -> MemoryBlock | None:
         people, named = block.people, number.search(block.said) is not None
         if block.level or not block.marked or not (user_id in people or named):
             return block

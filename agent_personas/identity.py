@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agent_personas.sections import plain
+from agent_personas.markdown import plain
 
 FILE = "identity.md"
 MAX_FRONT_MATTER = 8_192  # characters

@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from agent_personas.disk import TEMPORARY, below, folder_at, locked, told
 from agent_personas.errors import NotFound
+from agent_personas.safe_files import TEMPORARY, below, folder_at, locked, told
 from agent_personas.store import HISTORY
 from agent_personas.workspace import MAX_DEPTH
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from agent_personas.entry_origin import UNKNOWN, channels_of, credited, mark_of, parted, people_of
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES
-from agent_personas.sections import plain
+from agent_personas.markdown import plain
 from agent_personas.store import change
 
 FILE = "memory.md"
@@ -57,7 +57,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MemoryBlock:
     """A heading, a list entry with all that hangs from it, a paragraph, or the blank lines between them."""
 
     lines: tuple[str, ...]
@@ -97,13 +97,13 @@ class Block:
         """By whose words it was noted; empty: that is not known."""
         return people_of(parted(self.text)[1])
 
-    def by(self, people: Collection[int], change: Callable[[str], str] = str) -> Block:
+    def by(self, people: Collection[int], change: Callable[[str], str] = str) -> MemoryBlock:
         """The same, noted by these people's words; what it says, its marks aside, is what `change` makes of it."""
         done, left = "", self.text
         for mark in parted(left)[1]:
             said, _, left = left.partition(mark)
             done, people = f"{done}{change(said)}{credited(mark, people)}", ()
-        return Block(tuple((done + change(left)).split("\n")), self.level)
+        return MemoryBlock(tuple((done + change(left)).split("\n")), self.level)
 
     def seen(self, may_see: MaySee) -> bool:
         channels = self.channels
@@ -194,7 +194,7 @@ def forget(folder: Path, text: str, may_see: MaySee = lambda channel: True) -> s
 
     Raises NotFound, Ambiguous where there are several and none is exactly that, and other PersonaErrors.
     """
-    wanted, removed = " ".join(text.split()).casefold(), list[Block]()
+    wanted, removed = " ".join(text.split()).casefold(), list[MemoryBlock]()
     if len(wanted) < MIN_FORGET:
         raise OutOfBounds("say more of what to forget")
 
@@ -213,7 +213,7 @@ def forget(folder: Path, text: str, may_see: MaySee = lambda channel: True) -> s
     return removed[0].said.strip()
 
 
-def edited(text: str, edit: Callable[[Block], Block | None]) -> str:
+def edited(text: str, edit: Callable[[MemoryBlock], MemoryBlock | None]) -> str:
     """A memory in which each piece is what `edit` makes of it; None takes it out. Where it makes nothing else of any,
     the text is the very same."""
     blocks = _blocks(text)
@@ -221,7 +221,7 @@ def edited(text: str, edit: Callable[[Block], Block | None]) -> str:
     return text if new == blocks else _joined(block for block in new if block is not None)
 
 
-def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), people: Collection[int] = ()) -> Block:
+def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), people: Collection[int] = ()) -> MemoryBlock:
     """A list entry of what an agent wrote, with the channels it may be recalled for, and who brought it about besides
     the one of its origin."""
     lines = [_STRUCTURE.sub("", " ".join(_harmless(line).split())) for line in plain(text).split("\n")]
@@ -235,7 +235,7 @@ def _entry(text: str, origin: Origin | None, channels: Iterable[int] = (), peopl
         origin.guild if origin else None,
         {*people, (origin.person if origin else None) or UNKNOWN},
     )
-    return Block((f"- {lines[0]}{mark and f' {mark}'}", *(f"  {line}" for line in lines[1:])))
+    return MemoryBlock((f"- {lines[0]}{mark and f' {mark}'}", *(f"  {line}" for line in lines[1:])))
 
 
 def _harmless(line: str) -> str:
@@ -253,16 +253,16 @@ def _title(section: str) -> str:
     return title
 
 
-def _blocks(text: str) -> list[Block]:
+def _blocks(text: str) -> list[MemoryBlock]:
     """A memory in pieces. Code blocks are not known here: what looks like a mark is one, wherever it stands."""
-    found: list[Block] = []
+    found: list[MemoryBlock] = []
     waiting: list[str] = []
     for line in plain(text).rstrip("\n").split("\n"):
         heading = _HEADING.match(line)
         if heading or (waiting and not _goes_on(waiting, line)):
             _close(found, waiting)
         if heading:
-            found.append(Block((line,), len(heading[1])))
+            found.append(MemoryBlock((line,), len(heading[1])))
         else:
             waiting.append(line)
     _close(found, waiting)
@@ -281,17 +281,17 @@ def _goes_on(waiting: list[str], line: str) -> bool:
     return not own and not after_blank
 
 
-def _close(found: list[Block], waiting: list[str]) -> None:
+def _close(found: list[MemoryBlock], waiting: list[str]) -> None:
     """Ends a piece; the blank lines after it are a piece of their own."""
     blank = len(list(takewhile(lambda line: not line.strip(), reversed(waiting))))
     content, rest = waiting[: len(waiting) - blank], waiting[len(waiting) - blank :]
-    found += [Block(tuple(lines)) for lines in (content, rest) if lines]
+    found += [MemoryBlock(tuple(lines)) for lines in (content, rest) if lines]
     waiting.clear()
 
 
-def _judged(blocks: Iterable[Block], may_see: MaySee) -> list[tuple[Block, bool]]:
+def _judged(blocks: Iterable[MemoryBlock], may_see: MaySee) -> list[tuple[MemoryBlock, bool]]:
     """Each block, and whether it may be seen: a heading's mark counts for all that stands below it."""
-    found, hidden = list[tuple[Block, bool]](), 0
+    found, hidden = list[tuple[MemoryBlock, bool]](), 0
     for block in blocks:
         seen = block.seen(may_see)
         if block.level and (not hidden or block.level <= hidden):
@@ -300,7 +300,7 @@ def _judged(blocks: Iterable[Block], may_see: MaySee) -> list[tuple[Block, bool]
     return found
 
 
-def _span(blocks: list[Block], title: str | None, *, make: bool = False) -> tuple[int, int]:
+def _span(blocks: list[MemoryBlock], title: str | None, *, make: bool = False) -> tuple[int, int]:
     """Where a section's own content begins and ends, without the blank lines at its end.
 
     Without a title: what stands before the first section. `make` adds a missing one to the list. Raises NotFound.
@@ -312,7 +312,7 @@ def _span(blocks: list[Block], title: str | None, *, make: bool = False) -> tupl
         if not start and not make:
             raise NotFound("there is no such section")
         if not start:
-            blocks += [Block(("",)), Block((f"## {title}",), 2)]
+            blocks += [MemoryBlock(("",)), MemoryBlock((f"## {title}",), 2)]
             start = len(blocks)
     end = next((n for n in range(start, len(blocks)) if blocks[n].level), len(blocks))
     while end > start and not blocks[end - 1].text.strip():
@@ -320,7 +320,7 @@ def _span(blocks: list[Block], title: str | None, *, make: bool = False) -> tupl
     return start, end
 
 
-def _joined(blocks: Iterable[Block]) -> str:
+def _joined(blocks: Iterable[MemoryBlock]) -> str:
     """Blocks as a file: a blank line before each section, none twice, one line end at the end."""
     text = "\n".join(block.text for block in blocks)
     text = re.sub(r"(?<=[^\n])\n(?=#{1,6} )", "\n\n", text)

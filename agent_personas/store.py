@@ -17,9 +17,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_personas.disk import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
 from agent_personas.errors import NotFound, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES, PERSONA_FILES
+from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
 
 HISTORY = ".history"
 VERSIONS = 10

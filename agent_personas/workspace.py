@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from agent_personas.disk import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
+from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
 
 MAX_FILE_BYTES = 262_144
 MAX_FILES = 500

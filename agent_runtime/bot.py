@@ -95,7 +95,7 @@ class BotSupervisor:
         self.models = tuple(dict.fromkeys((model, *guild_models.values())))
         for each in self.models:
             if isinstance(each, AgentSdkModel):
-                each.conversations = AgentSessions(agent.spec.name, services.ledger.sessions)
+                each.sessions = AgentSessions(agent.spec.name, services.ledger.sessions)
         self.was_online = False
         self.settled = asyncio.Event()  # online, or nobody waits for it: it failed, or Discord was not there
         self._services, self._guild_models, self._clock, self._sleep = services, guild_models, clock, sleep

@@ -25,8 +25,8 @@ from agent_discord.reading.history import Fetcher
 from agent_discord.reading.history_cache import Pasts
 from agent_discord.rest.outbound import OutboundShared
 from agent_llm.types import Model
-from agent_net.fetch import PictureFetcher
-from agent_net.public import PublicFetcher
+from agent_net.picture_fetcher import PictureFetcher
+from agent_net.public_fetcher import PublicFetcher
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.leases import this_process
 from agent_protocol.ledger import Ledger
@@ -41,7 +41,7 @@ from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_runtime.models import provider_model
 from agent_themes import DEFAULT_THEME
-from agent_tools.builtin.builtin import ToolSettings, built_in_tools
+from agent_tools.builtin.web_tools import ToolSettings, built_in_tools
 from agent_tools.call_log.records import ToolRecords
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import read_servers

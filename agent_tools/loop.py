@@ -21,11 +21,11 @@ from typing import Any
 
 from agent_llm.types import Prompt, Reply, Source, ToolCall, ToolResult, ToolRound, Usage
 from agent_llm.wire.turns import unique_sources
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import rounds_as_text
+from agent_tools.call_runner import CallRunner, LoopLimits, ToolEvent
 from agent_tools.prefill_tools import CALL_STOP, TextCall, call_in, spoken, visible, went_on, with_description
 from agent_tools.protocol import ToolContext
-from agent_tools.running import CallRunner, LoopLimits, ToolEvent
 from agent_tools.toolbox import Toolbox
 
 __all__ = ["RESULTS_ARE_DATA", "LoopLimits", "LoopOutcome", "ToolEvent", "run_tools", "run_within"]

@@ -19,7 +19,7 @@ from agent_cogs.limits.model_access import is_free, rates
 from agent_config import AgentSettings
 from agent_context.build import Trigger
 from agent_context.entries import Entry
-from agent_context.selecting.selection import is_text
+from agent_context.selecting.attachment_choice import is_text
 from agent_context.steering.options import Options
 from agent_llm.pricing import Rates, price
 from agent_llm.types import Usage

@@ -18,7 +18,7 @@ from agent_cogs.persona.file_rights import only_guild
 from agent_cogs.persona.persona import Persona
 from agent_cogs.services import AgentServices
 from agent_discord.objects.audience import Audience, ChannelOf
-from agent_personas.assembly import PersonaPrompt
+from agent_personas.prompt import PersonaPrompt
 from agent_personas.workspace import Workspace
 from agent_tools.builtin.files import WRITING, file_tools
 from agent_tools.builtin.memory import NAME as MEMORY

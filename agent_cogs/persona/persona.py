@@ -1,7 +1,7 @@
 """An agent's persona: the folder of markdown files that says who it is, read for each event.
 
     personas/<name>/*.md ─┬─ card, layer, front  what it is called and set to          (identity.md's front matter)
-                          ├─ system              who it is, as a part of the prompt    (agent_personas.assembly)
+                          ├─ system              who it is, as a part of the prompt    (agent_personas.prompt)
                           └─ checks, jobs, hooks what it does by itself                (heartbeat.md, agents.md)
 
 The files are the only truth. What is computed from one is kept for as long as its text is the very same object, so an
@@ -21,13 +21,13 @@ from time import monotonic
 from cachetools import LRUCache
 
 from agent_config import AgentSpec, FrontMatter, Settings
-from agent_personas.assembly import PersonaPrompt, laid_out, unclosed_comments
 from agent_personas.boot import BootReport, bootstrap
 from agent_personas.errors import PersonaError
 from agent_personas.files import FileCache, PersonaFiles, read_file, read_persona
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.leftovers import remove_leftovers
 from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, visible_memory
+from agent_personas.prompt import PersonaPrompt, laid_out, unclosed_comments
 from agent_personas.schedules.cron import Job, parse_cron
 from agent_personas.schedules.heartbeat import Check, parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks

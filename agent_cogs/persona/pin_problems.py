@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from agent_chat.outlet import CommandReplies, Outlet
-from agent_context.steering.commands import Fault
+from agent_context.steering.commands import CommandProblem
 from agent_process.tasks import BackgroundTasks
 
 MOST_LINES = 5
@@ -34,9 +34,9 @@ class PinProblemReporter:
     def __init__(self, told: Memory) -> None:
         self._told = told
         self._background = BackgroundTasks()
-        self._seen: set[Fault] = set()
+        self._seen: set[CommandProblem] = set()
 
-    def report(self, faults: Iterable[Fault], outlet: Outlet) -> None:
+    def report(self, faults: Iterable[CommandProblem], outlet: Outlet) -> None:
         """`faults` as they are found in a channel; in a thread, its channel may hold some of the pins."""
         for fault in faults:
             if fault in self._seen:
@@ -48,7 +48,7 @@ class PinProblemReporter:
                 telling = self._tell(fault, replies, in_parent=not here)
                 self._background.start(telling, f"{fault.command} {fault.message_id}")
 
-    async def _tell(self, fault: Fault, replies: CommandReplies, *, in_parent: bool) -> None:
+    async def _tell(self, fault: CommandProblem, replies: CommandReplies, *, in_parent: bool) -> None:
         if await self._told.first(fault.message_id, "\n".join(fault.lines)):
             begins, ends = _SAID[fault.command]
             lines = [line[:MAX_LINE] for line in fault.lines[:MOST_LINES]]

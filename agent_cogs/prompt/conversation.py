@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_llm.providers.agent_sdk_query import Conversation
+from agent_llm.providers.agent_sdk_query import AgentSession
 from agent_protocol.state.sessions import Sessions
 
 
@@ -21,20 +21,20 @@ class AgentSessions:
     def __init__(self, agent: str, store: Sessions) -> None:
         self._agent, self._store = agent, store
 
-    async def of(self, channel_id: int) -> Conversation | None:
+    async def of(self, channel_id: int) -> AgentSession | None:
         kept = await self._store.read(self._agent, channel_id)
         session_id = kept.get("id") if kept else None
         if kept is None or not isinstance(session_id, str) or not session_id:
             return None
         read, digest, since = kept.get("read"), kept.get("digest"), kept.get("since")
-        return Conversation(
+        return AgentSession(
             session_id,
             read if isinstance(read, int) else 0,
             digest if isinstance(digest, str) else "",
             since if isinstance(since, int) else 0,
         )
 
-    async def keep(self, channel_id: int, conversation: Conversation) -> None:
+    async def keep(self, channel_id: int, conversation: AgentSession) -> None:
         session = {"id": conversation.session_id, "read": conversation.read, "digest": conversation.digest}
         await self._store.keep(self._agent, channel_id, {**session, "since": conversation.since})
 

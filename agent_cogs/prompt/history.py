@@ -18,11 +18,11 @@ from agent_cogs.events import InstructionEvent
 from agent_cogs.prompt.conversation import after
 from agent_context.build import seen
 from agent_context.entries import Entry
+from agent_context.selecting.attachment_choice import Chosen
 from agent_context.selecting.blocks import ToolLine
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.history import LEVELS, Interval, Resolved, Source, needed
-from agent_context.selecting.merge import merge_history
-from agent_context.selecting.selection import Chosen
+from agent_context.selecting.history import LEVELS, ChannelSource, Interval, Resolved, needed
+from agent_context.selecting.merge_history import merge_history
 from agent_context.selecting.window import Window, conversation_entries
 from agent_context.steering.options import Options
 from agent_discord.objects.mentions import clean_name
@@ -95,7 +95,7 @@ async def _resolved(turn: Turn, options: Options, inner: Mapping[str, str], rese
 
 async def source_of(
     channel: ChannelView, entries: Sequence[Entry], options: Options, names: Collection[str], *, reset: int = 0
-) -> Source:
+) -> ChannelSource:
     """All that is known of the channel, for a bot that goes by `names`; `entries` are the channel's own.
 
     After a `reset`, `.history` brings nothing of the channel from before it, and a thread has no beginning in its
@@ -108,7 +108,7 @@ async def source_of(
         brought = found.get(interval)
         return after(brought, reset) if brought and interval.channel_id == channel.channel_id else brought
 
-    source = Source(
+    source = ChannelSource(
         channel_id=channel.channel_id,
         entries=entries,
         lookup=lookup,
@@ -144,7 +144,7 @@ async def _fetch(
         log.warning("channel %d: reading .history timed out, the prompt has a part of it", channel.channel_id)
 
 
-def renamed(source: Source, inner: Mapping[int, tuple[str, str]]) -> Source:
+def renamed(source: ChannelSource, inner: Mapping[int, tuple[str, str]]) -> ChannelSource:
     """The source with mentions of agents by inner names; `inner` maps user ids to the shown and the inner name."""
     if not inner:
         return source

@@ -11,8 +11,7 @@ from agent_cogs.events import POST_SECONDS, TurnOver
 from agent_cogs.prompt.conversation import conversation_of
 from agent_llm.errors import BadAnswer, ModelError
 from agent_llm.types import Message, Prompt, Reply, Usage
-from agent_llm.usage_estimate import expected
-from agent_llm.usage_estimate import read as tokens_read
+from agent_llm.usage_estimate import expected, input_tokens
 
 MIN_MODEL_SECONDS = 1.0
 
@@ -22,7 +21,7 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message]) -> 
     model = turn.agent.model
     cost = model.tariff.most(expected(prompt, history))  # until more is known of it
     await _reserve(turn, cost)
-    turn.agent.frame.note(tokens_read(prompt, ()))
+    turn.agent.frame.note(input_tokens(prompt, ()))
     try:
         reply = await model.think(replace(prompt, conversation=conversation_of(turn.event)), history)
         cost = reply.usage

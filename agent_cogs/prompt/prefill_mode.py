@@ -16,8 +16,8 @@ from agent_cogs.answer.model_artifacts import lines_of_prompt
 from agent_cogs.prompt.chat_mode import ModelRequest, prompt_of
 from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, memory_part
-from agent_context.layout.automation_task import errand_task
-from agent_context.layout.prefill import Transcript, build_prefill, read_completion
+from agent_context.layout.automation_task import automation_task
+from agent_context.layout.prefill import PrefillLayout, build_prefill, read_completion
 from agent_context.untrusted import one_line
 from agent_llm.types import Tool
 from agent_llm.wire.stop_sequences import cut
@@ -105,10 +105,10 @@ class PrefillMode:
         return () if self.view.context.closing else self._actions.tools
 
     @cached_property
-    def _transcript(self) -> Transcript:
+    def _transcript(self) -> PrefillLayout:
         return self._built(ephemeral(self.view.context))
 
-    def _built(self, said: str) -> Transcript:
+    def _built(self, said: str) -> PrefillLayout:
         view, options = self.view, self.view.options
         return build_prefill(
             view.context,
@@ -138,7 +138,7 @@ class PrefillMode:
         results = f"{BROUGHT.format(brought=brought)}\n" if brought else ""
         return self._request(self._built(f"{results}{self.speaker} answers now, in words."), timeout)
 
-    def _request(self, transcript: Transcript, timeout: float) -> ModelRequest:
+    def _request(self, transcript: PrefillLayout, timeout: float) -> ModelRequest:
         memory = "" if self.view.options.prefill_bare else memory_part(self.view.context)
         prompt = prompt_of(
             self.view,
@@ -166,7 +166,7 @@ def ephemeral(context: TurnContext) -> str:
     me, task = context.me.display_name, []
     entries = context.window.entries
     if context.trigger == "errand":
-        task.append(errand_task(context.errand))
+        task.append(automation_task(context.errand))
     elif context.trigger == "starter":
         hints = f" If nothing better comes to mind: {'; '.join(context.hints)}." if context.hints else ""
         task.append(

@@ -19,11 +19,11 @@ from agent_cogs.prompt.view import TurnView
 from agent_llm.profiles import PROVIDERS, Profile, profile_of
 from agent_llm.types import Picture, Prompt, Reply
 from agent_tools.builtin.memory import NAME as MEMORY
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import record_text
+from agent_tools.call_runner import ToolEvent
 from agent_tools.loop import run_tools, run_within
 from agent_tools.protocol import RunnableTool, ToolContext
-from agent_tools.running import ToolEvent
 from agent_tools.toolbox import Toolbox, gathered
 
 REPAIR_CHARACTERS = 8_000  # of each result, where an answer is asked for once more

@@ -18,8 +18,8 @@ from agent_cogs.prompt.history import history_ids, window_of
 from agent_cogs.prompt.question import question, wording
 from agent_context.build import Identity, TurnContext
 from agent_context.entries import Entry
+from agent_context.selecting.attachment_choice import Chosen
 from agent_context.selecting.history import malformed
-from agent_context.selecting.selection import Chosen
 from agent_context.selecting.window import Window
 from agent_context.steering.options import Options
 from agent_discord.objects.mentions import strip_mention

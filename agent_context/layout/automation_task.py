@@ -16,7 +16,7 @@ MAX_TEXT = 8_000  # characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class AutomationTask:
     """`occasion` says when or why, in a few words; `data`: the text is no order. `unheard`: nothing of it is posted."""
 
     occasion: str
@@ -25,7 +25,7 @@ class Errand:
     unheard: bool = False
 
 
-def errand_task(errand: Errand | None) -> str:
+def automation_task(errand: AutomationTask | None) -> str:
     """A paragraph that begins a sentence of its own."""
     if errand is None:
         return "There is nothing to do: skip."

@@ -44,7 +44,7 @@ _NOT_IN_LABELS = re.compile(rf"[{_COLONS}\s\\\[\]]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class PrefillLayout:
     """What a Prompt is made of: `system`, `history` before it, `prefill` and `stops`. `others` are the labels that no
     completion may go on as, `own` is the agent's."""
 
@@ -64,7 +64,7 @@ def build_prefill(
     bare: bool = False,
     stop_names: int = 10,
     ephemeral: str = "",
-) -> Transcript:
+) -> PrefillLayout:
     """`stop_names`: how many of the most recent participants end the completion where they would speak. `ephemeral`
     is told as `[system] …` just before the agent's words: it stands in this prompt alone."""
     me = context.me
@@ -77,7 +77,7 @@ def build_prefill(
         begins, tail = "", tail or parts.pop().text
     between = GAP if begins and (parts or tail) else ""
     others = labels(context.window.entries, me)
-    return Transcript(
+    return PrefillLayout(
         system=SYSTEM if bare else f"{SYSTEM}{GAP}{build_persona(context)}{memory_part(context)}",
         history=(Message("user", OPENING), *parts),
         prefill=f"{tail}{between}{begins}",
@@ -123,7 +123,7 @@ def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
     return completion.strip()
 
 
-def read_completion(completion: str, transcript: Transcript) -> str:
+def read_completion(completion: str, transcript: PrefillLayout) -> str:
     """The words to post; "" where there are none. A completion that begins its own message again goes on."""
     text = cut_at_other_speaker(completion, transcript.others)
     own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"

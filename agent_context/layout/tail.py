@@ -10,7 +10,7 @@ from datetime import datetime
 
 from agent_context.build import Identity, Trigger, TurnContext
 from agent_context.entries import Entry
-from agent_context.layout.automation_task import errand_task
+from agent_context.layout.automation_task import automation_task
 from agent_context.layout.render import INDENT, after, indented, speaker_label
 from agent_context.untrusted import one_line, words
 
@@ -102,7 +102,7 @@ _TASKS: Mapping[Trigger, Callable[[TurnContext], str]] = {
     "mention": _answer,
     "call": _called,
     "continue": _continue,
-    "errand": lambda context: f".\n{errand_task(context.errand)}",
+    "errand": lambda context: f".\n{automation_task(context.errand)}",
 }
 
 

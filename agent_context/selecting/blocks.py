@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_context.entries import Entry
-from agent_context.selecting.joining import join
+from agent_context.selecting.join_messages import join
 
 BLOCK = 8  # lines in one message to the model
 

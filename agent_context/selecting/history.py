@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from agent_context.entries import Entry
-from agent_context.steering.commands import Fault, History, Malformed, is_for, parse_command
+from agent_context.steering.commands import CommandProblem, History, Malformed, is_for, parse_command
 from agent_context.steering.pins import may_command
 
 LEVELS = 5
@@ -40,7 +40,7 @@ def nothing_fetched(_: Interval) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ChannelSource:
     """Stage 1: what is known of a channel, oldest first. `parent` are the messages of the channel that a thread hangs
     on, `branched_from` the message there (or the thread's own id, which is as old)."""
 
@@ -62,7 +62,7 @@ class Resolved:
 
 @dataclass(slots=True)
 class _Resolver:
-    source: Source
+    source: ChannelSource
     roles: Collection[int]
     names: Collection[str]
     messages: int  # how many of an interval
@@ -135,13 +135,13 @@ class _Resolver:
         return self.interval(Interval(source.parent_id, None, last), 1, ()) or ()
 
 
-def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collection[str]) -> Iterator[Fault]:
+def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collection[str]) -> Iterator[CommandProblem]:
     """What is wrong in the `.history` messages for a bot that goes by `names`, of those who may write them."""
     for entry in entries:
         if entry.hidden and ".history" in entry.text and may_command(entry, roles):
             command = parse_command(entry.text)
             if isinstance(command, Malformed) and command.command == "history" and is_for(command, names):
-                yield Fault(entry.id, "history", (command.reason,))
+                yield CommandProblem(entry.id, "history", (command.reason,))
 
 
 def _sliced(entries: Sequence[Entry], interval: Interval, messages: int) -> Sequence[Entry]:
@@ -151,13 +151,17 @@ def _sliced(entries: Sequence[Entry], interval: Interval, messages: int) -> Sequ
     return upto[ids.index(interval.first) :] if interval.first in ids else upto
 
 
-def resolve_history(source: Source, *, roles: Collection[int], names: Collection[str], messages: int) -> Resolved:
+def resolve_history(
+    source: ChannelSource, *, roles: Collection[int], names: Collection[str], messages: int
+) -> Resolved:
     """Stages 1 and 2 for a bot that goes by `names`. `roles` may command (none: people who may manage messages);
     `messages` is how deep an interval may be."""
     return _Resolver(source, roles, names, messages).whole()
 
 
-def needed(source: Source, *, roles: Collection[int], names: Collection[str], messages: int) -> tuple[Interval, ...]:
+def needed(
+    source: ChannelSource, *, roles: Collection[int], names: Collection[str], messages: int
+) -> tuple[Interval, ...]:
     """The intervals that `source.lookup` lacks as far as can be seen now. Fetch each (the newest `messages` up to
     `last`) and ask again, until nothing is lacking or nothing more can be fetched.
 

@@ -24,6 +24,7 @@ from typing import Any
 from cachetools import LRUCache
 
 from agent_context.entries import Entry
+from agent_context.selecting.attachment_choice import NOTHING_CHOSEN, Chosen, choose
 from agent_context.selecting.blocks import (
     BLOCK,
     Block,
@@ -37,8 +38,7 @@ from agent_context.selecting.blocks import (
     without,
 )
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.joining import holder_of, join
-from agent_context.selecting.selection import NOTHING_CHOSEN, Chosen, choose
+from agent_context.selecting.join_messages import holder_of, join
 from agent_context.steering.options import Options
 
 BACKDROP = 15  # messages from before a conversation that all of its rounds see

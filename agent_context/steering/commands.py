@@ -78,7 +78,7 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class CommandProblem:
     """What is wrong in a message that is a command, one line each."""
 
     message_id: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_context.entries import Entry
-from agent_context.steering.commands import Config, Fault, History, is_for, parse_command
+from agent_context.steering.commands import CommandProblem, Config, History, is_for, parse_command
 from agent_context.steering.options import PINNABLE, read_options
 
 
@@ -25,8 +25,8 @@ class Pin:
     problems: tuple[str, ...] = ()
 
     @property
-    def faults(self) -> tuple[Fault, ...]:
-        return (Fault(self.message_id, "config", self.problems),) if self.problems else ()
+    def faults(self) -> tuple[CommandProblem, ...]:
+        return (CommandProblem(self.message_id, "config", self.problems),) if self.problems else ()
 
 
 def may_command(entry: Entry, roles: Collection[int]) -> bool:

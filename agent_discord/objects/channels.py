@@ -8,7 +8,7 @@ import discord
 from cachetools import LRUCache
 
 from agent_chat.transcript import Transcripts
-from agent_context.selecting.merge import snowflake_time
+from agent_context.selecting.merge_history import snowflake_time
 from agent_discord.objects.mentions import clean_name
 
 GuildChannel = discord.TextChannel | discord.Thread | discord.VoiceChannel | discord.StageChannel

@@ -1,13 +1,13 @@
-"""A model whose turns are run by the Claude Agent SDK's `query()`: an agent with tools and a session of its own.
+"""A model whose turns are run by the Claude Agent SDK's `query()`: an agent with tools and sessions of its own.
 
-Each call starts the SDK's command-line program (a second, about 200 MiB), which is given the persona as its system
-prompt and what of the channel it has not read yet as its prompt; its last words are the reply. It keeps sessions on the
-disk; which one is a channel's is known by `Conversations`. Tools of ours that it may call meanwhile (its memory) are an
-MCP server of the SDK's in this process. A session that cannot be resumed is dropped, and the call
-fails with SessionLost: the next one begins anew.
+Each call starts the SDK's command-line program (a second, about 200 MiB). Its system prompt is the persona, its prompt
+the part of the channel that it has not read yet, and its last words are the reply. The program keeps sessions on the
+disk; an `AgentSessionStore` maps channels to sessions. Tools of ours (memory) are an MCP server of the SDK's in this
+process. If a session cannot be resumed it is dropped and the call fails with SessionLost; the next call starts a new
+one.
 
-The SDK is an extra (requirements-agent-sdk.txt) and is imported with the first call, in a thread. Nothing is retried
-here: the program retries its own requests, and a query that was cut off may have written files.
+The SDK is an extra (requirements-agent-sdk.txt), imported in a thread at the first call. Nothing is retried here: the
+program retries its own requests, and a query that was cut off may have written files.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from agent_llm.errors import (
     TimedOut,
 )
 from agent_llm.providers.agent_sdk_query import (
-    Conversation,
-    Conversations,
+    AgentSession,
+    AgentSessionStore,
     QueryArguments,
     QueryConfig,
     after_reading,
+    history_text,
     query_arguments,
-    told,
     unread,
 )
 from agent_llm.types import Drawing, Message, Prompt, Reply, Tool, ToolCall, ToolResult, Usage
@@ -56,25 +56,25 @@ FOLDER_MODE = 0o700
 _LOST = ("no conversation found", "resume rejected", "session id")
 _BY_STATUS: Mapping[int, type[ModelError]] = {401: BadKey, 403: BadKey, 429: RateLimited}
 
-Call = Callable[[ToolCall], Awaitable[ToolResult]]
+RunCall = Callable[[ToolCall], Awaitable[ToolResult]]
 
 log = logging.getLogger(__name__)
 
 
 class AgentSdkModel:
-    """One agent's. `free`: its calls cost nothing, they go to an own machine. Without `conversations` every query is a
-    session of its own."""
+    """The model of one agent. `free`: its address costs nothing. Without `sessions` every query is a session of its
+    own."""
 
     can_draw = False
 
-    def __init__(self, config: QueryConfig, *, free: bool = False, conversations: Conversations | None = None) -> None:
-        self.config, self.free, self.conversations = config, free, conversations
+    def __init__(self, config: QueryConfig, *, free: bool = False, sessions: AgentSessionStore | None = None) -> None:
+        self.config, self.free, self.sessions = config, free, sessions
         self.name = f"{PROVIDER}/{config.model}"
         self._sdk: ModuleType | None = None
         self._loading = asyncio.Lock()
 
     async def get_ready(self) -> ModuleType:
-        """The SDK, imported off the event loop. Raises NotInstalled."""
+        """Return the SDK, imported off the event loop. Raises NotInstalled."""
         async with self._loading:
             if self._sdk is None:
                 self._sdk = await asyncio.to_thread(self._load)
@@ -90,14 +90,14 @@ class AgentSdkModel:
             raise NotInstalled(hint, provider=PROVIDER, model=self.config.model) from None
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """One query, within `prompt.timeout` seconds. Raises ModelError only; what it cost by then is in its `usage`
-        where the SDK said so."""
+        """Run one query within `prompt.timeout` seconds. Raises ModelError only, with the cost so far in `usage` if the
+        SDK reported it."""
         if prompt.prefill is not None:
             raise PrefillRefused(provider=PROVIDER, model=self.config.model)
         sdk = await self.get_ready()
         try:
             async with asyncio.timeout(prompt.timeout):
-                reply = await self._converse(sdk, prompt, told(history))
+                reply = await self._converse(sdk, prompt, history_text(history))
         except TimeoutError:
             raise self._cut_off(TimedOut(provider=PROVIDER, model=self.config.model)) from None
         if prompt.on_text is not None:
@@ -105,9 +105,9 @@ class AgentSdkModel:
         return reply
 
     async def _converse(self, sdk: ModuleType, prompt: Prompt, text: str) -> Reply:
-        conversation = await self._conversation(prompt)
-        asked = "\n\n".join(part for part in (unread(text, conversation), prompt.text) if part)
-        session_id = conversation.session_id if conversation else None
+        session = await self._session(prompt)
+        asked = "\n\n".join(part for part in (unread(text, session), prompt.text) if part)
+        session_id = session.session_id if session else None
         arguments = query_arguments(asked, self.config, prompt.system, session_id)
         try:
             return await self._query(sdk, arguments, prompt, text)
@@ -115,20 +115,20 @@ class AgentSdkModel:
             await self._drop(prompt.conversation)
             raise
 
-    async def _conversation(self, prompt: Prompt) -> Conversation | None:
-        """The channel's session. One that read what is context no longer is none, whenever it was kept: a query that
-        was under way when the conversation began anew keeps its session too."""
-        if self.conversations is None or prompt.conversation is None:
+    async def _session(self, prompt: Prompt) -> AgentSession | None:
+        """Return the channel's session. One from before the conversation was restarted does not count: a query that was
+        running at that moment stores its session afterwards."""
+        if self.sessions is None or prompt.conversation is None:
             return None
-        kept = await self.conversations.of(prompt.conversation)
+        kept = await self.sessions.of(prompt.conversation)
         return kept if kept is not None and kept.since >= prompt.since else None
 
     async def _drop(self, channel_id: int | None) -> None:
-        if self.conversations is not None and channel_id is not None:
-            await self.conversations.drop(channel_id)
+        if self.sessions is not None and channel_id is not None:
+            await self.sessions.drop(channel_id)
 
     async def _query(self, sdk: ModuleType, arguments: QueryArguments, prompt: Prompt, text: str) -> Reply:
-        result, began = None, False  # heard to its end: the program writes its session down before it ends
+        result, began = None, False  # read to the end: the program saves its session before it ends
         try:
             async with aclosing(
                 sdk.query(prompt=arguments.prompt, options=options_of(sdk, arguments, prompt.tools, prompt.call))
@@ -148,10 +148,10 @@ class AgentSdkModel:
         return self._reply(result)
 
     async def _began(self, session_id: object, prompt: Prompt, text: str) -> None:
-        """Kept at once: a query that is cut off has been read by its session all the same."""
+        """Store the session as soon as it starts: a query that is cut off has read the history all the same."""
         channel_id = prompt.conversation
-        if isinstance(session_id, str) and session_id and self.conversations is not None and channel_id is not None:
-            await self.conversations.keep(channel_id, after_reading(session_id, text, prompt.since))
+        if isinstance(session_id, str) and session_id and self.sessions is not None and channel_id is not None:
+            await self.sessions.keep(channel_id, after_reading(session_id, text, prompt.since))
 
     def _reply(self, result: Any) -> Reply:
         usage = self._priced(result.usage or {}, result.num_turns)
@@ -162,13 +162,13 @@ class AgentSdkModel:
             raise error
         return Reply(text=said, usage=usage, model=self.name)
 
-    def _priced(self, told_usage: Mapping[str, Any], steps: int) -> Usage:
-        """By our own table: what the SDK sums up goes on over the queries of a session."""
-        priced = pricing.price(PROVIDER, self.config.model, usage_of(told_usage, steps), free=self.free)
+    def _priced(self, counts: Mapping[str, Any], steps: int) -> Usage:
+        """Price the usage with our own table: the SDK's sum includes earlier queries of the session."""
+        priced = pricing.price(PROVIDER, self.config.model, usage_of(counts, steps), free=self.free)
         return replace(priced, model=self.name)
 
     def most(self) -> Usage:
-        """What a query costs at most, which nobody knows better when it was cut off: its steps are the program's."""
+        """The most that a query costs, charged when it was cut off and nothing better is known."""
         return Usage(model=self.name, calls=1, text_cost_usd=0.0 if self.free else self.config.max_usd)
 
     def _cut_off(self, error: ModelError) -> ModelError:
@@ -176,7 +176,7 @@ class AgentSdkModel:
         return error
 
     def _explain(self, error: Exception, *, resumed: bool, began: bool) -> NoReturn:
-        """Raises our error. Without its cause or its words: they may quote the prompt, a path or a key."""
+        """Raise our error, without its cause or text, which may quote the prompt, a path or a key."""
         kind = kind_of(error, resumed=resumed)
         ours = kind(
             type(error).__name__,
@@ -190,20 +190,24 @@ class AgentSdkModel:
             ours.usage = self._priced(data["usage"], int(data.get("num_turns") or 0))
         elif began and ours.status is None:
             ours = self._cut_off(ours)
-        log.warning("a query of the Claude Agent SDK failed: %s", ours)
+        log.warning("Claude Agent SDK: query failed: %s", ours)
         raise ours from None
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         raise CannotDraw(provider=PROVIDER, model=self.config.model)
 
     async def aclose(self) -> None:
-        """Nothing is open between two queries."""
+        """Do nothing: between two queries nothing is open."""
 
 
-def options_of(sdk: ModuleType, arguments: QueryArguments, tools: Sequence[Tool] = (), call: Call | None = None) -> Any:
-    """The SDK's ClaudeAgentOptions. Nothing is read from the owner's or the folder's own configuration, and the prompt
-    is taken as it is: an `@path` in somebody's message opens no file, a `/word` is no command. Tools that are
-    run by `call` are an MCP server in this process, and allowed as they are."""
+def options_of(
+    sdk: ModuleType, arguments: QueryArguments, tools: Sequence[Tool] = (), call: RunCall | None = None
+) -> Any:
+    """Return the SDK's ClaudeAgentOptions.
+
+    No configuration of the owner or the folder is read, and the prompt is taken verbatim: an `@path` in a message opens
+    no file, a `/word` is not a command. Tools run by `call` are an MCP server in this process, and allowed.
+    """
     ours = tools if call is not None else ()
     return sdk.ClaudeAgentOptions(
         tools=list(arguments.tools),
@@ -225,26 +229,26 @@ def options_of(sdk: ModuleType, arguments: QueryArguments, tools: Sequence[Tool]
     )
 
 
-def server_of(sdk: ModuleType, tools: Sequence[Tool], call: Call) -> Any:
-    """The tools as an MCP server of the SDK's, which lives in this process."""
+def server_of(sdk: ModuleType, tools: Sequence[Tool], call: RunCall) -> Any:
+    """Return the tools as an MCP server of the SDK's in this process."""
 
-    def made(spec: Tool) -> Any:
+    def sdk_tool(spec: Tool) -> Any:
         async def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
             result = await call(ToolCall(f"{OURS}_{spec.name}", spec.name, arguments))
             return {"content": [{"type": "text", "text": result.text}], "is_error": result.is_error}
 
         return sdk.tool(spec.name, spec.description, dict(spec.parameters))(run)
 
-    return sdk.create_sdk_mcp_server(OURS, tools=[made(tool) for tool in tools])
+    return sdk.create_sdk_mcp_server(OURS, tools=[sdk_tool(tool) for tool in tools])
 
 
 def _from_program(line: str) -> None:
-    """Why it could not start, for one; the owner's to know."""
-    log.warning("the Claude Agent SDK's program says: %.300s", line.strip())
+    """Log a line that the program prints, such as why it could not start."""
+    log.warning("Claude Agent SDK: its program printed: %.300s", line.strip())
 
 
 def kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
-    """Which of our errors one of the SDK's is."""
+    """Return the class of our error for one of the SDK's."""
     name, said = type(error).__name__, str(error).lower()
     if resumed and any(words in said for words in _LOST):
         return SessionLost
@@ -261,7 +265,7 @@ def kind_of(error: Exception, *, resumed: bool) -> type[ModelError]:
 
 
 def usage_of(usage: Mapping[str, Any], steps: int) -> Usage:
-    """The SDK's counts of one query; Anthropic counts cached tokens beside the others."""
+    """Return the usage of one query. Anthropic counts cached tokens beside the others."""
     cached, written = _count(usage, "cache_read_input_tokens"), _count(usage, "cache_creation_input_tokens")
     return Usage(
         calls=max(steps, 1),

@@ -1,10 +1,9 @@
-"""What a turn asks of the Claude Agent SDK, as plain values: the arguments of its `query()`, and how a channel's
-conversation is told to a session that goes on. Pure; nothing of the SDK is needed here.
+"""The arguments of the Claude Agent SDK's `query()`, and how a channel's history reaches a session that continues.
+Pure.
 
-Claude Code, which the SDK runs, allows a tool that is named in `allowed_tools` everywhere: with a plain "Read" it reads
-any file of the machine, this program's `.env` among them. So the tools that are configured say which tools there are
-(`tools`), and those for files are allowed in the working folder only (`rules`), links out of it included.
-https://code.claude.com/docs/en/permissions
+A tool named in Claude Code's `allowed_tools` is allowed everywhere: a plain "Read" reads any file of the machine, this
+program's `.env` included. So the configured tools become the list of available ones (`tools`), and tools for files are
+allowed in the working folder only (`rules`), which also covers links out of it. https://code.claude.com/docs/en/permissions
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ IN_FOLDER: Mapping[str, str] = {
 }
 """A tool for files → the rule that allows it below the working folder."""
 
-# Claude Code reads these. Nothing but the model's own calls leaves the machine, and a provider that refuses is not
-# asked for minutes.
+# Variables of Claude Code: nothing but the model's own calls leaves the machine, and retries end soon.
 QUIET: Mapping[str, str] = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",
@@ -34,10 +32,10 @@ QUIET: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryConfig:
-    """How an agent's turns are run. `workspace` is the working folder, `home` where sessions are kept (outside of it).
+    """How an agent's turns are run. `workspace` is the working folder; `home`, outside of it, keeps the sessions.
 
-    `hidden`: variables of this process's environment that the program gets empty; it inherits all others. `base_url`
-    None is Anthropic's own. At most `max_turns` model calls and `max_usd` US dollars a query.
+    `hidden`: variables of this process's environment that the program gets as empty; it inherits all others.
+    `base_url`: None for Anthropic's own. At most `max_turns` model calls and `max_usd` US dollars a query.
     """
 
     model: str
@@ -54,7 +52,7 @@ class QueryConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryArguments:
-    """One `query()`. `resume` is None for a session that begins."""
+    """The arguments of one `query()`. `resume`: None for a new session."""
 
     prompt: str
     system_prompt: str
@@ -69,17 +67,18 @@ class QueryArguments:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that there are: "Bash(git log:*)" is Bash."""
+        """The names of the available tools: "Bash(git log:*)" is Bash."""
         return tuple(dict.fromkeys(name.partition("(")[0] for name in self.allowed_tools))
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """What is allowed without asking anybody; everything else is refused, unless the mode says otherwise."""
+        """The rules of what is allowed without asking. Everything else is refused, unless the permission mode says
+        otherwise."""
         return tuple(dict.fromkeys(IN_FOLDER.get(name, name) for name in self.allowed_tools))
 
 
 def query_arguments(prompt: str, config: QueryConfig, system_prompt: str, session_id: str | None) -> QueryArguments:
-    """The arguments for a prompt, in the session with that id, or in a new one."""
+    """Return the arguments for a prompt, in the session with that id or in a new one."""
     own = {"ANTHROPIC_API_KEY": config.api_key, "CLAUDE_CONFIG_DIR": str(config.home)}
     if config.base_url:
         own["ANTHROPIC_BASE_URL"] = config.base_url
@@ -97,13 +96,16 @@ def query_arguments(prompt: str, config: QueryConfig, system_prompt: str, sessio
     )
 
 
-# -- what a session has read ------------------------------------------------------------------------------------------
+# -- sessions ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """A session of a channel, and how much of the channel's history it has read: that many characters, whose digest is
-    `digest`. It began after the message `since`."""
+class AgentSession:
+    """A channel's session, and how much of the channel's history it has read: `read` characters, whose digest is
+    `digest`.
+
+    It began after the message `since`.
+    """
 
     session_id: str
     read: int = 0
@@ -111,32 +113,32 @@ class Conversation:
     since: int = 0
 
 
-class Conversations(Protocol):
-    """Where the sessions of an agent are kept, by channel."""
+class AgentSessionStore(Protocol):
+    """The sessions of an agent, by channel."""
 
-    async def of(self, channel_id: int) -> Conversation | None: ...
+    async def of(self, channel_id: int) -> AgentSession | None: ...
 
-    async def keep(self, channel_id: int, conversation: Conversation) -> None: ...
+    async def keep(self, channel_id: int, session: AgentSession) -> None: ...
 
     async def drop(self, channel_id: int) -> None: ...
 
 
-def told(history: Sequence[Message]) -> str:
-    """The history as one text; the agent's own words are among it where they stand in the channel."""
+def history_text(history: Sequence[Message]) -> str:
+    """Return the history as one text, with the agent's own messages at their places."""
     return "\n\n".join(message.text for message in history if message.text)
 
 
-def unread(text: str, conversation: Conversation | None) -> str:
-    """What of a history a session has not read. Between two cuts of the window a history only grows; after a cut it is
-    told as it stands then, as to a session that begins."""
-    if conversation is None or digest_of(text[: conversation.read]) != conversation.digest:
+def unread(text: str, session: AgentSession | None) -> str:
+    """Return the part of a history that the session has not read. Between two cuts of the window the history only
+    grows; after a cut the session gets all of it, as a new one does."""
+    if session is None or digest_of(text[: session.read]) != session.digest:
         return text
-    return text[conversation.read :].lstrip("\n")
+    return text[session.read :].lstrip("\n")
 
 
-def after_reading(session_id: str, text: str, since: int = 0) -> Conversation:
-    """The conversation once its session has read this history, which begins after the message `since`."""
-    return Conversation(session_id, len(text), digest_of(text), since)
+def after_reading(session_id: str, text: str, since: int = 0) -> AgentSession:
+    """Return the session after it has read this history, which begins after the message `since`."""
+    return AgentSession(session_id, len(text), digest_of(text), since)
 
 
 def digest_of(text: str) -> str:

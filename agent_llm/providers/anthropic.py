@@ -1,8 +1,8 @@
 """Anthropic by its Messages API: https://docs.claude.com/en/api/messages
 
-The answer is a list of blocks: thinking, text, server tool uses and their results. What is said before the last search
-is about searching; the answer is the text after it. A turn may pause in the middle of searching and is then sent back
-as it is, to go on. The provider counts cached tokens beside the input tokens; ours include them.
+The answer is a list of blocks: thinking, text, server tool uses and their results. Text before the last search is about
+searching; the text after it is the answer. A turn may pause in the middle of searching and is then sent back unchanged
+to continue. The provider counts cached tokens beside the input tokens; our input tokens include them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # Each continuation is a whole call with the whole prompt.
 MOST_CONTINUATIONS = 3
 
-# How long a mark of ours keeps its part: five minutes are the default, an hour costs twice the input to write.
+# How long a cache mark keeps its part: five minutes by default; an hour costs twice the input to write.
 _EPHEMERAL: Mapping[CacheTtl, Mapping[str, str]] = {
     "5m": {"type": "ephemeral"},
     "1h": {"type": "ephemeral", "ttl": "1h"},
@@ -48,7 +48,7 @@ _STOPS: Mapping[str, StopReason] = {
 
 
 def load() -> None:
-    """Import the SDK and what its first call would import; takes about a second."""
+    """Import the SDK and what its first call would import. Takes about a second."""
     import anthropic  # noqa: F401
 
     sdk_http.load()
@@ -68,7 +68,7 @@ class AnthropicModel(ProviderModel):
         self._client = self._connected(access, transport)
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> Client:
-        """The SDK's client; Bedrock has another."""
+        """Create the SDK's client. Bedrock overrides this."""
         import anthropic
 
         return anthropic.AsyncAnthropic(
@@ -86,7 +86,7 @@ class AnthropicModel(ProviderModel):
         return request_of(prompt, history, self.access.model, self.profile, asked_by=self.name)
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
-        """One call, and more while the turn pauses; what was said so far is one message of the assistant's."""
+        """Make one call, and more while the turn pauses. The answers so far are sent back as one assistant message."""
         spent, asked = Usage(), request
         said: list[Mapping[str, Any]] = []
         for left in range(MOST_CONTINUATIONS, -1, -1):
@@ -113,17 +113,17 @@ class AnthropicModel(ProviderModel):
         before: Sequence[Mapping[str, Any]],
         spent: Usage,
     ) -> tuple[Mapping[str, Any], str | None]:
-        """The same, heard as it grows; `before` was said and `spent` before the turn paused."""
+        """Make one streamed call. `before` and `spent`: the answer and its usage before the turn paused."""
 
-        def told(answer: Mapping[str, Any]) -> None:
+        def on_usage(answer: Mapping[str, Any]) -> None:
             listener.billed = spent + _usage(answer)
 
-        def listen(blocks: Sequence[Mapping[str, Any]]) -> None:
+        def on_blocks(blocks: Sequence[Mapping[str, Any]]) -> None:
             listener(_joined(_last_said([*before, *blocks])))
 
         response = await sdk_http.begin(self._client, "/v1/messages", request, seconds)
         try:
-            answer = await anthropic_stream.gathered(response.aiter_bytes(), told, listen)
+            answer = await anthropic_stream.gathered(response.aiter_bytes(), on_usage, on_blocks)
         finally:
             await response.aclose()
         return answer, response.headers.get("request-id")
@@ -138,9 +138,9 @@ class AnthropicModel(ProviderModel):
 def request_of(
     prompt: Prompt, history: Sequence[Message], model: str, profile: Profile, *, asked_by: str = ""
 ) -> dict[str, Any]:
-    """The fields of POST /v1/messages. The first cache marks are the system prompt's, which the tools stand before.
+    """Return the fields of POST /v1/messages. The system prompt, which tools come before, gets the first cache marks.
 
-    `asked_by` is the model's `provider/model`, whose echoes are its own.
+    `asked_by`: the model's `provider/model`, which recognises its own echoes.
     """
     turns = turns_of(prompt, history, profile)
     system = system_parts(prompt)
@@ -179,7 +179,7 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
-    """What the assistant said and called, and the user's results."""
+    """Return the assistant's text and calls, then the user's results."""
     own = own_echo(step, asked_by)
     pairs = calls_with_results(step, place, own=bool(own))
     said: list[dict[str, Any]] = [dict(block) for block in own]
@@ -193,9 +193,9 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
 
 
 def _result(result: ToolResult, profile: Profile) -> dict[str, Any]:
-    """No part of a content may be empty."""
-    told, pictures = shown(result, profile)
-    content = [_block(Part(told), None)] if told.strip() else []
+    """Return a result block. None of its parts may be empty."""
+    said, pictures = shown(result, profile)
+    content = [_block(Part(said), None)] if said.strip() else []
     content += [_block(Part(picture=picture), None) for picture in pictures]
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.call_id}
     return block | ({"content": content} if content else {}) | ({"is_error": True} if result.is_error else {})
@@ -215,7 +215,7 @@ def _block(piece: Part, mark: Mapping[str, str] | None) -> dict[str, Any]:
 
 
 def reply_of(answer: Mapping[str, Any], usage: Usage, request_id: str | None, asked_by: str = "") -> Reply:
-    """The Reply in a message; `usage` is that of all calls it took."""
+    """Return the Reply in a message. `usage` is that of all the calls it took."""
     stop = text(answer, "stop_reason")
     blocks = parts(answer, "content")
     if stop == "max_tokens" and blocks and blocks[-1].get("type") == "tool_use":
@@ -241,7 +241,7 @@ def reply_of(answer: Mapping[str, Any], usage: Usage, request_id: str | None, as
 
 
 def _last_said(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The texts after the last search; what is said beside a call of ours stays."""
+    """Return the texts after the last search. Text beside a call of ours is kept."""
     searching = (at for at, block in enumerate(blocks) if "tool" in text(block, "type") and block["type"] != "tool_use")
     return _texts(blocks[max(searching, default=-1) + 1 :])
 
@@ -255,7 +255,7 @@ def _joined(said: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _is_blank(block: Mapping[str, Any]) -> bool:
-    """A text that is none, which may come but not go back."""
+    """Whether a block is empty text, which is sent by the provider but not accepted back."""
     return block.get("type") == "text" and not text(block, "text").strip()
 
 

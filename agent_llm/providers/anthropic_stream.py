@@ -1,7 +1,7 @@
 """A streamed message of Claude's: https://docs.claude.com/en/docs/build-with-claude/streaming
 
-Blocks begin, grow by deltas and end; the arguments of a call come as pieces of JSON. Counts of tokens are totals, told
-at the beginning and again at the end.
+Blocks begin, grow by deltas and end; a call's arguments come as pieces of JSON. Counts of tokens are totals, sent at
+the beginning and again at the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from agent_llm.wire.lenient_json import number, part, text
 from agent_llm.wire.tool_calls import RAW
 
 Blocks = list[Mapping[str, Any]]
-Listen = Callable[[Blocks], None]
 
 # What an error after a 200 would have been as a status: https://docs.claude.com/en/api/errors
 _STATUSES: Mapping[str, int] = {
@@ -36,8 +35,8 @@ _STATUSES: Mapping[str, int] = {
 _GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-class Gathering:
-    """The events so far. `answer` has the shape of a whole message; `ended` once it is one."""
+class StreamedMessage:
+    """Collects the events. `answer` has the shape of a whole message; `ended` says whether it is complete."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -54,7 +53,7 @@ class Gathering:
         return {**self._message, "content": self.blocks}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """One event. Raises the error that it tells of."""
+        """Add one event. Raises the error that it reports."""
         kind, place = text(event, "type"), number(event, "index")
         if kind == "error":
             code = text(part(event, "error"), "type")
@@ -93,27 +92,28 @@ class Gathering:
         self._blocks[place]["input"] = read if isinstance(read, dict) else {RAW: said}
 
     def _end(self, event: Mapping[str, Any]) -> None:
-        """What is null there has been told at the beginning."""
+        """Merge the final event, in which null means unchanged."""
         self._message |= {key: value for key, value in part(event, "delta").items() if value is not None}
         counted = {key: value for key, value in part(event, "usage").items() if value is not None}
         self._message["usage"] = {**part(self._message, "usage"), **counted}
 
 
 async def gathered(
-    chunks: AsyncIterator[bytes], told: Callable[[Mapping[str, Any]], None], listen: Listen
+    chunks: AsyncIterator[bytes], on_usage: Callable[[Mapping[str, Any]], None], on_blocks: Callable[[Blocks], None]
 ) -> Mapping[str, Any]:
-    """The whole message. `told` hears the message each time its cost is told anew, `listen` its blocks as they grow.
+    """Return the whole message. `on_usage` gets the message each time new counts come, `on_blocks` its blocks as they
+    grow.
 
-    Raises ConnectionFailed where the stream ends before the message does, and what an event tells of.
+    Raises ConnectionFailed if the stream ends before the message does, and the error that an event reports.
     """
-    gathering = Gathering()
+    message = StreamedMessage()
     async with aclosing(sse.objects_in(chunks)) as events:
         async for event in events:
-            gathering.add(event)
+            message.add(event)
             if text(event, "type") in ("message_start", "message_delta"):
-                told(gathering.answer)
-            if gathering.ended:
+                on_usage(message.answer)
+            if message.ended:
                 await sse.rest(events)
-                return gathering.answer
-            listen(gathering.blocks)
+                return message.answer
+            on_blocks(message.blocks)
     raise ConnectionFailed("cut in mid-answer")

@@ -1,9 +1,9 @@
-"""Claude on AWS Bedrock, by the anthropic package's [bedrock] extra; requests and answers are Anthropic's own.
+"""Claude on AWS Bedrock, by the anthropic package's [bedrock] extra. Requests and answers are Anthropic's own.
 
-Bedrock has two doors. Models up to Opus 4.6 are named with a version (`anthropic.claude-sonnet-4-5-20250929-v1:0`, in
-front of it perhaps a region, or an ARN) and are invoked one by one; they do not know the API version that the package
-sends, and want `bedrock-2023-05-31` in the body. Those that came later have no such ending and stand behind the
-Messages API. https://platform.claude.com/docs/en/build-with-claude/claude-on-amazon-bedrock-legacy
+Bedrock has two APIs. Models up to Opus 4.6 have a version in their name (`anthropic.claude-sonnet-4-5-20250929-v1:0`,
+possibly after a region, or an ARN). They are invoked one by one, do not know the API version that the package sends,
+and want `bedrock-2023-05-31` in the body. Later models have no such suffix and are served by the Messages API.
+https://platform.claude.com/docs/en/build-with-claude/claude-on-amazon-bedrock-legacy
 
 Calls are signed with AWS keys, which needs boto3, or carry a Bedrock API key.
 """
@@ -31,19 +31,19 @@ _VERSIONED = re.compile(r"-v\d+(:\d+)?(:\w+)?$")
 
 
 def load() -> None:
-    """Import the package, and what signs its calls; takes a second."""
+    """Import the package and the signing library. Takes a second."""
     claude.load()
-    with contextlib.suppress(NotInstalled):  # a Bedrock API key works without; building a model says the rest
+    with contextlib.suppress(NotInstalled):  # a Bedrock API key works without it; building a model raises if needed
         _signing_errors("")
 
 
 def is_invoked(model: str) -> bool:
-    """Whether a model stands behind the older door: its name ends in a version, or it is a profile of the account's."""
+    """Whether a model uses the older API: its name ends in a version, or it is an ARN."""
     return model.startswith("arn:") or _VERSIONED.search(model) is not None
 
 
 class BedrockModel(claude.AnthropicModel):
-    """A Claude model on AWS. Building it raises NotInstalled where its calls cannot be signed."""
+    """A Claude model on AWS. Building it raises NotInstalled if its calls cannot be signed."""
 
     provider = "bedrock"
     doubts_schema = True
@@ -53,7 +53,7 @@ class BedrockModel(claude.AnthropicModel):
         if aws is None or not aws.region:
             raise ValueError("bedrock: no AWS region is set")
         if not access.api_key:
-            # Keys that are missing are told of by a bare RuntimeError of the package's, the rest by botocore's own.
+            # The package raises a bare RuntimeError for missing keys; botocore raises its own errors.
             self._sdk_errors = (*self._sdk_errors, RuntimeError, *_signing_errors(access.model))
         return _invoking(access, aws, transport) if is_invoked(access.model) else _messaging(access, aws, transport)
 
@@ -62,7 +62,8 @@ class BedrockModel(claude.AnthropicModel):
         return {**request, "anthropic_version": OLD_VERSION} if is_invoked(self.access.model) else request
 
     async def complete(self, prompt: Prompt, history: Sequence[Message] = ()) -> Reply:
-        """The older door streams in AWS's own binary format: there the answer is heard when it is whole."""
+        """Return one answer. The older API streams in AWS's own binary format, so `on_text` gets the answer only when
+        it is complete."""
         if prompt.on_text is None or not is_invoked(self.access.model):
             return await super().complete(prompt, history)
         prompt.on_text("")
@@ -71,7 +72,7 @@ class BedrockModel(claude.AnthropicModel):
         return reply
 
     async def _look(self, seconds: float) -> None:
-        """Describing a model takes further rights on AWS: the smallest completion tells as much."""
+        """Make the smallest completion: describing a model takes further rights on AWS."""
         smallest = Prompt(text="Hello", max_output_tokens=1)
         await sdk_http.post(self._client, "/v1/messages", self._request(smallest, ()), seconds)
 
@@ -92,7 +93,7 @@ def _invoking(access: Access, aws: Aws, transport: httpx2.AsyncClient) -> claude
         max_retries=0,
         http_client=transport,
     )
-    # The constructor would refuse keys where the environment has a Bedrock API key besides.
+    # The constructor refuses keys if the environment also has a Bedrock API key.
     if access.api_key or aws.access_key or aws.profile:
         client.api_key = access.api_key or None
         client.aws_access_key, client.aws_secret_key = aws.access_key, aws.secret_key
@@ -117,7 +118,7 @@ def _messaging(access: Access, aws: Aws, transport: httpx2.AsyncClient) -> claud
 
 
 def _signing_errors(model: str) -> tuple[type[Exception], ...]:
-    """What boto3 raises; NotInstalled where it is not there."""
+    """Return boto3's errors. Raises NotInstalled if it is missing."""
     try:
         import boto3  # type: ignore[import-untyped]  # noqa: F401
         from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]

@@ -1,7 +1,7 @@
-"""Any address that speaks OpenAI's Chat Completions: gateways, and model servers on an own machine.
+"""Any address that speaks OpenAI's Chat Completions: gateways, and model servers on the owner's machines.
 
-By OpenAI's SDK, which brings authentication and errors. Such servers agree on little beyond the shape: what one lacks
-is in its `Endpoint`, in the profile "compatible", or learnt from its refusal (structured output).
+OpenAI's SDK provides authentication and errors. Such servers agree on little beyond the shape. What one lacks is in its
+`Endpoint`, in the profile "compatible", or learnt when it refuses (structured output).
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ __all__ = ["CompatibleModel", "load"]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A request, and where it goes."""
+class EndpointCall:
+    """A request and its path."""
 
     path: str
     body: Mapping[str, Any]
 
 
 class CompatibleModel(ProviderModel):
-    """A model behind an `Endpoint`, whose name is its provider. It draws nothing, and has no search of its own."""
+    """A model behind an `Endpoint`, whose name is its provider. It draws nothing and has no search of its own."""
 
     provider = "compatible"
     doubts_schema = True
-    no_such_model = frozenset()  # OpenRouter says 404 also of a model that sees no pictures
+    no_such_model = frozenset()  # OpenRouter also answers 404 for a model that sees no pictures
 
     def __init__(self, access: Access, retrier: Retrier | None = None) -> None:
         if access.endpoint is None:
@@ -88,10 +88,10 @@ class CompatibleModel(ProviderModel):
             path = "/chat/completions"
         if prompt.on_text and self.endpoint.stream_usage:
             body["stream_options"] = {"include_usage": True}
-        return {"call": Call(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
+        return {"call": EndpointCall(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
-        call: Call = request["call"]
+        call: EndpointCall = request["call"]
         if listener is None:
             response = await sdk_http.post(self._client, call.path, call.body, seconds)
             answer, request_id = json_object(response.content), response.headers.get("x-request-id")
@@ -101,7 +101,7 @@ class CompatibleModel(ProviderModel):
         return compatible_wire.reply_of(answer, self.provider, request_id)
 
     async def _look(self, seconds: float) -> None:
-        """Not every server describes a single model; all list theirs."""
+        """List the models. Not every server describes a single one."""
         await sdk_http.get(self._client, "/models", seconds)
 
     def _explain(self, error: Exception) -> ModelError:
@@ -109,12 +109,13 @@ class CompatibleModel(ProviderModel):
 
 
 def _others_left_out() -> dict[str, Any]:
-    """The SDK takes OPENAI_ORG_ID and OPENAI_PROJECT_ID from the environment: they are nobody else's business."""
+    """Omit OPENAI_ORG_ID and OPENAI_PROJECT_ID, which the SDK reads from the environment: other providers must not get
+    them."""
     import openai
 
     return {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
 
 
 async def _without_key(request: httpx2.Request) -> None:
-    """The SDK wants a key in any case; a server on the own machine need not see that there is none."""
+    """Remove the authorization header: the SDK insists on a key, and a server on this machine needs none."""
     del request.headers["Authorization"]

@@ -1,4 +1,4 @@
-"""A streamed chat completion, gathered into the answer that it would have been in one piece."""
+"""A streamed chat completion, put together into the answer as it would have come in one piece."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from agent_llm.errors import ConnectionFailed
 from agent_llm.providers.compatible_wire import error_within, said_in, without_thinking
 from agent_llm.wire.lenient_json import part, parts, text
 
+MOST_CHARACTERS = 100_000  # a server that ignores its limit is cut here, with the same outcome
 # Lists and texts that grow from piece to piece, besides the calls.
-MOST_CHARACTERS = 100_000  # a server that heeds no limit is cut here, as at its own
 _GROWING = ("content", "refusal", "reasoning_content", "reasoning", "reasoning_details", "text")
 
 
-class Gathering:
-    """The pieces so far. `answer` has the shape of a whole answer; `said` is what may be shown of it."""
+class StreamedCompletion:
+    """Collects the pieces. `answer` has the shape of a whole answer; `said` is the part of it that may be shown."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -33,7 +33,7 @@ class Gathering:
         return {**self._rest, "choices": [{"message": message, "finish_reason": self.finish}]}
 
     def add(self, piece: Mapping[str, Any]) -> None:
-        """One event. Raises the error that it tells of."""
+        """Add one event. Raises the error that it reports."""
         if piece.get("error"):
             raise error_within(piece["error"])
         for key in ("id", "usage"):
@@ -54,7 +54,8 @@ class Gathering:
             self._grow_call(call)
 
     def _grow_call(self, call: Mapping[str, Any]) -> None:
-        """By its index; servers that give none send each call with its id, and what has no id belongs to the last."""
+        """Add a piece of a call, by its index. Servers without indices send each call with its id; a piece without
+        either belongs to the last call."""
         place: object = call.get("index", text(call, "id"))
         if place == "" and self._calls:
             place = next(reversed(self._calls))
@@ -69,20 +70,20 @@ class Gathering:
             so_far["function"]["arguments"] += arguments
 
 
-async def gathered(pieces: AsyncIterable[Mapping[str, Any]], hear: Callable[[str], None]) -> dict[str, Any]:
-    """The whole answer; `hear` is told the whole text so far each time it grows.
+async def gathered(pieces: AsyncIterable[Mapping[str, Any]], on_text: Callable[[str], None]) -> dict[str, Any]:
+    """Return the whole answer. `on_text` gets the whole text so far each time it grows.
 
-    Raises ConnectionFailed where the stream ends before the answer does.
+    Raises ConnectionFailed if the stream ends before the answer does.
     """
-    gathering, heard = Gathering(), ""
+    completion, said = StreamedCompletion(), ""
     async for piece in pieces:
-        gathering.add(piece)
-        if gathering.said != heard:
-            heard = gathering.said
-            hear(heard)
-        if len(heard) > MOST_CHARACTERS:
-            gathering.finish = "length"
+        completion.add(piece)
+        if completion.said != said:
+            said = completion.said
+            on_text(said)
+        if len(said) > MOST_CHARACTERS:
+            completion.finish = "length"
             break
-    if gathering.finish is None:
+    if completion.finish is None:
         raise ConnectionFailed("cut in mid-answer")
-    return gathering.answer
+    return completion.answer

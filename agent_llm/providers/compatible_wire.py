@@ -1,7 +1,7 @@
-"""Chat Completions on the wire: https://platform.openai.com/docs/api-reference/chat. Pure functions.
+"""Chat Completions: https://platform.openai.com/docs/api-reference/chat. Pure functions.
 
-Texts are plain strings where there is nothing but text, since many servers read only those. A call's arguments that are
-no JSON object are kept as `tooling` says.
+Content is a plain string if it is only text, since many servers take nothing else. `tool_calls.py` describes how
+unparsable arguments of calls are kept.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _STOPS: Mapping[str, StopReason] = {
     "length": "length",
     "content_filter": "refusal",
 }
-# What a reasoning model wants to see again beside its calls: OpenRouter's, DeepSeek's, vLLM's names.
+# Fields that a reasoning model needs back beside its calls, as OpenRouter, DeepSeek and vLLM name them.
 _REASONING = ("reasoning_details", "reasoning_content", "reasoning")
 _BEGINNING_MARK: Mapping[Prefill, str] = {"prefix": "prefix", "partial": "partial"}
 _THINK, _THOUGHT = "<think>", "</think>"
 
 
-# --- what is asked --------------------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------------------------
 
 
 def request_of(
     prompt: Prompt, history: Sequence[Message], model: str, profile: Profile, *, prefill: Prefill, asked_by: str
 ) -> dict[str, Any]:
-    """The body of POST /chat/completions. `asked_by` is the provider whose echoes are its own."""
+    """Return the body of POST /chat/completions. `asked_by`: the provider that recognises its own echoes."""
     turns = turns_of(prompt, history, profile)
     marks = cache_marks(turns, profile.cache_marks - len(system_parts(prompt)))
     mark = {"type": "ephemeral"} if prompt.cache_ttl == "5m" else {"type": "ephemeral", "ttl": prompt.cache_ttl}
@@ -71,10 +71,11 @@ def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
 
 
 def completion_of(prompt: Prompt, history: Sequence[Message], model: str, profile: Profile) -> dict[str, Any]:
-    """The body of POST /completions: system, history and the begun answer as one text, roles apart by a blank line."""
+    """Return the body of POST /completions: system, history and the prefilled answer as one text, with blank lines
+    between roles."""
     texts = ((turn.role, "".join(piece.text for piece in turn.parts)) for turn in turns_of(prompt, history, profile))
     by_role = groupby(((role, said) for role, said in texts if said), key=lambda turn: turn[0])
-    said = ["".join(words for _, words in same) for _, same in by_role]  # a begun answer is one, however it was split
+    said = ["".join(words for _, words in same) for _, same in by_role]  # joins the parts of a prefilled answer
     return {
         "model": model,
         "prompt": "\n\n".join(piece for piece in (prompt.system, *said) if piece),
@@ -114,7 +115,7 @@ def _content(piece: Part) -> dict[str, Any]:
 
 
 def _round(step: ToolRound, asked_by: str, profile: Profile) -> Iterator[dict[str, Any]]:
-    """The model's calls, their results, and the results' pictures, which a result cannot carry."""
+    """Yield the model's calls, their results, and the results' pictures, which a result cannot carry."""
     own = step.echo if isinstance(step.echo, Mapping) and step.echo.get("by") == asked_by else {}
     calls = [
         {
@@ -137,11 +138,12 @@ def _pictures(results: Sequence[ToolResult], profile: Profile) -> Iterator[dict[
         yield {"role": "user", "content": [_content(piece) for piece in turn.parts]}
 
 
-# --- what is answered -----------------------------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------------------------
 
 
 def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = None) -> Reply:
-    """The Reply in an answer of either API, its usage as far as it is told. Raises what an error within a 200 says."""
+    """Return the Reply in an answer of either API, with the usage that it reports. Raises an error reported with status
+    200."""
     _raise_if_failed(answer, request_id)
     choices = parts(answer, "choices")
     if not choices:
@@ -164,28 +166,27 @@ def reply_of(answer: Mapping[str, Any], asked_by: str, request_id: str | None = 
 
 
 def _raise_if_failed(answer: Mapping[str, Any], request_id: str | None) -> None:
-    """Gateways answer 200 before they know that a model's server fails."""
+    """Raise the error in an answer: gateways send 200 before they know that a model's server fails."""
     if answer.get("error"):
         raise error_within(answer["error"], request_id)
 
 
 def error_within(error: Any, request_id: str | None = None) -> ModelError:
-    """Our error for an `error` object in a body or in a stream: its code is a status, if it is a number."""
-    told = error if isinstance(error, Mapping) else {}
-    code = told.get("code")
+    """Return our error for an `error` object in a body or a stream. A numeric code is an HTTP status."""
+    code = error.get("code") if isinstance(error, Mapping) else None
     if not isinstance(code, int) or not 300 <= code < 600:
         return ServerFailed("an error within the answer", request_id=request_id)
     return error_of_status(code, str(error), request_id=request_id)
 
 
 def said_in(message: Mapping[str, Any]) -> str:
-    """A text, or the texts in a list of parts; plain completions call it `text`."""
+    """Return a message's text: a string, or the texts of its parts. Plain completions call it `text`."""
     listed = "".join(text(piece, "text") for piece in parts(message, "content"))
     return listed or text(message, "content") or text(message, "text")
 
 
 def without_thinking(said: str) -> str:
-    """What follows the reasoning that a model writes in front of its answer; nothing as long as it goes on."""
+    """Return the answer after the model's written reasoning, "" while the reasoning is not finished."""
     begun = said.lstrip()
     if begun and _THINK.startswith(begun[: len(_THINK)]):
         _, closed, answer = begun.partition(_THOUGHT)
@@ -195,7 +196,7 @@ def without_thinking(said: str) -> str:
 
 
 def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
-    """The calls in a message, each with an id, its own or one of ours."""
+    """Return the calls in a message, each with an id, its own or one of ours."""
     return tuple(
         ToolCall(
             text(call, "id") or f"call_{place}",
@@ -207,7 +208,7 @@ def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
 
 
 def usage_of(answer: Mapping[str, Any]) -> Usage:
-    """DeepSeek counts cached tokens beside the details that the others have."""
+    """Return the usage. DeepSeek reports cached tokens in a field of its own."""
     cached = number(answer, "usage", "prompt_tokens_details", "cached_tokens")
     return Usage(
         calls=1,

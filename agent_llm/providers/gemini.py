@@ -1,10 +1,10 @@
 """Google by google-genai's client: https://ai.google.dev/api/generate-content
 
-Requests and answers are plain JSON: the request goes as the SDK's `extra_body`, the answer comes as its raw response.
-Its own way through its models costs 0.2 ms for each part of a history, and it stumbles over odd answers, so its client
-is used where it sends: for address, authentication, connections and errors.
+Requests and answers are plain JSON: the request goes as the SDK's `extra_body`, the answer is its raw response. The
+SDK's models cost 0.2 ms for each part of a history and fail on odd answers, so only its transport is used: address,
+authentication, connections and errors.
 
-The SDK uses aiohttp where it is installed, so its connection errors are aiohttp's.
+The SDK uses aiohttp if it is installed, so connection errors are aiohttp's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RETRY_DELAY = re.compile(r'"retryDelay":\s*"(\d{1,6}(?:\.\d{1,9})?)s"')
 
 
 def load() -> None:
-    """Import the SDK and have its options built, which it puts off to their first use; takes a third of a second."""
+    """Import the SDK and build its options, which it defers to their first use. Takes a third of a second."""
     from google import genai  # noqa: F401
 
     _options({}, 1.0)
@@ -42,7 +42,7 @@ def load() -> None:
 
 
 class GeminiModel(ProviderModel):
-    """A Gemini model, and its sibling that draws."""
+    """A Gemini model, and its image model."""
 
     provider = "google"
 
@@ -53,7 +53,7 @@ class GeminiModel(ProviderModel):
 
         self._sdk_errors = _sdk_errors()
         tls = sdk_http.ssl_context()
-        # One attempt: without retry options the SDK tries once more by itself after a lost connection.
+        # One attempt: without retry options the SDK itself retries once after a lost connection.
         options = types.HttpOptions(
             base_url=access.base_url,
             retry_options=types.HttpRetryOptions(attempts=1),
@@ -71,8 +71,8 @@ class GeminiModel(ProviderModel):
 
     @property
     def _api(self) -> Any:
-        """The SDK's sender, with a session of ours: its own asks two threads for proxies and passwords at each request,
-        also where none are set."""
+        """The SDK's sender, with a session of ours: its own asks two threads for proxies and passwords at each
+        request."""
         import aiohttp
 
         api = self._client.aio.models._api_client
@@ -89,28 +89,28 @@ class GeminiModel(ProviderModel):
         if listener is None:
             return reply_of(await self._generate(self.access.model, request, seconds), self.name)
 
-        def told(answer: Mapping[str, Any]) -> None:
+        def on_usage(answer: Mapping[str, Any]) -> None:
             listener.billed = usage_of(answer, {})
 
         response = await self._begin(request, seconds)
         try:
-            answer = await gemini_stream.gathered(response.content.iter_any(), told, listener)
+            answer = await gemini_stream.gathered(response.content.iter_any(), on_usage, listener)
         finally:
-            response.close()  # aiohttp has given the connection back where all has been read
+            response.close()  # a response that was read to its end has released its connection already
         return reply_of(answer, self.name)
 
     async def _begin(self, request: Mapping[str, Any], seconds: float) -> Any:
-        """aiohttp's response to a request for a stream, still to be read. Raises the SDK's errors.
+        """Return aiohttp's response to a request for a stream, not read yet. Raises the SDK's errors.
 
-        The SDK's own stream stumbles over comments and has no bound, so only its transport is used.
+        The SDK's own stream fails on comments and has no size limit, so only its transport is used.
         """
         return await self._send(self.access.model, "streamGenerateContent?alt=sse", request, seconds, stream=True)
 
     async def _send(
         self, model: str, method: str, request: Mapping[str, Any], seconds: float, *, stream: bool = False
     ) -> Any:
-        """The last two steps of the SDK's `generate_content`, with its authentication and its errors: those before walk
-        through every field of the request by its type."""
+        """Do the last two steps of the SDK's `generate_content`, with its authentication and errors. The steps before
+        them walk every field of the request by its type."""
         api = self._api
         asked = api._build_request("post", f"{_path(model)}:{method}", {}, _options(request, seconds))
         return (await api._async_request_once(asked, stream, implicit_retry=False)).response_stream
@@ -130,7 +130,7 @@ class GeminiModel(ProviderModel):
         from google.genai import types
 
         options = types.HttpOptions(timeout=max(1, round(seconds * 1000)))
-        assert self._api is not None  # it goes by our session, too
+        assert self._api is not None  # sets our session, which this call uses too
         await self._client.aio.models.get(model=self.access.model, config=types.GetModelConfig(http_options=options))
 
     def _explain(self, error: Exception) -> ModelError:
@@ -148,7 +148,8 @@ def _options(request: Mapping[str, Any], seconds: float) -> types.HttpOptions:
 
 
 class _Uncopied(dict[str, Any]):
-    """The SDK makes deep copies of its configuration at each call, and the whole conversation goes along in it."""
+    """A dict that is not copied: the SDK deep-copies its configuration at each call, with the whole conversation in
+    it."""
 
     def __deepcopy__(self, _: dict[int, Any]) -> _Uncopied:
         return self
@@ -169,7 +170,7 @@ def _explained(error: Exception) -> ModelError:
     from google.genai import errors
 
     if isinstance(error, gemini_stream.ErrorWithin):
-        return _of_status(errors.APIError(0, {"error": error.told}))
+        return _of_status(errors.APIError(0, {"error": error.details}))
     if isinstance(error, errors.APIError):
         return _of_status(error)
     if isinstance(error, (AttributeError, KeyError, TypeError)):
@@ -178,7 +179,8 @@ def _explained(error: Exception) -> ModelError:
 
 
 def _of_status(error: errors.APIError) -> ModelError:
-    """Google's 429 says "exceeded your quota" for a minute's and a day's limit alike; only the limit's id tells."""
+    """Return our error. Google's 429 says "exceeded your quota" for limits of a minute and of a day; only the id
+    differs."""
     said = json.dumps(error.details, default=str)
     headers = getattr(error.response, "headers", None) or {}
     wait = _RETRY_DELAY.search(said)

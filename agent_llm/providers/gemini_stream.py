@@ -17,15 +17,16 @@ from agent_llm.wire.lenient_json import part, parts, text
 
 
 class ErrorWithin(Exception):
-    """An error that came as an event. `told` is its object, of Google's usual shape."""
+    """An error that came as an event. `details` is its object, in Google's usual shape."""
 
-    def __init__(self, told: Mapping[str, Any]) -> None:
+    def __init__(self, details: Mapping[str, Any]) -> None:
         super().__init__("an error within the stream")
-        self.told = told
+        self.details = details
 
 
-class Gathering:
-    """The events so far. `answer` has the shape of a whole one; `said` is its text; `ended` once it has its end."""
+class StreamedAnswer:
+    """Collects the events. `answer` has the shape of a whole one, `said` is its text, `ended` says whether it is
+    complete."""
 
     def __init__(self) -> None:
         self._answer: dict[str, Any] = {}
@@ -36,14 +37,14 @@ class Gathering:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """Without a candidate where none has come: the prompt was blocked."""
+        """The answer. It has no candidate if none has come, as for a blocked prompt."""
         if not self._candidate:
             return self._answer
         content = {"role": "model", "parts": self._pieces}
         return {**self._answer, "candidates": [{**self._candidate, "content": content}]}
 
     def add(self, event: Mapping[str, Any]) -> None:
-        """One event. Counts of tokens are totals, so that the last ones hold."""
+        """Add one event. Counts of tokens are totals, so the last ones are kept."""
         if "error" in event:
             raise ErrorWithin(part(event, "error"))
         self._answer |= {key: value for key, value in event.items() if key != "candidates"}
@@ -54,7 +55,7 @@ class Gathering:
         self.ended = "finishReason" in self._candidate or bool(text(part(event, "promptFeedback"), "blockReason"))
 
     def _append(self, piece: Mapping[str, Any]) -> None:
-        """Texts that follow each other are one part, unless something is said about one of them."""
+        """Add a part. Consecutive texts become one part, unless one of them carries further fields."""
         if not piece.get("thought"):
             self.said += text(piece, "text")
         last = self._pieces[-1] if self._pieces else {}
@@ -66,26 +67,26 @@ class Gathering:
 
 
 async def gathered(
-    chunks: AsyncIterator[bytes], told: Callable[[Mapping[str, Any]], None], listener: StreamListener
+    chunks: AsyncIterator[bytes], on_usage: Callable[[Mapping[str, Any]], None], listener: StreamListener
 ) -> Mapping[str, Any]:
-    """The whole answer. `told` hears it each time its cost is told anew.
+    """Return the whole answer. `on_usage` gets the answer each time new counts come.
 
-    What follows the end is read for a moment: counts and sources may come last. Raises ConnectionFailed where the
-    stream ends before the answer does, and ErrorWithin.
+    After the end the stream is read for another moment, since counts and sources may come last. Raises ConnectionFailed
+    if the stream ends before the answer does, and ErrorWithin.
     """
-    gathering = Gathering()
+    streamed = StreamedAnswer()
     try:
         async with aclosing(sse.objects_in(chunks)) as events, asyncio.timeout(None) as rest:
             async for event in events:
-                gathering.add(event)
+                streamed.add(event)
                 if "usageMetadata" in event:
-                    told(gathering.answer)
-                listener(gathering.said)
-                if gathering.ended and rest.when() is None:
+                    on_usage(streamed.answer)
+                listener(streamed.said)
+                if streamed.ended and rest.when() is None:
                     rest.reschedule(asyncio.get_running_loop().time() + sse.REST_SECONDS)
     except TimeoutError:
-        if not gathering.ended:
+        if not streamed.ended:
             raise
-    if not gathering.ended:
+    if not streamed.ended:
         raise ConnectionFailed("cut in mid-answer")
-    return gathering.answer
+    return streamed.answer

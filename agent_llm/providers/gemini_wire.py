@@ -1,8 +1,8 @@
-"""Google's requests and answers on the wire: https://ai.google.dev/api/generate-content. Pure functions.
+"""Google's requests and answers: https://ai.google.dev/api/generate-content. Pure functions.
 
-Parts marked `thought` are reasoning. A prompt that is blocked has no candidates. The provider counts thinking beside
-the candidates' tokens; our output tokens include it. A part of a call carries the model's signature, which goes back in
-its place: https://ai.google.dev/gemini-api/docs/thought-signatures
+Parts marked `thought` are reasoning. A blocked prompt has no candidates. The provider counts thinking beside the
+candidates' tokens; our output tokens include it. A call's part carries the model's signature, which is sent back in the
+same place: https://ai.google.dev/gemini-api/docs/thought-signatures
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent_llm.wire.schemas import schema_of, wants_schema
 from agent_llm.wire.tool_calls import arguments_of, calls_with_results, echo_of, own_echo, parameters_of, shown
 from agent_llm.wire.turns import Part, Turn, base64_of, turns_of, unique_sources
 
-# What a model or its filter declined; the names are those of FinishReason and BlockedReason.
+# The names of FinishReason and BlockedReason that mean that a model or its filter declined.
 _REFUSALS = frozenset(
     {
         "SAFETY",
@@ -39,7 +39,8 @@ _STOPS: Mapping[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length", "CON
 
 
 def request_of(prompt: Prompt, history: Sequence[Message], profile: Profile, *, asked_by: str = "") -> dict[str, Any]:
-    """The body of POST /v1beta/models/{model}:generateContent. `asked_by` is the model whose echoes are its own."""
+    """Return the body of POST /v1beta/models/{model}:generateContent. `asked_by`: the model that recognises its own
+    echoes."""
     config: dict[str, Any] = {"maxOutputTokens": prompt.max_output_tokens}
     if profile.effort:
         config["thinkingConfig"] = {"thinkingLevel": profile.effort}
@@ -68,16 +69,16 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
 
 
 def _function(tool: Tool, profile: Profile) -> dict[str, Any]:
-    """Without parameters where there are none: an object without properties is refused."""
+    """Declare a function. An object without properties is refused, so parameters are left out if there are none."""
     parameters = parameters_of(tool.parameters, profile)
     declared = {"name": tool.name, "description": tool.description}
     return declared | ({"parametersJsonSchema": parameters} if parameters["properties"] else {})
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
-    """What the model said and called, and the user's responses, as many and in the same order.
+    """Return the model's text and calls, then the user's responses: as many, in the same order.
 
-    A response has the id of its call where the call has one.
+    A response has the id of its call, if the call has one.
     """
     own = own_echo(step, asked_by)
     pairs = calls_with_results(step, place, own=bool(own))
@@ -89,9 +90,12 @@ def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list
     responses: list[dict[str, Any]] = []
     follow: list[dict[str, Any]] = []
     for at, (call, result) in enumerate(pairs):
-        told, pictures = shown(result, profile)
+        text_shown, pictures = shown(result, profile)
         seen = [_part(Part(picture=picture)) for picture in pictures]
-        response: dict[str, Any] = {"name": call.name, "response": {"error" if result.is_error else "output": told}}
+        response: dict[str, Any] = {
+            "name": call.name,
+            "response": {"error" if result.is_error else "output": text_shown},
+        }
         response |= {"id": ids[at]} if at < len(ids) and ids[at] else {}
         if seen and profile.pictures_in_results:
             response["parts"] = seen
@@ -117,7 +121,7 @@ def _part(piece: Part) -> dict[str, Any]:
 
 
 def reply_of(answer: Mapping[str, Any], asked_by: str = "") -> Reply:
-    """The Reply in an answer; Refused where the prompt was blocked."""
+    """Return the Reply in an answer. Raises Refused for a blocked prompt."""
     candidate = _candidate(answer)
     pieces = parts(part(candidate, "content"), "parts")
     said = [piece for piece in pieces if not piece.get("thought")]
@@ -134,7 +138,7 @@ def reply_of(answer: Mapping[str, Any], asked_by: str = "") -> Reply:
 
 
 def _calls(pieces: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """The calls, each with an id, its own or one of ours."""
+    """Return the calls, each with an id, its own or one of ours."""
     called = [part(piece, "functionCall") for piece in pieces if part(piece, "functionCall")]
     return tuple(
         ToolCall(text(call, "id") or f"call_{place}", text(call, "name"), arguments_of(call.get("args")))
@@ -143,7 +147,7 @@ def _calls(pieces: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
 
 
 def drawing_of(answer: Mapping[str, Any]) -> Drawing:
-    """The picture in an answer; Refused where there is none because of a filter."""
+    """Return the picture in an answer. Raises Refused if a filter removed it."""
     candidate = _candidate(answer)
     usage = usage_of(answer, candidate)
     for piece in parts(part(candidate, "content"), "parts"):

@@ -1,6 +1,6 @@
 """xAI: https://docs.x.ai/docs/api-reference. It speaks OpenAI's Responses and Images APIs, so that SDK is used.
 
-What differs is in its profile: the system prompt goes as a message, searches leave no marks in the text, pictures take
+The differences are in its profile: the system prompt is a message, searches leave no marks in the text, pictures take
 no size.
 """
 
@@ -20,7 +20,7 @@ class GrokModel(OpenAIModel):
     home = "https://api.x.ai/v1"
 
     def _headers(self) -> dict[str, Any]:
-        """The SDK takes OPENAI_ORG_ID and OPENAI_PROJECT_ID from the environment: they are no business of xAI's."""
+        """Omit OPENAI_ORG_ID and OPENAI_PROJECT_ID, which the SDK reads from the environment: xAI must not get them."""
         import openai
 
         return {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}

@@ -1,6 +1,6 @@
 """OpenAI by its Responses API: https://platform.openai.com/docs/api-reference/responses
 
-The answer is a list of output items (reasoning, web searches, messages); only messages that are not commentary are the
+The answer is a list of output items (reasoning, web searches, messages). Only messages that are not commentary are the
 answer. Requests and answers are plain JSON, see `sdk_http.post`.
 """
 
@@ -38,14 +38,14 @@ _STOPS: Mapping[str, StopReason] = {"max_output_tokens": "length", "content_filt
 
 
 def load() -> None:
-    """Import the SDK and what its first call would import; takes a third of a second."""
+    """Import the SDK and what its first call would import. Takes a third of a second."""
     import openai  # noqa: F401
 
     sdk_http.load()
 
 
 class OpenAIModel(ProviderModel):
-    """A model behind the Responses API, and its sibling that draws."""
+    """A model behind the Responses API, and its image model."""
 
     provider = "openai"
     home: str | None = None  # the SDK knows its own address
@@ -99,7 +99,8 @@ class OpenAIModel(ProviderModel):
 def request_of(
     prompt: Prompt, history: Sequence[Message], model: str, profile: Profile, *, asked_by: str = ""
 ) -> dict[str, Any]:
-    """The fields of POST /v1/responses. `asked_by` is the model's `provider/model`, whose echoes are its own."""
+    """Return the fields of POST /v1/responses. `asked_by`: the model's `provider/model`, which recognises its own
+    echoes."""
     turns = turns_of(prompt, history, profile)
     marks = cache_marks(turns, profile.cache_marks, roles=("user",))
     items = [_item(turn, marks) for turn in turns]
@@ -130,7 +131,7 @@ def request_of(
 
 
 def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
-    """Search and functions, with what goes with either; what both want included is included."""
+    """Return the fields for search and functions, with both lists of `include` merged."""
     fields: dict[str, Any] = {}
     included: list[str] = []
     for wanted, extra in ((prompt.search, profile.search_extra), (bool(prompt.tools), profile.tool_extra)):
@@ -142,7 +143,8 @@ def _tools(prompt: Prompt, profile: Profile) -> dict[str, Any]:
 
 
 def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
-    """Strict only where that changes no meaning: it is the API's default, and closes and requires everything."""
+    """Return a function. Strict mode, the API's default, closes and requires everything: use it only if that changes
+    nothing."""
     parameters = parameters_of(tool.parameters, profile)
     return {
         "type": "function",
@@ -154,26 +156,26 @@ def _tool(tool: Tool, profile: Profile) -> dict[str, Any]:
 
 
 def _round(step: ToolRound, place: int, profile: Profile, asked_by: str) -> list[dict[str, Any]]:
-    """What the model said and called, each call's output, and the pictures that no output carries."""
+    """Return the model's text and calls, each call's output, and the pictures that an output cannot carry."""
     own = own_echo(step, asked_by)
     pairs = calls_with_results(step, place, own=bool(own))
-    said: list[dict[str, Any]] = [dict(item) for item in own]
+    answer: list[dict[str, Any]] = [dict(item) for item in own]
     if not own:
-        said += [{"role": "assistant", "content": step.text}] if step.text.strip() else []
-        said += [_call(call) for call, _ in pairs]
+        answer += [{"role": "assistant", "content": step.text}] if step.text.strip() else []
+        answer += [_call(call) for call, _ in pairs]
     outputs: list[dict[str, Any]] = []
     follow: list[dict[str, Any]] = []
     for call, result in pairs:
-        told, pictures = shown(result, profile)
-        told = f"Error: {told}" if result.is_error else told
+        said, pictures = shown(result, profile)
+        said = f"Error: {said}" if result.is_error else said
         contents = [_input(Part(picture=picture), False) for picture in pictures]
-        output: Any = told
+        output: Any = said
         if contents and profile.pictures_in_results:
-            output = [{"type": "input_text", "text": told}, *contents]
+            output = [{"type": "input_text", "text": said}, *contents]
         elif contents:
             follow += [{"type": "input_text", "text": f"[pictures of {call.name}]"}, *contents]
         outputs.append({"type": "function_call_output", "call_id": call.id, "output": output})
-    return said + outputs + ([{"role": "user", "content": follow}] if follow else [])
+    return answer + outputs + ([{"role": "user", "content": follow}] if follow else [])
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _item(turn: Turn, marks: Container[int]) -> dict[str, Any]:
-    """The model's own words go as plain text: its messages take no input parts."""
+    """Return a turn. The model's own turns are plain text: they take no input parts."""
     if turn.role == "assistant":
         return {"role": "assistant", "content": "\n\n".join(piece.text for piece in turn.parts)}
     return {"role": "user", "content": [_input(piece, id(piece) in marks) for piece in turn.parts]}
@@ -201,7 +203,7 @@ def _input(piece: Part, marked: bool) -> dict[str, Any]:
 
 
 def reply_of(answer: Mapping[str, Any], request_id: str | None, asked_by: str = "") -> Reply:
-    """The Reply in a response object; raises what a response that failed says."""
+    """Return the Reply in a response object. Raises the error of a failed response."""
     _raise_if_failed(answer, request_id)
     output = parts(answer, "output")
     messages = [item for item in output if item.get("type") == "message" and item.get("phase") != "commentary"]
@@ -222,7 +224,7 @@ def reply_of(answer: Mapping[str, Any], request_id: str | None, asked_by: str = 
 
 
 def _calls(output: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
-    """The calls that are whole: one that the length limit cut is left out."""
+    """Return the complete calls. One that the length limit cut is left out."""
     return tuple(
         ToolCall(text(item, "call_id"), text(item, "name"), arguments_of(item.get("arguments")))
         for item in output
@@ -258,7 +260,7 @@ def _stop(answer: Mapping[str, Any]) -> StopReason:
 
 
 def _usage(answer: Mapping[str, Any], output: Sequence[Mapping[str, Any]]) -> Usage:
-    """Only searches are billed as such; opening a page is not."""
+    """Return the usage. Only searches are billed as such, not opening a page."""
     calls = [item for item in output if item.get("type") == "web_search_call"]
     searches = sum(part(call, "action").get("type", "search") == "search" for call in calls)
     return Usage(
@@ -273,7 +275,7 @@ def _usage(answer: Mapping[str, Any], output: Sequence[Mapping[str, Any]]) -> Us
 
 
 def drawing_of(answer: Mapping[str, Any]) -> Drawing:
-    """The picture in an images response."""
+    """Return the picture in an images response."""
     images = parts(answer, "data")
     if not images or not text(images[0], "b64_json"):
         raise BadAnswer("no picture")

@@ -1,7 +1,6 @@
 """A streamed response of OpenAI's or xAI's: https://platform.openai.com/docs/api-reference/responses-streaming
 
-The last event carries the whole response, as it would have come in one piece; the events before it only tell what the
-text has grown to.
+The last event carries the whole response. The events before it are only needed to follow the growing text.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from agent_llm.wire.lenient_json import number, part, text
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
-class Gathering:
-    """The events so far. `said` is the answer's text so far; `answer` the whole response, None before it has come."""
+class StreamedResponse:
+    """Collects the events. `said` is the text so far; `answer` is the whole response, None until it has come."""
 
     def __init__(self) -> None:
         self._kinds: dict[int, Mapping[str, Any]] = {}
@@ -28,7 +27,7 @@ class Gathering:
 
     @property
     def said(self) -> str:
-        """The texts in their order, commentary left out, as `openai.reply_of` joins them."""
+        """The texts in order without commentary, joined as `openai.reply_of` joins them."""
         pieces = (self._texts[place] for place in sorted(self._texts) if not self._is_commentary(place[0]))
         return "\n\n".join(pieces)
 
@@ -49,20 +48,20 @@ class Gathering:
             self._texts[at] = self._texts.get(at, "") + text(event, "delta")
 
     def _whole(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Servers that leave the output out of the last event have told it item by item."""
+        """Return the response. If its output is missing, it is put together from the item events."""
         if response.get("output"):
             return response
         return {**response, "output": [self._kinds[place] for place in sorted(self._kinds)]}
 
 
 async def gathered(chunks: AsyncIterator[bytes], listener: StreamListener) -> Mapping[str, Any]:
-    """The whole response. Raises ConnectionFailed where the stream ends before it has come."""
-    gathering = Gathering()
+    """Return the whole response. Raises ConnectionFailed if the stream ends before it has come."""
+    response = StreamedResponse()
     async with aclosing(sse.objects_in(chunks)) as events:
         async for event in events:
-            gathering.add(event)
-            if gathering.answer is not None:
+            response.add(event)
+            if response.answer is not None:
                 await sse.rest(events)
-                return gathering.answer
-            listener(gathering.said)
+                return response.answer
+            listener(response.said)
     raise ConnectionFailed("cut in mid-answer")

@@ -1,1 +1,1 @@
-"""What providers share on the network: streams, size limits, failures. Knows no provider's format."""
+"""What providers share on the network: HTTP clients, streams, size limits, HTTP errors. Knows no provider's format."""

@@ -1,7 +1,7 @@
-"""From a provider's refusal, in HTTP, to our errors.
+"""Map a provider's HTTP error to one of ours.
 
-Statuses mean the same everywhere but for money: providers say "no credit left" with 400, 402, 403 or 429, and by words.
-Only codes of the provider's are kept as detail, never its prose: that may quote the key or the prompt.
+Statuses mean the same everywhere, except for money: "no credit left" comes as 400, 402, 403 or 429, recognisable only
+by its words. Only error codes are kept as detail, never the provider's prose, which may quote the key or the prompt.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REFUSED = (
     "content_filter",
     "safety_violations",
 )
-# Anthropic's and Bedrock's words, Mistral's, vLLM's, and DeepSeek's where its beta address is not used.
+# The words of Anthropic and Bedrock, Mistral, vLLM, and of DeepSeek outside its beta address.
 _NO_PREFILL = (
     "prefill",
     "must end with a user message",
@@ -61,7 +61,7 @@ def error_of_status(
     request_id: str | None = None,
     retry_after: float | None = None,
 ) -> ModelError:
-    """The error for an HTTP status above 299. `said` is all that the body says, only searched, never kept."""
+    """Return the error for an HTTP status above 299. `said`, the whole body, is searched but not kept."""
     words = f"{code} {said}".lower()
     kind = _kind(status, words)
     error = kind(code if _CODE.fullmatch(code) else "", status=status, request_id=request_id)
@@ -87,7 +87,7 @@ def _kind(status: int, words: str) -> type[ModelError]:
 
 
 def seconds_to_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """What retry-after-ms or retry-after ask for, in seconds; a date counts from `now` (unix seconds)."""
+    """Read retry-after-ms or retry-after, in seconds. A date is relative to `now` (unix seconds)."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000

@@ -1,8 +1,7 @@
-"""Answers have an end: a server that sends on and on is left, before it fills the memory.
+"""Limit the size of answers, so that a server that keeps sending cannot fill the memory.
 
-The SDKs read a whole answer at once and bound the time alone. What is counted is what an answer unpacks to: a hundred
-kilobytes of compressed blanks are a hundred megabytes. The longest good answers are pictures of some ten megabytes in
-base64.
+The SDKs read a whole answer at once and only limit the time. This counts decompressed bytes: a hundred kilobytes of
+compressed blanks are a hundred megabytes. The longest good answers are pictures of some ten megabytes in base64.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 * 1024 * 1024
 ENCODINGS = "gzip, deflate"
-_AT_A_TIME = 256 * 1024  # bytes that are unpacked before they are counted
+_AT_A_TIME = 256 * 1024  # bytes decompressed before they are counted
 _EITHER_HEAD = 47  # zlib's window bits for gzip and deflate alike
 
 
 class TooLong(ValueError):
-    """The answer is longer than any good one."""
+    """The answer exceeds MOST_BYTES."""
 
 
 class Meter:
@@ -39,15 +38,18 @@ class Meter:
 
 
 async def bound_response(response: httpx2.Response) -> None:
-    """An event hook of httpx2: called when the head is there and the body is not. It takes the unpacking over, and
-    leaves packed what nobody asked for."""
+    """Limit and decompress a response's body: an event hook of httpx2, called after the head and before the body.
+
+    Content with an encoding that was not asked for stays compressed.
+    """
     packed = response.headers.pop("content-encoding", "identity") in ENCODINGS.split(", ")
     response.stream = _bounded_stream()(response.stream, packed)
 
 
 @cache
 def _bounded_stream() -> Any:
-    """A class of its own, made when httpx2 is there anyway, and once: a class costs more than the rest of a hook."""
+    """Return the stream class, created once httpx2 is imported: creating a class costs more than the rest of the
+    hook."""
     import httpx2
 
     class Bounded(httpx2.AsyncByteStream):
@@ -67,13 +69,13 @@ def _bounded_stream() -> Any:
 
 
 def _unpacked(piece: bytes, unpack: Any) -> Iterator[bytes]:
-    """Raises ValueError for what is not packed as it says."""
+    """Decompress in pieces. Raises ValueError for invalid data."""
     try:
         while plain := unpack.decompress(piece, _AT_A_TIME):
             yield plain
             piece = unpack.unconsumed_tail
     except zlib.error as error:
-        raise ValueError("not packed as it says") from error
+        raise ValueError("not compressed as declared") from error
 
 
 async def bound_middleware(request: Any, handler: Any) -> Any:
@@ -84,7 +86,7 @@ async def bound_middleware(request: Any, handler: Any) -> Any:
 
 
 class _BoundedContent:
-    """A StreamReader but for reading all of it."""
+    """A StreamReader whose read of everything is limited."""
 
     def __init__(self, content: Any) -> None:
         self._content = content

@@ -1,7 +1,7 @@
-"""Server-sent events, out of the bytes of a response: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""Server-sent events from the bytes of a response: https://html.spec.whatwg.org/multipage/server-sent-events.html
 
-Only `data` matters to us; event names, ids and comments (keep-alives) are passed over. Bytes may be split anywhere,
-also within a character.
+Only `data` matters here; event names, ids and comments (keep-alives) are skipped. Bytes may be split anywhere, also
+within a character.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent_llm.errors import BadAnswer
 from agent_llm.transport import sdk_http
 from agent_llm.wire.lenient_json import json_object
 
-# A server that babbles on without end is cut here: in all, and within one line, whose parsing holds the event loop.
+# Limits for a server that never stops: in all, and of one line, whose parsing blocks the event loop.
 MOST_BYTES = 16 * 1024 * 1024
 MOST_LINE_BYTES = 2 * 1024 * 1024
 DONE = "[DONE]"
@@ -23,7 +23,7 @@ REST_SECONDS = 0.2
 
 
 class Decoder:
-    """Bytes in, the data of whole events out. Raises BadAnswer beyond MOST_BYTES and MOST_LINE_BYTES."""
+    """Turns bytes into the data of whole events. Raises BadAnswer above MOST_BYTES and MOST_LINE_BYTES."""
 
     def __init__(self) -> None:
         self._unread = b""
@@ -31,7 +31,7 @@ class Decoder:
         self._seen = 0
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The events that this chunk completes."""
+        """Yield the events that this chunk completes."""
         self._seen += len(chunk)
         if self._seen > MOST_BYTES:
             raise BadAnswer("a stream without end")
@@ -53,7 +53,7 @@ class Decoder:
 
 
 async def objects_in(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Mapping[str, Any]]:
-    """The JSON objects in a response's body, up to [DONE] or its end. Raises BadAnswer for data that is none."""
+    """Yield the JSON objects in a response's body, up to [DONE] or its end. Raises BadAnswer for other data."""
     decoder = Decoder()
     async for chunk in chunks:
         for data in decoder.feed(chunk):
@@ -64,9 +64,9 @@ async def objects_in(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Mapping[str
 
 
 async def rest(chunks: AsyncIterator[Any]) -> None:
-    """Reads what follows the last event, which is nothing: only a connection that was read to its end is used again.
+    """Read past the last event: only a connection that was read to its end is reused.
 
-    The answer is there already, so nothing that goes wrong now matters.
+    The answer is complete, so errors no longer matter.
     """
     with suppress(BadAnswer, *sdk_http.transport_errors()):
         async with asyncio.timeout(REST_SECONDS):
@@ -77,10 +77,10 @@ async def rest(chunks: AsyncIterator[Any]) -> None:
 async def objects(
     client: Any, path: str, request: Mapping[str, Any], seconds: float
 ) -> AsyncGenerator[Mapping[str, Any]]:
-    """The JSON objects that the answer to a POST streams.
+    """Yield the JSON objects that the answer to a POST streams.
 
-    `client` is OpenAI's SDK's, for its authentication and its errors; it raises what `sdk_http.post` does besides. To
-    be closed (`contextlib.aclosing`), so that the connection goes with it.
+    `client` is OpenAI's SDK client, for its authentication and errors; also raises what `sdk_http.post` raises. Close
+    the generator (`contextlib.aclosing`) to release the connection.
     """
     response = await sdk_http.begin(client, path, request, seconds)
     try:

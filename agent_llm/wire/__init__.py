@@ -1,1 +1,1 @@
-"""What providers share in their formats: schemas, stop sequences, tools. Opens no connection."""
+"""What providers' formats share: turns, schemas, stop sequences, tool calls. Opens no connection."""

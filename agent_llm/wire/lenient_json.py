@@ -1,4 +1,4 @@
-"""Reading JSON answers of no guaranteed shape: what is missing or of another type is empty, never an exception."""
+"""Read JSON answers without a guaranteed shape: a missing or mistyped value reads as empty and never raises."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MAGIC = (
 
 
 def json_object(body: bytes | str) -> Mapping[str, Any]:
-    """The JSON object in a response's body; BadAnswer when it is none.
+    """Parse the JSON object in a response's body. Raises BadAnswer if it is not one.
 
-    Halves of surrogate pairs, which JSON can write but nobody can send on, become question marks.
+    JSON can contain halves of surrogate pairs, which cannot be encoded again; they become question marks.
     """
     try:
         answer = json.loads(body)
@@ -36,7 +36,7 @@ def json_object(body: bytes | str) -> Mapping[str, Any]:
 
 
 def part(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
-    """The object under a path of keys, empty when there is none."""
+    """Return the object under a path of keys, empty if there is none."""
     for key in path:
         found = value.get(key)
         value = found if isinstance(found, Mapping) else {}
@@ -44,7 +44,7 @@ def part(value: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
 
 
 def parts(value: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-    """The objects in the list under a key."""
+    """Return the objects in the list under a key."""
     found = value.get(key)
     return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
@@ -55,14 +55,14 @@ def text(value: Mapping[str, Any], key: str) -> str:
 
 
 def number(value: Mapping[str, Any], *path: str) -> int:
-    """A count of tokens or calls under a path of keys; 0 for what no count can be, as if it were not told."""
+    """Return a count of tokens or calls under a path of keys; 0 if the value cannot be a count."""
     found = part(value, *path[:-1]).get(path[-1])
     counts = isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found <= MOST_COUNTED
     return int(found) if counts else 0  # type: ignore[arg-type]
 
 
 def picture_of(encoded: str) -> Picture:
-    """The picture in a base64 text, its type by its first bytes; BadAnswer when it is none."""
+    """Decode a picture from base64. Raises BadAnswer if it is not one."""
     try:
         data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
@@ -71,7 +71,7 @@ def picture_of(encoded: str) -> Picture:
 
 
 def picture_from(data: bytes) -> Picture:
-    """A picture from its bytes, whatever the answer says of its type."""
+    """Return a picture, with its type taken from the bytes and not from the answer."""
     for magic, media_type in _MAGIC:
         if data.startswith(magic):
             return Picture(data, media_type)

@@ -29,7 +29,7 @@ class ConvertedSchemas:
 
     def __init__(self, convert: Callable[[Schema, Any], dict[str, Any]], most: int) -> None:
         self._convert, self._most = convert, most
-        # By identity, with the objects themselves: while they are kept nothing else has their identities.
+        # By id, with the objects themselves: while they are kept no other object has their ids.
         self._converted: dict[tuple[int, int], tuple[Schema, object, dict[str, Any]]] = {}
 
     def of(self, schema: Schema, rules: object) -> dict[str, Any]:
@@ -43,21 +43,21 @@ class ConvertedSchemas:
 
 
 def wants_schema(prompt: Prompt, profile: Profile) -> bool:
-    """True where the request carries the schema, False where there is none or words must do."""
+    """Whether the request carries the schema. False if there is none, or if it must be given in words."""
     if prompt.schema is None or (prompt.tools and not profile.schema_with_tools):
         return False
     return profile.schema and (profile.schema_with_search or not prompt.search)
 
 
 def tail_of(prompt: Prompt, profile: Profile) -> str:
-    """The prompt's text, with the schema in words where the provider cannot take it."""
+    """Return the prompt's text, with the schema in words if the provider cannot take it."""
     if prompt.schema is None or wants_schema(prompt, profile):
         return prompt.text
     return f"{prompt.text}{_IN_WORDS}{json.dumps(prompt.schema, ensure_ascii=False, default=dict)}"
 
 
 def schema_of(schema: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """The schema as strict structured output takes it: closed objects, no keyword that the provider refuses."""
+    """Convert a schema for strict structured output: closed objects, no keyword that the provider refuses."""
     return _SCHEMAS.of(schema, profile)
 
 
@@ -93,7 +93,7 @@ def _close(schema: dict[str, Any], profile: Profile) -> None:
 
 
 def _nullable(part: dict[str, Any]) -> dict[str, Any]:
-    """The same part of a schema, with null allowed."""
+    """Return the property's schema with null allowed."""
     kinds = part.get("type")
     if kinds is None or "enum" in part:
         return part if _takes_null(part) else {"anyOf": [part, {"type": "null"}]}

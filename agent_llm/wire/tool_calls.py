@@ -1,11 +1,11 @@
-"""Tools on the wire, what all providers have in common. Pure functions.
+"""Tools on the wire, as far as providers share the format. Pure functions.
 
-A round of the tool loop goes back as the provider itself wrote it, thinking and signatures included, where it is the
-same model's: its `echo`. Another model reads what was called and what came of it, with ids of ours, since providers
-make them by different rules and want each only once.
+A round of the tool loop is sent back to the same model as the model itself wrote it (its `echo`), thinking and
+signatures included. Another model gets the calls and results with ids of ours, since providers form ids by different
+rules and want each only once.
 
-Arguments that are no JSON object become the one argument RAW, the text as it came: the tool then says what it misses,
-and the model sees its own mistake. Python's integers keep every digit.
+Arguments that are not a JSON object become the single argument RAW with the text as it came. The tool then reports what
+is missing, and the model sees its own mistake. Python's integers keep every digit.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from agent_llm.wire.turns import is_seen
 
 RAW = "_raw"
 
-# What Anthropic and OpenAI refuse at the top of a function's parameters, which servers' tools like to have there.
+# Refused by Anthropic and OpenAI at the top of a function's parameters, and common in the tools of MCP servers.
 _COMBINED = ("allOf", "anyOf", "oneOf")
-# The keywords of a schema that OpenAI's strict mode takes at every depth, with no further rule to heed.
+# The keywords of a schema that OpenAI's strict mode takes at every depth without a further rule.
 _PLAIN = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "enum", "description", "anyOf", "title"}
 )
 
 
 def arguments_of(written: Any) -> Mapping[str, Any]:
-    """A call's arguments, from the JSON text or the object that a provider gives."""
+    """Return a call's arguments from the JSON text or object that a provider sends."""
     if isinstance(written, Mapping):
         return written
     said = written if isinstance(written, str) else ""
     try:
         read = json.loads(said or "{}", parse_constant=_refuse)
-        json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair could never be sent again
+        json.dumps(read, ensure_ascii=False).encode()  # half a surrogate pair could not be sent back
     except (ValueError, RecursionError):
         return {RAW: said}
     return read if isinstance(read, dict) else {RAW: said}
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def written(arguments: Mapping[str, Any]) -> str:
-    """Arguments as JSON text; those that were none as the model wrote them."""
+    """Return arguments as JSON text, and unparsable ones as the model wrote them."""
     raw = arguments.get(RAW)
     if isinstance(raw, str) and len(arguments) == 1:
         return raw
@@ -56,7 +56,7 @@ def written(arguments: Mapping[str, Any]) -> str:
 
 
 def parameters_of(parameters: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """A tool's parameters as providers take them: one plain object at the top, no keyword that the model refuses."""
+    """Convert a tool's parameters for a provider: one plain object at the top, no keyword that the model refuses."""
     return _PARAMETERS.of(parameters, profile.unknown_in_parameters)
 
 
@@ -77,7 +77,7 @@ _PARAMETERS = ConvertedSchemas(_plain, most=1000)
 
 
 def _cleaned(schema: Mapping[str, Any], unknown: frozenset[str]) -> dict[str, Any]:
-    """Without the keywords, at every depth; names of properties are no keywords."""
+    """Remove the keywords at every depth. Names of properties are not keywords."""
     cleaned: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "$defs", "definitions") and isinstance(value, Mapping):
@@ -94,9 +94,10 @@ def _cleaned_value(value: Any, unknown: frozenset[str]) -> Any:
 
 
 def is_strict(schema: Any) -> bool:
-    """Whether a schema already keeps the rules of OpenAI's strict mode, so that asking for it changes no meaning.
+    """Whether a schema already satisfies OpenAI's strict mode, so that asking for it changes no meaning.
 
-    Every object is closed and requires all it has: https://platform.openai.com/docs/guides/structured-outputs
+    Every object is closed and requires all of its properties:
+    https://platform.openai.com/docs/guides/structured-outputs
     """
     if not isinstance(schema, Mapping) or not schema.keys() <= _PLAIN:
         return False
@@ -114,29 +115,29 @@ def is_strict(schema: Any) -> bool:
 
 
 def echo_of(name: str, content: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What a model said, in its provider's shape, for `ToolRound.echo`. `name` is the model's `provider/model`."""
+    """Return a model's answer in its provider's shape, for `ToolRound.echo`. `name` is `provider/model`."""
     return {"by": name, "content": list(content)}
 
 
 def own_echo(step: ToolRound, name: str) -> list[Mapping[str, Any]]:
-    """What this very model said in a round; empty where it was another, or where the echo has not come along."""
+    """Return the answer of a round if this model gave it. Empty for another model's, and if no echo was kept."""
     return parts(step.echo, "content") if isinstance(step.echo, Mapping) and step.echo.get("by") == name else []
 
 
 def calls_with_results(step: ToolRound, place: int, *, own: bool) -> list[tuple[ToolCall, ToolResult]]:
-    """Each call of the round at `place` with its result, by the id. Providers want one for every call."""
+    """Pair each call of the round at `place` with its result, by id. Providers require a result for every call."""
     results = {result.call_id: result for result in step.results}
     pairs = []
     for number, call in enumerate(step.calls):
         result = results.get(call.id) or ToolResult(call.id, call.name, "this call was not run", is_error=True)
         name = call.id if own else f"call_{place}_{number}"
-        told = ToolResult(name, call.name, result.text, result.pictures, result.is_error)
-        pairs.append((ToolCall(name, call.name, call.arguments), told))
+        renamed = ToolResult(name, call.name, result.text, result.pictures, result.is_error)
+        pairs.append((ToolCall(name, call.name, call.arguments), renamed))
     return pairs
 
 
 def shown(result: ToolResult, profile: Profile) -> tuple[str, list[Picture]]:
-    """A result's text, and those of its pictures that the model can look at; the text tells of the others."""
+    """Return a result's text and the pictures that the model can see. The text mentions the others."""
     seen = [picture for picture in result.pictures if is_seen(picture, profile)]
     missing = len(result.pictures) - len(seen)
     if not missing:

@@ -1,6 +1,6 @@
-"""From a Prompt and a history to the turns that every provider's request is made of.
+"""Turn a Prompt and a history into the turns that every provider's request is made of.
 
-Pure functions. A part is a text or a picture; `cache` marks the last part of what stays the same from call to call.
+Pure functions. A part is a text or a picture; `cache` marks the last part of what does not change between calls.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agent_llm.profiles import Profile
 from agent_llm.types import Message, Picture, Prompt, Role, Source
 from agent_llm.wire.schemas import tail_of
 
-# A conversation that must begin with the user but begins with the model's own words begins with this.
+# Inserted where a conversation must begin with the user but begins with the model's own words.
 OPENING = "[the conversation so far]"
 
 
@@ -28,16 +28,17 @@ class Part:
 
 @dataclass(slots=True)
 class Turn:
-    """What one side says, in one message of the provider's."""
+    """The parts of one message to the provider."""
 
     role: Role
     parts: list[Part] = field(default_factory=list)
 
 
 def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> list[Turn]:
-    """History, then the tail as the last user turn; merged and opened by the user where roles must alternate.
+    """Return the history's turns, then the prompt's text as the last user turn.
 
-    An answer that was begun stands last instead, without whitespace at its end, which providers refuse.
+    If the profile says so, roles alternate and the user comes first. A prefilled answer comes last, without trailing
+    whitespace, which providers refuse.
     """
     turns: list[Turn] = []
     for message in (*history, *_last(prompt, profile)):
@@ -55,7 +56,7 @@ def turns_of(prompt: Prompt, history: Sequence[Message], profile: Profile) -> li
 
 
 def _last(prompt: Prompt, profile: Profile) -> list[Message]:
-    """What follows the history: the tail, or pictures and the begun answer."""
+    """Return the messages after the history: the text, or pictures and the prefilled answer."""
     if prompt.prefill is None:
         return [Message("user", tail_of(prompt, profile), prompt.pictures)]
     seen = [Message("user", tail_of(prompt, profile), prompt.pictures)] if prompt.text or prompt.pictures else []
@@ -63,7 +64,7 @@ def _last(prompt: Prompt, profile: Profile) -> list[Message]:
 
 
 def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
-    """One turn, or two: no provider takes pictures from the assistant, so its pictures follow as the user's."""
+    """Return one turn, or two: no provider takes pictures from the assistant, so they follow as the user's."""
     seen = [picture for picture in message.pictures if is_seen(picture, profile)]
     text = [Part(message.text, cache=message.cache and not seen)] if message.text.strip() else []
     last = len(seen) - 1
@@ -75,7 +76,7 @@ def _turns_of_message(message: Message, profile: Profile) -> list[Turn]:
 
 
 def is_seen(picture: Picture, profile: Profile) -> bool:
-    """Whether the model can look at a picture; one that it cannot fails the whole request."""
+    """Whether the model can see a picture. One that it cannot see fails the whole request."""
     return picture.media_type in profile.sees and len(picture.data) <= profile.picture_bytes
 
 
@@ -85,7 +86,7 @@ def has_pictures(prompt: Prompt, history: Sequence[Message]) -> bool:
 
 
 def with_newest_pictures(prompt: Prompt, history: Sequence[Message], most: int) -> tuple[Prompt, Sequence[Message]]:
-    """The same with as many pictures as a request may carry: the oldest are left out."""
+    """Drop the oldest pictures until `most` are left."""
     results = [result.pictures for step in prompt.rounds for result in step.results]
     too_many = sum(map(len, (*(message.pictures for message in history), prompt.pictures, *results))) - most
     if too_many <= 0:
@@ -107,7 +108,7 @@ def with_newest_pictures(prompt: Prompt, history: Sequence[Message], most: int) 
 
 
 def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt, list[Message]]:
-    """The same in words alone."""
+    """Drop all pictures."""
     rounds = tuple(
         replace(step, results=tuple(replace(result, pictures=()) for result in step.results)) for step in prompt.rounds
     )
@@ -115,9 +116,9 @@ def without_pictures(prompt: Prompt, history: Sequence[Message]) -> tuple[Prompt
 
 
 def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = ("user", "assistant")) -> frozenset[int]:
-    """The ids of the last `limit` parts that end what stays the same.
+    """Return the ids of the last `limit` parts that end a cacheable prefix.
 
-    A mark in a turn of a role that cannot carry one falls back to the part before it that can.
+    If a role cannot carry a mark, the mark moves back to the last part that can.
     """
     marks: list[int] = []
     carrier: int | None = None
@@ -130,7 +131,7 @@ def cache_marks(turns: Sequence[Turn], limit: int, *, roles: Container[Role] = (
 
 
 def system_parts(prompt: Prompt) -> tuple[str, ...]:
-    """The system prompt in the pieces after each of which a cache may end: none, one or two."""
+    """Split the system prompt after each part where a cache may end: none, one or two pieces."""
     whole, stable = prompt.system, prompt.stable
     pieces = (whole[:stable], whole[stable:]) if 0 < stable < len(whole) else (whole,)
     return pieces if whole else ()
@@ -145,7 +146,7 @@ def data_url(picture: Picture) -> str:
 
 
 def unique_sources(sources: Iterable[Source]) -> tuple[Source, ...]:
-    """Each address once, in order; the first title that says more than the address wins."""
+    """Keep each address once, in order, with its first non-empty title."""
     found: dict[str, Source] = {}
     for source in sources:
         if source.url and (source.url not in found or (source.title and not found[source.url].title)):

@@ -22,8 +22,8 @@ from datetime import UTC, datetime, tzinfo
 
 from cronsim import CronSim, CronSimError
 
+from agent_personas.markdown import Section, fields_of, scan, under
 from agent_personas.schedules.fields import Problems, good_name, read_channel, read_field, read_yes
-from agent_personas.sections import Section, fields_of, scan, under
 
 FILE = "agents.md"
 HEADING = "Cron Jobs"

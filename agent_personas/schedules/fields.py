@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from agent_personas.sections import Fields, Section, open_comment
+from agent_personas.markdown import Fields, Section, open_comment
 
 MAX_NAME = 100  # characters
 YES = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import takewhile
 
+from agent_personas.markdown import Line, Section, fields_of, scan, sections
 from agent_personas.schedules.fields import (
     ActiveHours,
     Problems,
@@ -26,7 +27,6 @@ from agent_personas.schedules.fields import (
     read_hours,
     read_span,
 )
-from agent_personas.sections import Line, Section, fields_of, scan, sections
 
 FILE = "heartbeat.md"
 MIN_SECONDS = 60

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from agent_personas.markdown import Section, fields_of, scan, under
 from agent_personas.schedules.fields import Problems, good_name, read_channel, read_field
-from agent_personas.sections import Section, fields_of, scan, under
 
 FILE = "agents.md"
 HEADING = "Hooks"

@@ -40,7 +40,7 @@ SPEC = Tool(
 MayWrite = Callable[[ToolContext], Awaitable[bool]]
 
 
-class Places(Protocol):
+class MemoryAudience(Protocol):
     """Who reads which channel; agent_discord.objects.audience.Audience."""
 
     def may_see(self, here: int) -> MaySee: ...
@@ -52,7 +52,7 @@ class MemoryTool:
     """Of the persona in `folder`. `may_write` counts a change, and refuses one that is too many."""
 
     folder: Path
-    places: Places
+    places: MemoryAudience
     may_write: MayWrite
     spec: Tool = SPEC
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from agent_tools.call_log.call import ToolRecord, decoded
+from agent_tools.call_log.record import ToolRecord, decoded
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 _BESIDE = ".new"

@@ -21,8 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from agent_tools.call_log.call import ToolRecord, decoded, encoded
 from agent_tools.call_log.files import RecordFiles, without_person
+from agent_tools.call_log.record import ToolRecord, decoded, encoded
 
 __all__ = ["ToolRecord", "ToolRecords"]
 

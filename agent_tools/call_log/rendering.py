@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent_llm.types import ToolRound
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 
 LIMIT = 2000  # UTF-16 units of a post
 INDENT = "  "

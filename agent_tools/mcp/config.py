@@ -118,10 +118,10 @@ def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerC
         return (), [f"{path}: cannot be read ({type(error).__name__})"]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         return (), [f"{path}{_line_of(error)}: not YAML"]
-    return _Reader(str(path), settings, dict(_places(node))).read(content, node)
+    return _ConfigReader(str(path), settings, dict(_places(node))).read(content, node)
 
 
-class _Reader:
+class _ConfigReader:
     def __init__(self, file: str, settings: Mapping[str, str], lines: Mapping[Place, int]) -> None:
         self._file, self._settings, self._lines = file, settings, lines
         self._problems: list[str] = []

@@ -58,11 +58,11 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class _Page(Protocol):
+class _ResultPage(Protocol):
     next_cursor: str | None
 
 
-P = TypeVar("P", bound=_Page)
+P = TypeVar("P", bound=_ResultPage)
 
 
 def connector(environment: Mapping[str, str]) -> Connect:

@@ -2,7 +2,7 @@
 
 A result may be text, a structured value (by the standard also repeated as text), pictures, sounds, and resources, whole
 or as links. What a model here cannot take is named in square brackets instead of dropped without a word. A server's
-word for the kind of a picture is not asked: the bytes tell (agent_net/pictures.py).
+word for the kind of a picture is not asked: the bytes tell (agent_net/picture_headers.py).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from mcp_types import (
 
 from agent_llm.types import Picture
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import as_picture
-from agent_net.pictures import size_of
+from agent_net.picture_fetcher import as_picture
+from agent_net.picture_headers import size_of
 from agent_tools.protocol import ToolOutput
 
 MAX_CHARACTERS = 50_000  # of one result; the tool loop cuts further, this keeps the rest out of memory

@@ -69,7 +69,7 @@ class Offer:
     resources: bool = False
 
 
-class Connection(Protocol):
+class McpConnection(Protocol):
     """An open connection. Each method raises McpFailure and nothing else."""
 
     async def offer(self) -> Offer: ...
@@ -78,7 +78,7 @@ class Connection(Protocol):
     async def read_resource(self, uri: str) -> ToolOutput: ...
 
 
-Connect = Callable[[ServerConfig, Watch], AbstractAsyncContextManager[Connection]]
+Connect = Callable[[ServerConfig, Watch], AbstractAsyncContextManager[McpConnection]]
 """Opens a connection; may raise anything. It keeps the watch informed until it is closed."""
 
 
@@ -90,7 +90,7 @@ class McpServer:
         self.offer = Offer()
         self.reason = ""  # of its last end, in one line
         self._clock, self._pauses = clock, pauses
-        self._connection: Connection | None = None
+        self._connection: McpConnection | None = None
         self._watch = Watch()
         self._stopping = asyncio.Event()
         self._turned = asyncio.Event()  # there is a connection, or there will be none any more
@@ -112,7 +112,9 @@ class McpServer:
         """Until the first start has succeeded or failed."""
         await self._first.wait()
 
-    async def use(self, operation: Callable[[Connection], Awaitable[ToolOutput]], context: ToolContext) -> ToolOutput:
+    async def use(
+        self, operation: Callable[[McpConnection], Awaitable[ToolOutput]], context: ToolContext
+    ) -> ToolOutput:
         """The operation on the server as it is now, or as soon as it is there. Whatever goes wrong is the output."""
         seconds = min(self.config.call_seconds, context.deadline - self._clock())
         if seconds <= 0:
@@ -126,7 +128,7 @@ class McpServer:
         except McpFailure as failure:
             return ToolOutput.failed(self._line(str(failure)))
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> McpConnection:
         while True:
             if self._over is not None:
                 raise McpFailure(f"the server {self.config.name} is not running")
@@ -183,7 +185,7 @@ class McpServer:
             self._turned.clear()
         return was_up, watch.ended or "it is gone"
 
-    def _up(self, connection: Connection) -> None:
+    def _up(self, connection: McpConnection) -> None:
         self._connection = connection
         self._starts_in_row = 0
         names = ", ".join(tool.name for tool in self.offer.tools) or "no tools"
@@ -191,7 +193,7 @@ class McpServer:
         self._first.set()
         self._turned.set()
 
-    async def _stay(self, connection: Connection, watch: Watch) -> None:
+    async def _stay(self, connection: McpConnection, watch: Watch) -> None:
         """Until the connection is over; lists anew whenever the server's offers have changed."""
         while watch.ended is None:
             await watch.wait()
@@ -200,7 +202,7 @@ class McpServer:
                 await self._relist(connection)
                 await self._rest(watch)
 
-    async def _relist(self, connection: Connection) -> None:
+    async def _relist(self, connection: McpConnection) -> None:
         try:
             async with asyncio.timeout(self.config.call_seconds):
                 self.offer = await connection.offer()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_llm.types import Tool
-from agent_tools.mcp.server import Connection, McpServer
+from agent_tools.mcp.server import McpConnection, McpServer
 from agent_tools.protocol import ToolContext, ToolOutput
 from agent_tools.toolbox import is_allowed
 
@@ -25,7 +25,7 @@ LIST, READ = "list_resources", "read_resource"
 _ODD = re.compile(r"[^a-zA-Z0-9_-]")
 _MARK_CHARACTERS = 6
 
-Operation = Callable[[Connection, Mapping[str, Any]], Awaitable[ToolOutput]]
+Operation = Callable[[McpConnection, Mapping[str, Any]], Awaitable[ToolOutput]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.history import Source
+from agent_context.selecting.history import ChannelSource
 from agent_context.selecting.window import WindowMemory, conversation_entries
 from agent_context.steering.options import Options
 from agent_themes import THEMES, theme_named
@@ -112,7 +112,7 @@ def conversation(theme: str) -> Count:
 
 def _prompt(agent: str, theme: str, memory: WindowMemory, said: list[Entry], round_number: int, now: float) -> str:
     options = Options(max_messages=WINDOW)
-    resolved = seen(Source(channel_id=CHANNEL, entries=said), options, (agent,))
+    resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, (agent,))
     entries = conversation_entries(resolved.entries, [said[0].id] if said else [])
     window = memory.lay(CHANNEL, "conversation", entries, now, Depth.of(options), whole=True)
     turn = TurnContext(
@@ -153,7 +153,7 @@ def _speed(runs: int) -> Row:
     times = []
     for _ in range(runs):
         began = time.perf_counter()
-        resolved = seen(Source(channel_id=CHANNEL, entries=said), options, ("claude",))
+        resolved = seen(ChannelSource(channel_id=CHANNEL, entries=said), options, ("claude",))
         window = WindowMemory().lay(CHANNEL, "recent", resolved.entries, BEGAN + 1e5, Depth.of(options))
         turn = TurnContext(
             me=_identity("claude"),

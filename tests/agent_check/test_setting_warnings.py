@@ -11,7 +11,7 @@ import pytest
 from agent_check.setting_warnings import PROGRAM, TOOLS, setting_warnings_here, taken_ports
 from agent_config import load_settings
 from agent_runtime import cli
-from agent_tools.builtin.builtin import NAMES
+from agent_tools.builtin.web_tools import NAMES
 
 
 def told(folder: Path, **environ: str) -> list[str]:

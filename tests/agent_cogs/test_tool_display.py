@@ -13,8 +13,8 @@ from agent_cogs.tool_display import MOST_WAITING, Spot, ToolShow
 from agent_discord.posting.webhooks import Face
 from agent_discord.rest.errors import Silenced
 from agent_discord.rest.gate import Gate
-from agent_tools.call_log.call import ToolRecord
-from agent_tools.running import ToolEvent
+from agent_tools.call_log.record import ToolRecord
+from agent_tools.call_runner import ToolEvent
 from tests.support.doubles import settle, until
 
 OUTLET = SimpleNamespace(channel_id=7)

@@ -12,7 +12,7 @@ from agent_context.layout.prefill import build_prefill
 from agent_context.layout.tail import build_tail
 from agent_context.selecting.blocks import ToolLine
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.history import Source
+from agent_context.selecting.history import ChannelSource
 from agent_context.selecting.window import WindowMemory
 from agent_context.steering.options import Options
 from agent_llm.types import Picture
@@ -75,7 +75,7 @@ def test_between_cuts_each_prompt_begins_with_the_whole_of_the_one_before_up_to_
     before, parts_before, cuts, held = "", [], 0, 0
     for number in range(TURNS):
         channel.go_on()
-        found = seen(Source(channel_id=7, entries=channel.entries), options, ("claude",))
+        found = seen(ChannelSource(channel_id=7, entries=channel.entries), options, ("claude",))
         window = memory.lay(7, "recent", found.entries, 1e6 + 300 * number, Depth.of(options), tools=channel.tools)
         pictures = {e.id: (Picture(b"x", "image/png"),) for e in channel.entries if e.attachments}
         turn = context(window, me=ME, now=1e6 + 300 * number, round_number=number)

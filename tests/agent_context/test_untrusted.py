@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.layout.render import render_entry
-from agent_context.selecting.merge import merge_history
+from agent_context.selecting.merge_history import merge_history
 from agent_context.untrusted import folded, one_line, poses, words
 
 AGENTS = frozenset(map(folded, ("ChatGPT", "Claude", "Gemini", "Grok")))

@@ -8,7 +8,7 @@ import pytest
 
 from agent_llm import errors, retry
 from agent_llm.errors import BadKey, Final, ModelError, RateLimited, Retryable, ServerFailed, TimedOut
-from agent_llm.retry import REACTIONS, Retrier, RetryPolicy, reaction_to
+from agent_llm.retry import FAILURE_RULES, Retrier, RetryPolicy, rule_for
 from agent_llm.transport.http_errors import seconds_to_wait
 
 
@@ -126,15 +126,15 @@ KINDS = [
 
 
 def test_the_table_has_a_row_for_each_kind_of_error_and_its_text_tells_the_same() -> None:
-    assert set(REACTIONS) == set(KINDS)
+    assert set(FAILURE_RULES) == set(KINDS)
     rows = [line.split("|") for line in (retry.__doc__ or "").splitlines() if line.startswith("|")][2:]
     told = {name.strip(): (row[2].strip(), row[3].strip()) for row in rows for name in row[1].split(",")}
     assert told.keys() == {kind.__name__ for kind in KINDS}
     for kind in KINDS:
         again, elsewhere = told[kind.__name__]
         assert (again.startswith("yes"), elsewhere.startswith("yes")) == (
-            REACTIONS[kind].again,
-            REACTIONS[kind].elsewhere,
+            FAILURE_RULES[kind].retry,
+            FAILURE_RULES[kind].fall_back,
         )
 
 
@@ -144,14 +144,16 @@ async def test_a_kind_of_error_is_tried_again_if_the_table_says_so(kind: type[Mo
     work = Work(time, kind(), kind(), kind(), kind())
     with pytest.raises(kind):
         await retrier(time).run(work, seconds=30, failed=work.failed)
-    assert len(work.left) == (3 if REACTIONS[kind].again else 1)
+    assert len(work.left) == (3 if FAILURE_RULES[kind].retry else 1)
 
 
 def test_what_may_be_tried_again_is_what_may_carry_a_time_to_wait() -> None:
-    assert {kind for kind in KINDS if REACTIONS[kind].again} == {kind for kind in KINDS if issubclass(kind, Retryable)}
+    assert {kind for kind in KINDS if FAILURE_RULES[kind].retry} == {
+        kind for kind in KINDS if issubclass(kind, Retryable)
+    }
     error = RateLimited()
     error.retry_after = 77.0
-    assert reaction_to(error).rest == 77.0
+    assert rule_for(error).rest == 77.0
 
 
 async def test_attempts_and_waits_can_be_set() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_llm.wire.stop_sequences import cut, for_request, heeding, settled
+from agent_llm.wire.stop_sequences import cut, for_request, settled, until_stop
 
 TEXTS = st.text("ab:\n", max_size=30)
 STOPS = st.lists(st.text("ab:\n", max_size=4), max_size=4)
@@ -30,9 +30,9 @@ def test_what_may_still_become_a_stop_sequence_is_held_back() -> None:
 
 def test_without_a_listener_or_a_stop_nothing_is_wrapped() -> None:
     heard: list[str] = []
-    assert heeding(None, ("x",)) is None
+    assert until_stop(None, ("x",)) is None
     hear = heard.append
-    assert heeding(hear, ()) is hear
+    assert until_stop(hear, ()) is hear
 
 
 @given(TEXTS, STOPS)
@@ -45,7 +45,7 @@ def test_no_stop_sequence_is_left_and_a_beginning_is(text: str, stops: list[str]
 @given(TEXTS, STOPS)
 def test_what_is_heard_of_a_growing_text_is_never_taken_back(text: str, stops: list[str]) -> None:
     heard: list[str] = []
-    hear = heeding(heard.append, stops)
+    hear = until_stop(heard.append, stops)
     assert hear is not None
     for length in range(len(text) + 1):
         hear(text[:length])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_personas.disk import LOCK
 from agent_personas.errors import OutOfBounds
 from agent_personas.forget_person import Notes, forget_person, without_person
 from agent_personas.memory import Origin, append, replace_section, visible_memory
+from agent_personas.safe_files import LOCK
 from agent_personas.store import before
 
 HALL, CAFE = 2, 3

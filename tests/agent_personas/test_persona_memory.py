@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_personas import memory
-from agent_personas.assembly import laid_out
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
 from agent_personas.files import PersonaFiles
 from agent_personas.memory import Origin, append, ensure_memory, forget, replace_section, visible_memory
+from agent_personas.prompt import laid_out
 
 STAFF, HALL, CAFE = 1, 2, 3
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_personas import disk
+from agent_personas import safe_files
 from agent_personas.boot import bootstrap, parse_boot
 from agent_personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
 from agent_personas.leftovers import remove_leftovers
@@ -138,8 +138,8 @@ def test_a_history_that_is_a_link_is_not_tidied_up(tmp_path: Path) -> None:
 def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "LOCK_SECONDS", 0.0)
-    with disk.folder_at(tmp_path) as descriptor, disk.locked(descriptor):  # noqa: SIM117 - what is raised within
+    monkeypatch.setattr(safe_files, "LOCK_SECONDS", 0.0)
+    with safe_files.folder_at(tmp_path) as descriptor, safe_files.locked(descriptor):  # noqa: SIM117 - what is raised within
         with pytest.raises(NotStored, match="by somebody else"):
             replace(tmp_path, "soul.md", "x")
     replace(tmp_path, "soul.md", "x")
@@ -227,10 +227,10 @@ def test_a_file_in_the_place_of_the_folder_is_told_as_such(tmp_path: Path) -> No
 
 def test_a_file_of_the_largest_size_is_read_and_one_byte_more_is_not(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
-    assert disk.read_plain(str(tmp_path / "a"), 5) == b"12345"
+    assert safe_files.read_plain(str(tmp_path / "a"), 5) == b"12345"
     with pytest.raises(TooLarge):
-        disk.read_plain(str(tmp_path / "a"), 4)
+        safe_files.read_plain(str(tmp_path / "a"), 4)
 
 
 def test_a_byte_order_mark_is_no_text() -> None:
-    assert disk.as_text(b"\xef\xbb\xbfone\r\ntwo\rthree") == "one\ntwo\nthree"
+    assert safe_files.as_text(b"\xef\xbb\xbfone\r\ntwo\rthree") == "one\ntwo\nthree"

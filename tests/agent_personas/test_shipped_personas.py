@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_personas.assembly import laid_out
 from agent_personas.boot import bootstrap, parse_boot
 from agent_personas.files import PERSONA_FILES, read_persona
 from agent_personas.identity import parse_identity
+from agent_personas.prompt import laid_out
 from agent_personas.schedules.cron import parse_cron
 from agent_personas.schedules.heartbeat import parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from agent_llm.types import Picture, Prompt, Reply, Source, Usage
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
+from agent_tools.call_runner import AGAIN, LoopLimits
 from agent_tools.loop import RESULTS_ARE_DATA, run_tools
 from agent_tools.protocol import ToolOutput
-from agent_tools.running import AGAIN, LoopLimits
 from agent_tools.toolbox import Toolbox, gathered
 from tests.support.doubles import LoopTime
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool, call

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_llm.types import Picture, Prompt, Tool, ToolResult
+from agent_tools.call_runner import LoopLimits
 from agent_tools.loop import run_tools
 from agent_tools.prefill_tools import CALL_STOP, call_in, call_text, describe, result_text, visible, with_description
 from agent_tools.protocol import ToolOutput
-from agent_tools.running import LoopLimits
 from agent_tools.toolbox import Toolbox
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool
 

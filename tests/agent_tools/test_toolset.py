@@ -13,7 +13,7 @@ import pytest
 
 from agent_config import load_settings
 from agent_runtime.services import open_tools
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.toolset import Toolset
 from tests.support.doubles import NOON
 from tests.support.tools.tool_doubles import FakeTool

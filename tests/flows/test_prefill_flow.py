@@ -6,7 +6,7 @@ import json
 
 from agent_context.steering.options import Options
 from agent_llm.types import Picture
-from agent_net.pictures import size_of
+from agent_net.picture_headers import size_of
 from agent_tools.protocol import ToolOutput
 from tests.support.asking import picture, pictures_in
 from tests.support.flow import flow

@@ -14,7 +14,7 @@ from aiohttp.test_utils import TestServer
 from PIL import Image
 
 from agent_net.addresses import is_public
-from agent_net.public import PublicFetcher
+from agent_net.public_fetcher import PublicFetcher
 from agent_runtime.models import provider_model
 from tests.support.flow import decision, flow
 from tests.support.models.chat_api import ChatAnswer, ChatServer

@@ -279,8 +279,8 @@ IN_DISCORD = (
         ("address.scope_id is not None or ", "", "an address with a zone is not asked"),
     ),
     *of(
-        "agent_net/fetch.py",
-        "agent_net/test_fetch.py",
+        "agent_net/picture_fetcher.py",
+        "agent_net/test_picture_fetcher.py",
         ("max(width, height) > MAX_SIDE or ", "", "a picture has a longest side"),
         ("width * height > MAX_PIXELS", "width + height > MAX_PIXELS", "a picture has a largest area"),
         (

@@ -23,13 +23,13 @@ IN_MODELS = (
         ("self.clock() + wait >= ends", "self.clock() >= ends", "a wait that would pass the end is not begun"),
         ("max(0.0, error.retry_after) + rng", "rng", "what a provider asks for is waited"),
         (
-            "return replace(reaction, rest=error.retry_after)",
-            "return reaction",
+            "return replace(rule, rest=error.retry_after)",
+            "return rule",
             "a model rests as long as its provider asks for",
         ),
         (
-            "TimedOut: Reaction(elsewhere=True",
-            "TimedOut: Reaction(again=True, elsewhere=True",
+            "TimedOut: FailureRule(fall_back=True",
+            "TimedOut: FailureRule(retry=True, fall_back=True",
             "what took too long is not asked again",
         ),
         ("_within(attempt, ends - self.clock())", "_within(attempt, seconds)", "all attempts share one budget"),
@@ -46,8 +46,8 @@ IN_MODELS = (
         ("usage=reply.usage + spent)", "usage=reply.usage)", "what failed attempts cost is told"),
         ("if self._rests_until[index] <= now]", "]", "a model that is down is left alone"),
         (
-            "reaction.rest\n        return reaction.elsewhere",
-            "reaction.rest\n        return True",
+            "rule.rest\n        return rule.fall_back",
+            "rule.rest\n        return True",
             "what was refused is not asked elsewhere",
         ),
         (

@@ -140,7 +140,7 @@ IN_PROMPTS = (
         ),
     ),
     *of(
-        "agent_personas/disk.py",
+        "agent_personas/safe_files.py",
         STORE,
         ("                os.fsync(descriptor)\n", "", "a file is on the disk when it is written"),
         ("        os.fsync(folder)\n", "", "a file's name is on the disk when it is written"),
@@ -213,7 +213,7 @@ IN_PROMPTS = (
         ("if len(fields.split()) != 5", "if len(fields.split()) > 6", "five fields are wanted"),
     ),
     *of(
-        "agent_tools/running.py",
+        "agent_tools/call_runner.py",
         LOOP,
         (
             "and not record.is_error",

@@ -64,7 +64,7 @@ def test_a_query_has_prompt_tools_mode_and_system_prompt(sdk, prompt, system, to
 
 
 def model_of(sdk):
-    model = AgentSdkModel(config(), conversations=MemoryConversations())
+    model = AgentSdkModel(config(), sessions=MemoryConversations())
     model._sdk = sdk
     return model
 
@@ -84,18 +84,18 @@ def test_a_channel_with_a_session_goes_on_with_it(kept, wanted):
     async def play():
         double = FakeSdk(*([init(f"begun {number}"), ResultMessage('{"text": "Yes."}')] for number in range(3)))
         model = model_of(double)
-        model.conversations.kept = {channel: after_reading(session, "") for channel, session in kept.items()}
+        model.sessions.kept = {channel: after_reading(session, "") for channel, session in kept.items()}
         resumed = []
         async with gateway({}, model) as agent:
             for number, (kind, channel) in enumerate(wanted):
-                known = model.conversations.kept.get(channel)
+                known = model.sessions.kept.get(channel)
                 await agent.raised(kind, channel, f"prompt {number}")
                 await agent.idle()
                 asked, options = double.asked[-1]
                 assert len(double.asked) == number + 1
                 assert f"prompt {number}" in asked
                 assert options.resume == (known.session_id if known else None)
-                assert model.conversations.kept[channel].session_id == f"begun {number}"
+                assert model.sessions.kept[channel].session_id == f"begun {number}"
                 resumed.append(options.resume)
         first = {channel: place for place, (_, channel) in reversed(list(enumerate(wanted)))}
         assert {channel: resumed[place] for channel, place in first.items()} == {
@@ -127,7 +127,7 @@ def test_the_session_that_began_is_kept_for_its_channel_and_gone_on_with(prompt,
                 assert fails
                 assert turn == 0
             if turn == 0:
-                kept = model.conversations.kept
+                kept = model.sessions.kept
                 assert {place: one.session_id for place, one in kept.items()} == {channel: session}
 
     asyncio.run(converse())
@@ -151,7 +151,7 @@ def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(kind, in
         double = FakeSdk([init("s"), ResultMessage('{"text": "Done."}')])
         model = model_of(double)
         other = after_reading("another", "")
-        model.conversations.kept[channel] = other
+        model.sessions.kept[channel] = other
         async with gateway({"soul": soul}, model) as agent:
             await agent.raised(kind, channel, instruction)
             await agent.idle()
@@ -160,6 +160,6 @@ def test_an_errand_is_asked_with_its_instruction_in_no_channels_session(kind, in
         assert f":\n{quoted}\n" in asked
         assert f"## Personality\n\n{soul}\n" in options.system_prompt
         assert options.resume is None
-        assert model.conversations.kept == {channel: other}
+        assert model.sessions.kept == {channel: other}
 
     asyncio.run(play())

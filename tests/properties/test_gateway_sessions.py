@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from agent_cogs.prompt.conversation import AgentSessions, after, reset_conversation
 from agent_context.entries import Entry, Speaker
-from agent_llm.providers.agent_sdk_query import Conversation
+from agent_llm.providers.agent_sdk_query import AgentSession
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
 from agent_protocol.state.sessions import Resets, Sessions
 from agent_protocol.wire.bus import Bus
 
 CHANNEL = st.integers(1, 2**63)
-CONVERSATION = st.builds(Conversation, st.text(min_size=1, max_size=60), st.integers(0, 10**6), st.text(max_size=32))
+CONVERSATION = st.builds(AgentSession, st.text(min_size=1, max_size=60), st.integers(0, 10**6), st.text(max_size=32))
 ANN = Speaker(5, "Ann", "person")
 
 quick = settings(max_examples=100, deadline=None)

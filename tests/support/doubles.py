@@ -17,7 +17,7 @@ from typing import Any
 import discord
 
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import FetchedPicture
+from agent_net.picture_fetcher import FetchedPicture
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.budget_rules import Bill, Caps, MemoryBudgets, hold_name, millionths
 from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict

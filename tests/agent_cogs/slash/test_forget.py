@@ -25,7 +25,7 @@ from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.records import ToolRecords
 from tests.support.redis_server import until
 

@@ -15,7 +15,7 @@ from agent_cogs.prompt.tools import searches_itself
 from agent_context.steering.options import Options
 from agent_llm.errors import BadAnswer, ServerFailed
 from agent_llm.types import Picture, Reply, ToolCall, Usage
-from agent_net.scaling import Fit
+from agent_net.picture_scaling import Fit
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.messages import HistoryEntry
 from agent_tools.call_log.records import ToolRecords

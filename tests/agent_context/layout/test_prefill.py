@@ -18,7 +18,7 @@ from agent_context.layout.prefill import (
 from agent_context.layout.render import MAX_TEXT
 from agent_context.selecting.blocks import BLOCK, ToolLine
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.joining import joined
+from agent_context.selecting.join_messages import joined
 from agent_context.selecting.window import Window, WindowMemory
 from agent_llm.types import Message, Picture
 from tests.support.said import ALICE, BOB, CLAUDE, GROK, PICTURE, context, said

@@ -12,7 +12,7 @@ from agent_context.build import Identity, TurnContext, build_system
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
-from agent_context.selecting.merge import DISCORD_EPOCH
+from agent_context.selecting.merge_history import DISCORD_EPOCH
 from agent_context.selecting.window import Window
 from agent_discord.objects.mentions import clean_name
 from agent_protocol.wire.messages import Instruction

@@ -1,7 +1,7 @@
 import pytest
 
 from agent_context.build import seen
-from agent_context.selecting.history import LEVELS, Interval, Source, needed, resolve_history
+from agent_context.selecting.history import LEVELS, ChannelSource, Interval, needed, resolve_history
 from agent_context.steering.options import Options
 from tests.support.said import ALICE, BOB, ids, said
 
@@ -27,7 +27,7 @@ def resolved(entries, known=None, **more):
         found = (known or {}).get(interval.channel_id)
         return None if found is None else [entry for entry in found if entry.id <= interval.last]
 
-    found = resolve_history(Source(channel_id=HERE, entries=entries, lookup=lookup, **more), **RULES)
+    found = resolve_history(ChannelSource(channel_id=HERE, entries=entries, lookup=lookup, **more), **RULES)
     return ids(found.prefix), ids(found.entries)
 
 
@@ -81,8 +81,8 @@ def test_intervals_may_hold_histories_down_to_five_levels():
     known = nested(LEVELS + 3)
     prefix, _ = resolved([history(1000, last=2)], known)
     assert prefix == [1, 11, 21, 31, 41]
-    lacking = needed(Source(channel_id=HERE, entries=[history(1000, last=2)], lookup=lambda i: known.get(i.channel_id)),
-                     **RULES)  # fmt: skip
+    source = ChannelSource(channel_id=HERE, entries=[history(1000, last=2)], lookup=lambda i: known.get(i.channel_id))
+    lacking = needed(source, **RULES)
     assert lacking == ()
 
 
@@ -96,7 +96,7 @@ def test_a_history_that_leads_back_to_itself_is_left_out():
 def test_what_must_be_fetched_is_told_level_by_level_until_nothing_is_lacking():
     far = {THERE: [said(1), history(2, first=10, last=12, channel=30)], 30: old(10, 11, 12)}
     fetched = {}
-    source = Source(channel_id=HERE, entries=[history(100, last=2)], lookup=lambda i: fetched.get(i))
+    source = ChannelSource(channel_id=HERE, entries=[history(100, last=2)], lookup=lambda i: fetched.get(i))
     asked = []
     while lacking := needed(source, **RULES):
         asked += lacking
@@ -116,12 +116,14 @@ def test_the_channels_own_messages_need_not_be_fetched():
 
 def test_what_the_oldest_known_messages_begin_is_read_further_back_and_taken_as_it_is_where_it_cannot_be():
     here = [*old(*range(50, 90)), history(90, last=60, channel=HERE), said(91)]
-    asked = needed(Source(channel_id=HERE, entries=here), **RULES)
+    asked = needed(ChannelSource(channel_id=HERE, entries=here), **RULES)
     assert asked == (Interval(HERE, None, 60),)
     assert sorted(resolved(here, {HERE: old(*range(1, 90))})[0]) == list(range(11, 90))
     assert resolved(here)[0] == list(range(50, 90))
     thread = {"parent_id": THERE, "parent": old(*range(150, 160)), "branched_from": 155}
-    assert needed(Source(channel_id=HERE, entries=[said(200)], **thread), **RULES) == (Interval(THERE, None, 155),)
+    assert needed(ChannelSource(channel_id=HERE, entries=[said(200)], **thread), **RULES) == (
+        Interval(THERE, None, 155),
+    )
     assert resolved([said(200)], {THERE: old(*range(1, 160))}, **thread)[0] == list(range(106, 156))
     assert resolved([said(200)], **thread)[0] == list(range(150, 156))
 
@@ -152,7 +154,7 @@ def test_a_parents_histories_count_and_its_later_messages_do_not():
 
 def test_the_prefix_is_filtered_like_the_rest_and_no_deeper_than_a_window():
     known = [said(1), said(2, ALICE, ".x", hidden=True), *old(*range(3, 30))]
-    source = Source(channel_id=HERE, entries=[history(100, last=29), said(101)], lookup=lambda _: known)
+    source = ChannelSource(channel_id=HERE, entries=[history(100, last=29), said(101)], lookup=lambda _: known)
     found = seen(source, Options(max_messages=5), ("claude",))
     assert (ids(found.prefix), ids(found.entries)) == ([25, 26, 27, 28, 29], [101])
     deep = seen(source, Options(max_messages=50), ("claude",))

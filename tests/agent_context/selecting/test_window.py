@@ -5,7 +5,7 @@ import pytest
 from agent_context.entries import Reaction
 from agent_context.selecting.blocks import BLOCK, Note, ToolLine
 from agent_context.selecting.depth import Depth
-from agent_context.selecting.joining import joined
+from agent_context.selecting.join_messages import joined
 from agent_context.selecting.window import MAX_REMEMBERED, WindowMemory, WindowState, conversation_entries
 from agent_context.steering.options import Options
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said

@@ -29,7 +29,7 @@ from agent_llm.types import Picture
 from agent_local.discord.rest import webhooks as rest_webhooks
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import User
-from agent_net.fetch import PictureFetcher
+from agent_net.picture_fetcher import PictureFetcher
 from agent_process.redaction import Redactor
 from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.doubles import MemoryPosts

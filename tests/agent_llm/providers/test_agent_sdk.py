@@ -78,12 +78,12 @@ async def test_a_conversation_that_begins_anew_while_its_session_does_begins_ane
     model = model_with(sdk, tmp_path)
     first = asyncio.create_task(model.complete(prompt(since=5), said("a", "b")))
     await begun.wait()
-    await model.conversations.drop(LOUNGE)  # somebody says /reset, and message 9 is the last of the old conversation
+    await model.sessions.drop(LOUNGE)  # somebody says /reset, and message 9 is the last of the old conversation
     go_on.set()
     assert (await first).text == "One."
     await model.complete(prompt("anew", since=9), said("c"))
     assert [(asked, options.resume) for asked, options in sdk.asked[1:]] == [("c\n\nanew", None)]
-    assert model.conversations.kept[LOUNGE].since == 9
+    assert model.sessions.kept[LOUNGE].since == 9
 
 
 async def test_a_session_goes_on_after_the_reset_that_it_began_with(tmp_path):
@@ -132,10 +132,10 @@ def test_what_was_read_is_known_by_its_digest_alone():
 async def test_an_errand_is_no_part_of_a_conversation(tmp_path):
     sdk = FakeSdk()
     model = model_with(sdk, tmp_path)
-    model.conversations.kept[LOUNGE] = after_reading("s1", "")
+    model.sessions.kept[LOUNGE] = after_reading("s1", "")
     await model.complete(prompt("look at the build", conversation=None))
     assert (sdk.asked[0][0], sdk.asked[0][1].resume) == ("look at the build", None)
-    assert model.conversations.kept[LOUNGE].session_id == "s1"
+    assert model.sessions.kept[LOUNGE].session_id == "s1"
 
 
 @pytest.mark.parametrize(
@@ -148,13 +148,13 @@ async def test_an_errand_is_no_part_of_a_conversation(tmp_path):
 async def test_a_session_that_is_lost_is_dropped_and_the_next_turn_begins_anew(tmp_path, error):
     sdk = FakeSdk([error], [init("s2"), ResultMessage("Here.")])
     model = model_with(sdk, tmp_path)
-    model.conversations.kept[LOUNGE] = after_reading("s1", "a")
+    model.sessions.kept[LOUNGE] = after_reading("s1", "a")
     with pytest.raises(SessionLost):
         await model.complete(prompt(), said("a", "b"))
-    assert LOUNGE not in model.conversations.kept
+    assert LOUNGE not in model.sessions.kept
     await model.complete(prompt(), said("a", "b"))
     assert (sdk.asked[1][0], sdk.asked[1][1].resume) == ("a\n\nb\n\nnow you", None)
-    assert model.conversations.kept[LOUNGE].session_id == "s2"
+    assert model.sessions.kept[LOUNGE].session_id == "s2"
 
 
 async def test_a_query_that_is_cut_off_has_been_read_by_its_session(tmp_path):
@@ -164,7 +164,7 @@ async def test_a_query_that_is_cut_off_has_been_read_by_its_session(tmp_path):
         await model.complete(prompt(timeout=0.0), said("a"))
     assert sdk.closed == len(sdk.asked)  # the program is ended, if it was begun
     thinking = asyncio.create_task(model.complete(prompt(), said("a")))
-    await until(lambda: model.conversations.kept)
+    await until(lambda: model.sessions.kept)
     thinking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await thinking
@@ -256,7 +256,7 @@ async def test_what_it_cannot_do_is_said(tmp_path):
 
 async def test_without_the_package_the_owner_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr("agent_llm.providers.agent_sdk.SDK", "a_package_that_nobody_has")
-    model = AgentSdkModel(config_in(tmp_path), conversations=MemoryConversations())
+    model = AgentSdkModel(config_in(tmp_path), sessions=MemoryConversations())
     with pytest.raises(NotInstalled, match=r"requirements-agent-sdk\.txt"):
         await model.complete(prompt())
 

@@ -74,7 +74,7 @@ async def program(folder, **more):
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         server.address = f"http://127.0.0.1:{runner.addresses[0][1]}"
         config = config_in(folder, base_url=server.address, **more)
-        yield server, AgentSdkModel(config, conversations=MemoryConversations())
+        yield server, AgentSdkModel(config, sessions=MemoryConversations())
     finally:
         await runner.cleanup()
 
@@ -97,16 +97,16 @@ async def test_a_session_goes_on_in_its_channel_and_in_no_other(tmp_path):
         assert "new\\n\\nsecond" in told
         await model.complete(prompt("elsewhere", conversation=DEBATE))
         assert "second" not in json.dumps(server.bodies[-1]["messages"])
-        sessions = model.conversations.kept
+        sessions = model.sessions.kept
         assert sessions[LOUNGE].session_id != sessions[DEBATE].session_id
 
 
 async def test_a_lost_session_and_a_refused_key_are_told_apart(tmp_path):
     async with program(tmp_path) as (server, model):
-        model.conversations.kept[LOUNGE] = after_reading(NOWHERE, "")
+        model.sessions.kept[LOUNGE] = after_reading(NOWHERE, "")
         with pytest.raises(SessionLost):
             await model.complete(prompt())
-        assert LOUNGE not in model.conversations.kept
+        assert LOUNGE not in model.sessions.kept
         server.status = 401
         with pytest.raises(ModelError) as caught:
             await model.complete(prompt())

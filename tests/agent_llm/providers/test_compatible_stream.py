@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_llm.errors import BadAnswer, ConnectionFailed, RateLimited
-from agent_llm.providers.compatible_stream import MOST_CHARACTERS, Gathering
+from agent_llm.providers.compatible_stream import MOST_CHARACTERS, StreamedCompletion
 from agent_llm.transport.sse import MOST_BYTES, Decoder
 from agent_llm.types import Prompt
 from tests.support.models.chat_api import ChatAnswer, ChatRequest, pieces, whole, written
@@ -111,7 +111,7 @@ def test_a_stream_without_end_is_a_bad_answer() -> None:
 def test_bytes_may_be_split_anywhere(cuts: list[int]) -> None:
     body, _kind = written(REQUEST, ANSWER)
     bounds = [0, *sorted(min(cut, len(body)) for cut in cuts), len(body)]
-    decoder, gathering = Decoder(), Gathering()
+    decoder, gathering = Decoder(), StreamedCompletion()
     for start, end in itertools.pairwise(bounds):
         for data in decoder.feed(body[start:end]):
             if data != "[DONE]":
@@ -124,14 +124,14 @@ def test_bytes_may_be_split_anywhere(cuts: list[int]) -> None:
 
 @given(st.integers(0, 60))
 def test_what_came_before_a_cut_is_the_beginning_of_the_answer(count: int) -> None:
-    gathering = Gathering()
+    gathering = StreamedCompletion()
     for piece in list(pieces(REQUEST, ANSWER))[:count]:
         gathering.add(piece)
     assert ANSWER.text.startswith(gathering.said)
 
 
 def test_calls_without_an_index_are_told_apart_by_their_id() -> None:
-    gathering = Gathering()
+    gathering = StreamedCompletion()
     for call in (
         {"id": "a", "function": {"name": "one", "arguments": '{"x":'}},
         {"function": {"arguments": " 1}"}},

@@ -189,7 +189,7 @@ async def test_a_list_of_names_is_one_model_in_that_order() -> None:
     assert isinstance(both, Fallbacks)
     assert [model.name for model in both.models] == ["openrouter/meta-llama/llama-4", "ollama/llama3"]
     assert (both.name, both.free, both.can_draw) == ("openrouter/meta-llama/llama-4", False, False)
-    with pytest.raises(ValueError, match="no provider/model"):
+    with pytest.raises(ValueError, match="not provider/model"):
         in_order(["openai/gpt-6-luna", "nobody"], make)
     for model in (one, both):
         await model.aclose()

@@ -12,8 +12,8 @@ from yarl import URL
 from agent_net.addresses import FetchRefused
 from agent_net.download import Downloaded
 from agent_tools.arguments import problem_with
-from agent_tools.builtin.fetch import SPEC, WebFetch
-from agent_tools.builtin.readable import readable_page
+from agent_tools.builtin.html_text import readable_page
+from agent_tools.builtin.web_fetch import SPEC, WebFetch
 from tests.support.tools.tool_doubles import CONTEXT
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + struct.pack(">II", 16, 16) + b"rest"

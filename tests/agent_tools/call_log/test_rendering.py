@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_llm.types import ToolCall, ToolResult, ToolRound
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import posts, readable, record_text, rounds_as_text, unrolled
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.call_log.call import ToolRecord, decoded, encoded
+from agent_tools.call_log.record import ToolRecord, decoded, encoded
 from agent_tools.call_log.records import ToolRecords
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC).timestamp()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.mcp.config import _Reader, read_servers, secrets_of
+from agent_tools.mcp.config import _ConfigReader, read_servers, secrets_of
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "mcp.example.yaml"
 
@@ -134,7 +134,7 @@ WRONG_NAMES = st.text("#?", max_size=8) | st.text("ab", min_size=25)
     st.dictionaries(WRONG_NAMES, st.dictionaries(FIELDS, VALUES, max_size=4) | VALUES, max_size=3),
 )
 def test_whatever_stands_there_is_a_server_or_a_line(good, wrong):
-    servers, problems = _Reader("f", {"A": "b"}, {}).read({"servers": good | wrong}, None)
+    servers, problems = _ConfigReader("f", {"A": "b"}, {}).read({"servers": good | wrong}, None)
     assert {server.name: (server.command, server.url) for server in servers} == {
         name: (fields.get("command"), fields.get("url")) for name, fields in good.items()
     }

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from agent_llm.providers.agent_sdk import AgentSdkModel
-from agent_llm.providers.agent_sdk_query import Conversation, QueryConfig
+from agent_llm.providers.agent_sdk_query import AgentSession, QueryConfig
 
 
 class ClaudeSDKError(Exception):
@@ -85,12 +85,12 @@ class FakeSdk(ModuleType):
 
 class MemoryConversations:
     def __init__(self) -> None:
-        self.kept: dict[int, Conversation] = {}
+        self.kept: dict[int, AgentSession] = {}
 
-    async def of(self, channel_id: int) -> Conversation | None:
+    async def of(self, channel_id: int) -> AgentSession | None:
         return self.kept.get(channel_id)
 
-    async def keep(self, channel_id: int, conversation: Conversation) -> None:
+    async def keep(self, channel_id: int, conversation: AgentSession) -> None:
         self.kept[channel_id] = conversation
 
     async def drop(self, channel_id: int) -> None:
@@ -103,6 +103,6 @@ def config_in(folder: Any, **more: Any) -> QueryConfig:
 
 
 def model_with(sdk: FakeSdk, folder: Any, **more: Any) -> AgentSdkModel:
-    model = AgentSdkModel(config_in(folder, **more), conversations=MemoryConversations())
+    model = AgentSdkModel(config_in(folder, **more), sessions=MemoryConversations())
     model._sdk = sdk
     return model

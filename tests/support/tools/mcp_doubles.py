@@ -10,7 +10,7 @@ from typing import Any
 from agent_llm.types import Tool
 from agent_tools.mcp.client import McpServers
 from agent_tools.mcp.config import ServerConfig
-from agent_tools.mcp.server import Connection, McpFailure, Offer, Watch
+from agent_tools.mcp.server import McpConnection, McpFailure, Offer, Watch
 from agent_tools.protocol import ToolContext, ToolOutput
 
 ANY = {"type": "object", "properties": {}}
@@ -39,7 +39,7 @@ class FakeServer:
         self.answer: Callable[[str, Mapping[str, Any]], Any] = lambda name, arguments: f"{name} {dict(arguments)}"
 
     @asynccontextmanager
-    async def __call__(self, config: ServerConfig, watch: Watch) -> AsyncIterator[Connection]:
+    async def __call__(self, config: ServerConfig, watch: Watch) -> AsyncIterator[McpConnection]:
         self.watches.append(watch)
         start = self.starts.pop(0) if len(self.starts) > 1 else self.starts[0]
         if isinstance(start, BaseException):

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from agent_personas.assembly import PersonaPrompt, laid_out
 from agent_personas.files import PersonaFiles
-from agent_personas.sections import open_comment, scan
+from agent_personas.markdown import open_comment, scan
+from agent_personas.prompt import PersonaPrompt, laid_out
 
 WHOLE = PersonaFiles(
     soul="# Soul\n\nDry.\n\n## Habits\n- short",

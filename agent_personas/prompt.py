@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from agent_personas.files import PersonaFiles
 from agent_personas.identity import body_of
-from agent_personas.sections import Line, open_comment, scan, text_of, without
+from agent_personas.markdown import Line, open_comment, scan, text_of, without
 
 SECTIONS = {
     "Identity": "identity.md",

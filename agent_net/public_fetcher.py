@@ -21,7 +21,7 @@ from yarl import URL
 
 from agent_net.addresses import PORTS, FetchRefused, IPAddress, is_public, public_url
 from agent_net.download import Downloaded, downloaded
-from agent_net.fetch import MAX_AT_ONCE, MAX_BYTES, TIMEOUT
+from agent_net.picture_fetcher import MAX_AT_ONCE, MAX_BYTES, TIMEOUT
 
 _ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,image/*;q=0.5,*/*;q=0.1"
 # Many sites answer nothing that names itself as a library.
@@ -87,7 +87,7 @@ class PublicFetcher:
             await self._resolver.close()  # the connector closes only one of its own making
 
     async def fetch_page(self, url: str) -> Downloaded:
-        """What is at this address, of whatever kind: who reads it judges it (agent_tools/builtin/fetch.py). Raises
+        """What is at this address, of whatever kind: who reads it judges it (agent_tools/builtin/web_fetch.py). Raises
         FetchRefused, also when nobody answers or not in time."""
         assert self._session is not None, "entered with `async with`"
         address, allowed = self._allowed(url), self._allowed

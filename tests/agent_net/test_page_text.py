@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_net.addresses import FetchRefused
-from agent_net.pages import page_text
+from agent_net.page_text import page_text
 
 UMLAUTS = "Käse, größer"
 

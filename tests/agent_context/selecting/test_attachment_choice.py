@@ -1,5 +1,5 @@
 from agent_context.entries import Attachment
-from agent_context.selecting.selection import NOTHING_CHOSEN, Chosen, choose, is_text
+from agent_context.selecting.attachment_choice import NOTHING_CHOSEN, Chosen, choose, is_text
 from agent_context.steering.options import Options
 from tests.support.said import said
 

@@ -1,8 +1,9 @@
-"""Pictures made to fit: what a provider would refuse, or scale down at our cost, is scaled down here.
+"""Scale pictures down that a provider would refuse, or would scale down itself at our cost.
 
-A picture's header says whether anything is to be done; most pass untouched. The others are decoded, which is where a
-bomb would go off: only what agent_net.fetch let in comes here, at most `MAX_PIXELS`, and Pillow's own limit stays. It
-happens in a thread, few at once, and the outcome is kept by content: Discord's addresses change with every look.
+The header says whether a picture fits; most do and are passed on unchanged. Decoding is where a decompression bomb
+would go off: only pictures that `picture_fetcher` accepted get here (at most `MAX_PIXELS`), and Pillow's own limit
+stays on. Decoding runs in a thread, few at once. Results are cached by content, because Discord's addresses keep
+changing.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import TYPE_CHECKING
 from cachetools import LRUCache
 
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import MAX_PIXELS, FetchedPicture
-from agent_net.pictures import size_of
+from agent_net.picture_fetcher import MAX_PIXELS, FetchedPicture
+from agent_net.picture_headers import size_of
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -1,7 +1,7 @@
 """web_fetch: a public page as text that reads well, a piece at a time.
 
 The address comes from a model, which may have it from anybody, so only the fetcher that judges addresses is used
-(agent_net.public). A page that was fetched is kept for some minutes, so that reading on costs nothing.
+(agent_net.public_fetcher). A page that was fetched is kept for some minutes, so that reading on costs nothing.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from agent_llm.types import Picture, Tool
 from agent_net.addresses import FetchRefused
 from agent_net.download import Downloaded
-from agent_net.fetch import as_picture
-from agent_net.pages import HTML, media_type, page_text
-from agent_net.pictures import media_type_of
-from agent_tools.builtin.readable import readable_page
+from agent_net.page_text import HTML, media_type, page_text
+from agent_net.picture_fetcher import as_picture
+from agent_net.picture_headers import media_type_of
+from agent_tools.builtin.html_text import readable_page
 from agent_tools.protocol import ToolContext, ToolOutput
 
 PAGE_CHARACTERS = 8000
@@ -43,13 +43,13 @@ SPEC = Tool(
 
 
 class PageFetcher(Protocol):
-    """agent_net.public.PublicFetcher, or a double."""
+    """agent_net.public_fetcher.PublicFetcher, or a double."""
 
     async def fetch_page(self, url: str) -> Downloaded: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _CachedPage:
     at: float
     text: str = ""
     title: str = ""
@@ -65,7 +65,7 @@ class WebFetch:
     clock: Callable[[], float]
     characters: int = PAGE_CHARACTERS
     spec: Tool = SPEC
-    _pages: OrderedDict[str, _Page] = field(default_factory=OrderedDict)
+    _pages: OrderedDict[str, _CachedPage] = field(default_factory=OrderedDict)
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         url, offset = str(arguments["url"]).strip(), int(arguments.get("offset") or 0)
@@ -77,7 +77,7 @@ class WebFetch:
             return ToolOutput(f"a picture from {page.address}", (page.picture,))
         return self._piece(page, offset)
 
-    async def _page(self, url: str) -> _Page:
+    async def _page(self, url: str) -> _CachedPage:
         known = self._pages.get(url)
         if known is not None and 0 <= self.clock() - known.at < KEPT_SECONDS:
             self._pages.move_to_end(url)
@@ -90,7 +90,7 @@ class WebFetch:
             self._pages.popitem(last=False)
         return page
 
-    def _piece(self, page: _Page, offset: int) -> ToolOutput:
+    def _piece(self, page: _CachedPage, offset: int) -> ToolOutput:
         whole = len(page.text)
         if not whole:
             return ToolOutput(f"{page.address} has no text")
@@ -113,14 +113,14 @@ def _end_of_piece(text: str, offset: int, characters: int) -> int:
     return line_end + 1 if line_end > 0 else end
 
 
-def _read(found: Downloaded, at: float) -> _Page:
+def _read(found: Downloaded, at: float) -> _CachedPage:
     """For a thread: parsing a page takes its time."""
     address = str(found.address)
     if media_type_of(found.data) is not None:
         picture = as_picture(found.data)
-        return _Page(at, address=address, picture=Picture(picture.data, picture.media_type))
+        return _CachedPage(at, address=address, picture=Picture(picture.data, picture.media_type))
     text = page_text(found.data, found.content_type)
     if media_type(found.content_type) not in HTML:
-        return _Page(at, text[:KEPT_CHARACTERS].strip(), address=address)
+        return _CachedPage(at, text[:KEPT_CHARACTERS].strip(), address=address)
     page = readable_page(text[:MAX_HTML], address)
-    return _Page(at, page.text[:KEPT_CHARACTERS], page.title, address)
+    return _CachedPage(at, page.text[:KEPT_CHARACTERS], page.title, address)

@@ -1,6 +1,6 @@
 from agent_context.build import shown
 from agent_context.entries import Reaction, Speaker
-from agent_context.selecting.joining import holder_of, joined
+from agent_context.selecting.join_messages import holder_of, joined
 from tests.support.said import ALICE, CLAUDE, GROK, PICTURE, ids, said
 
 

@@ -24,7 +24,7 @@ from yarl import URL
 
 from agent_net.addresses import FetchRefused, parsed_url
 from agent_net.download import download
-from agent_net.pictures import media_type_of, size_of
+from agent_net.picture_headers import media_type_of, size_of
 
 __all__ = ["DISCORD_HOSTS", "FetchRefused", "FetchedPicture", "PictureFetcher", "as_picture"]
 

@@ -23,7 +23,7 @@ MAX_SNIPPET = 600  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """A page that a search brought."""
 
     title: str
@@ -43,7 +43,7 @@ class SearchEngine(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def search(self, query: str, count: int) -> list[Found]:
+    async def search(self, query: str, count: int) -> list[SearchResult]:
         """At most `count` pages, best first; [] where there are none. Raises SearchFailed, nothing else."""
         ...
 
@@ -101,7 +101,7 @@ class KeyedEngine:
     base: str = ""
     timeout: float = 8.0
 
-    async def search(self, query: str, count: int) -> list[Found]:
+    async def search(self, query: str, count: int) -> list[SearchResult]:
         asking = ENGINES[self.name]
         try:
             async with asyncio.timeout(self.timeout):
@@ -158,7 +158,7 @@ class KeylessEngine:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def search(self, query: str, count: int) -> list[Found]:
+    async def search(self, query: str, count: int) -> list[SearchResult]:
         loop = asyncio.get_running_loop()
         asked = loop.run_in_executor(self._threads, self._text, query, count, self._timeout)
         try:
@@ -173,7 +173,7 @@ class KeylessEngine:
             raise SearchFailed(f"ddgs failed ({type(error).__name__})", rests=True) from error
 
 
-def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[Found]:
+def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:
     """What can be read of an answer."""
     found = []
     for item in answer if isinstance(answer, list) else ():
@@ -181,7 +181,7 @@ def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[Fou
             text = next((value for key in snippet if (value := item.get(key))), "")
             text = " … ".join(map(str, text)) if isinstance(text, list) else str(text)
             found.append(
-                Found(_plain(str(item.get("title") or ""))[:200], item[url][:2000], _plain(text)[:MAX_SNIPPET])
+                SearchResult(_plain(str(item.get("title") or ""))[:200], item[url][:2000], _plain(text)[:MAX_SNIPPET])
             )
     return found
 

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from agent_llm.types import Tool
-from agent_tools.builtin.engines import Found, SearchEngine, SearchFailed
+from agent_tools.builtin.search_engines import SearchEngine, SearchFailed, SearchResult
 from agent_tools.protocol import ToolContext, ToolOutput
 
 COUNT = 6
@@ -52,7 +52,7 @@ class WebSearch:
     engines: Sequence[SearchEngine]
     clock: Callable[[], float]
     spec: Tool = SPEC
-    _kept: OrderedDict[_Question, tuple[float, list[Found]]] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[_Question, tuple[float, list[SearchResult]]] = field(default_factory=OrderedDict)
     _rests_until: dict[str, float] = field(default_factory=dict)
     _locks: WeakValueDictionary[_Question, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
@@ -70,15 +70,15 @@ class WebSearch:
             return ToolOutput.failed(f"the search failed: {failed.reason}")
         return ToolOutput("\n\n".join(map(_shown, found)) or "Nothing was found.")
 
-    def _known(self, question: _Question) -> list[Found] | None:
+    def _known(self, question: _Question) -> list[SearchResult] | None:
         at, found = self._kept.get(question, (0.0, None))
         return found if 0 <= self.clock() - at < KEPT_SECONDS else None
 
-    async def _search(self, query: str, question: _Question) -> list[Found]:
+    async def _search(self, query: str, question: _Question) -> list[SearchResult]:
         """Asks the engines that do not rest, or all where all do. Raises SearchFailed with every engine's reason."""
         awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
         reasons = []
-        found: list[Found] | None = None
+        found: list[SearchResult] | None = None
         for engine in awake or self.engines:
             try:
                 found = await engine.search(query, question[1])
@@ -94,12 +94,12 @@ class WebSearch:
         self._keep(question, found)
         return found
 
-    def _keep(self, question: _Question, found: list[Found]) -> None:
+    def _keep(self, question: _Question, found: list[SearchResult]) -> None:
         self._kept[question] = (self.clock(), found)
         self._kept.move_to_end(question)
         while len(self._kept) > KEPT_SEARCHES:
             self._kept.popitem(last=False)
 
 
-def _shown(found: Found) -> str:
+def _shown(found: SearchResult) -> str:
     return f"title: {found.title}\nurl: {found.url}\nsnippet: {found.snippet}"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from agent_tools.builtin.engines import ENGINES, KeyedEngine, KeylessEngine, SearchEngine, TextSearch, ddgs_text
-from agent_tools.builtin.fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
-from agent_tools.builtin.search import WebSearch
+from agent_tools.builtin.search_engines import ENGINES, KeyedEngine, KeylessEngine, SearchEngine, TextSearch, ddgs_text
+from agent_tools.builtin.web_fetch import PAGE_CHARACTERS, PageFetcher, WebFetch
+from agent_tools.builtin.web_search import WebSearch
 from agent_tools.protocol import RunnableTool
 
 NAMES = ("web_search", "web_fetch")

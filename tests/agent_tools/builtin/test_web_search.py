@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from agent_tools.builtin.builtin import ToolSettings, built_in_tools
-from agent_tools.builtin.engines import Found, KeyedEngine, KeylessEngine, SearchFailed
-from agent_tools.builtin.search import WebSearch
+from agent_tools.builtin.search_engines import KeyedEngine, KeylessEngine, SearchFailed, SearchResult
+from agent_tools.builtin.web_search import WebSearch
+from agent_tools.builtin.web_tools import ToolSettings, built_in_tools
 from tests.support.tools.tool_doubles import CONTEXT
 
 KEY = "canary-key"
@@ -49,28 +49,28 @@ def answering(answer, status=200, asked=None):
             ("POST", "/search"),
             ("Authorization", f"Bearer {KEY}"),
             {"query": "tree", "max_results": 3},
-            Found("A", "https://a.example", "a word"),
+            SearchResult("A", "https://a.example", "a word"),
         ),
         (
             "brave",
             ("GET", "/res/v1/web/search"),
             ("X-Subscription-Token", KEY),
             {"q": "tree", "count": "3", "text_decorations": "false"},
-            Found("A & B", "https://a.example", "a word"),
+            SearchResult("A & B", "https://a.example", "a word"),
         ),
         (
             "perplexity",
             ("POST", "/search"),
             ("Authorization", f"Bearer {KEY}"),
             {"query": "tree", "max_results": 3, "max_tokens_per_page": 256},
-            Found("A", "https://a.example", "a word"),
+            SearchResult("A", "https://a.example", "a word"),
         ),
         (
             "exa",
             ("POST", "/search"),
             ("x-api-key", KEY),
             {"query": "tree", "numResults": 3, "contents": {"highlights": True}},
-            Found("", "https://a.example", "a … word"),
+            SearchResult("", "https://a.example", "a … word"),
         ),
     ],
 )
@@ -142,7 +142,7 @@ async def test_the_keyless_engine_works_in_a_thread_of_its_own():
         return [{"title": "A", "href": "https://a.example", "body": f"{query} {count} {seconds}"}] * 5
 
     engine = KeylessEngine(text=text, timeout=6.0)
-    assert await engine.search("tree", 2) == [Found("A", "https://a.example", "tree 2 6.0")] * 2
+    assert await engine.search("tree", 2) == [SearchResult("A", "https://a.example", "tree 2 6.0")] * 2
     assert threading.get_ident() not in threads
     engine.close()
 
@@ -190,7 +190,7 @@ class Engine:
         return answer
 
 
-A = Found("A", "https://a.example", "a word")
+A = SearchResult("A", "https://a.example", "a word")
 
 
 async def ask(search, query="tree", **more):

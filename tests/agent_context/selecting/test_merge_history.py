@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from agent_context.entries import Entry, Reaction, Speaker
-from agent_context.selecting.merge import merge_history, snowflake_time
+from agent_context.selecting.merge_history import merge_history, snowflake_time
 from agent_protocol.wire.messages import HistoryEntry
 
 ALICE = Speaker(1, "Alice", "person")

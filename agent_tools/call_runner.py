@@ -17,9 +17,9 @@ from typing import Literal
 
 from agent_llm.types import Picture, ToolCall, ToolResult
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import as_picture
+from agent_net.picture_fetcher import as_picture
 from agent_tools.arguments import RAW, problem_with
-from agent_tools.call_log.call import ToolRecord
+from agent_tools.call_log.record import ToolRecord
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
 from agent_tools.toolbox import Toolbox
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from agent_net import scaling
+from agent_net import picture_scaling
 from agent_net.addresses import FetchRefused
-from agent_net.fetch import FetchedPicture
-from agent_net.pictures import media_type_of, size_of
-from agent_net.scaling import Fit, Scaler, scale
+from agent_net.picture_fetcher import FetchedPicture
+from agent_net.picture_headers import media_type_of, size_of
+from agent_net.picture_scaling import Fit, Scaler, scale
 
 SMALL = Fit(longest_side=100, max_bytes=50_000)
 JPEG_ONLY = frozenset({"image/jpeg"})
@@ -81,7 +81,7 @@ async def test_a_photo_taken_upright_stands_upright():
 
 async def test_the_same_content_is_scaled_once(monkeypatch):
     done = []
-    monkeypatch.setattr(scaling, "scale", lambda data, fit: done.append(fit) or scale(data, fit))
+    monkeypatch.setattr(picture_scaling, "scale", lambda data, fit: done.append(fit) or scale(data, fit))
     scaler = Scaler()
     first, again = await scaler.fit(picture(drawn()), SMALL), await scaler.fit(picture(drawn()), SMALL)
     assert (first, len(done)) == (again, 1)
@@ -99,7 +99,7 @@ async def test_no_more_than_two_are_decoded_at_once(monkeypatch):
         at_work[0] -= 1
         return work(*arguments)
 
-    monkeypatch.setattr(scaling.asyncio, "to_thread", counted)
+    monkeypatch.setattr(picture_scaling.asyncio, "to_thread", counted)
     scaler = Scaler()
     colours = ["red", "green", "blue", "black", "white"]
     await asyncio.gather(*(scaler.fit(picture(drawn(colour=colour)), SMALL) for colour in colours))
@@ -107,7 +107,7 @@ async def test_no_more_than_two_are_decoded_at_once(monkeypatch):
 
 
 def test_a_bomb_is_not_decoded(monkeypatch):
-    monkeypatch.setattr(scaling, "MAX_PIXELS", 50_000)
+    monkeypatch.setattr(picture_scaling, "MAX_PIXELS", 50_000)
     with pytest.raises(FetchRefused, match="too many pixels"):
         scale(drawn(), SMALL)
 
