@@ -1,4 +1,4 @@
-"""`python -m agent_coordinator`: the coordinator alone. The bots run elsewhere on the same Redis."""
+"""`python -m agent_coordinator`: runs the coordinator alone, with bots of other processes on the same Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Owners' wishes: does what a Command asks for, and tells whoever gave it an id what came of it."""
+"""Executes Commands of owners and reports the outcome of those that carry an id."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class Commands:
-    """`fire` begins a conversation and returns when it is over; `observers` hear of its start; `start` owns a task;
-    `stopped` says whether a person wants silence in a channel."""
+    """`fire` runs a conversation to its end; `observers` are the engine's; `start` runs a task; `stopped` says whether
+    a person stopped a channel."""
 
     def __init__(
         self,
@@ -36,34 +36,34 @@ class Commands:
         self._config, self._bus = config, bus
         self._fire, self._observers, self._start, self._stopped = fire, observers, start, stopped
 
-    async def obey(self, command: Command) -> None:
-        """Returns when what was begun is over. The outcome is told as soon as it is known."""
+    async def execute(self, command: Command) -> None:
+        """Return when a conversation that it began is over. The outcome is reported as soon as it is known."""
         if command.command == "start":
-            await self._begin(command)
+            await self._start_conversation(command)
         else:
-            log.warning("command %.40r is not known here", command.command)
-            await self._tell(command, "unknown_command")
+            log.warning("command %.40r is unknown and ignored", command.command)
+            await self._report(command, "unknown_command")
 
-    async def _begin(self, command: Command) -> None:
-        begun = False
+    async def _start_conversation(self, command: Command) -> None:
+        started = False
 
         def watch(event: Event) -> None:
-            nonlocal begun
-            if begun or not isinstance(event, ConversationStarted):
+            nonlocal started
+            if started or not isinstance(event, ConversationStarted):
                 return
             if command.channel_id in (None, event.channel_id):
-                begun = True
-                self._start(self._tell(command, "started", event.channel_id), "a command's outcome")
+                started = True
+                self._start(self._report(command, "started", event.channel_id), "the report of a command's outcome")
 
         self._observers.append(watch)
         try:
             await self._fire(command.channel_id, command.theme)
         finally:
             self._observers.remove(watch)
-        if not begun:
-            await self._tell(command, self._why_not(command.channel_id))
+        if not started:
+            await self._report(command, self._refusal(command.channel_id))
 
-    def _why_not(self, channel_id: int | None) -> str:
+    def _refusal(self, channel_id: int | None) -> str:
         if not self._config.agents:
             return "no_agents"
         if channel_id is None:
@@ -72,12 +72,12 @@ class Commands:
             return "unknown_channel"
         return "stopped" if self._stopped(channel_id) else "busy"
 
-    async def _tell(self, command: Command, outcome: str, channel_id: int | None = None) -> None:
+    async def _report(self, command: Command, outcome: str, channel_id: int | None = None) -> None:
         if command.command_id is None:
             return
-        where = channel_id if channel_id is not None else command.channel_id
-        told = CommandOutcome(command_id=command.command_id, outcome=outcome, channel_id=where)
+        channel_id = command.channel_id if channel_id is None else channel_id
+        report = CommandOutcome(command_id=command.command_id, outcome=outcome, channel_id=channel_id)
         try:
-            await self._bus.publish(keys.COORDINATOR_OUTCOMES, told)
+            await self._bus.publish(keys.COORDINATOR_OUTCOMES, report)
         except RedisAway as away:
-            log.warning("whoever gave a command hears nothing of it, Redis is away: %s", away)
+            log.warning("a command's outcome (%s) was not reported, Redis is away: %s", outcome, away)

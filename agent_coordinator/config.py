@@ -1,7 +1,7 @@
 """Scheduling parameters and probabilities of the coordinator.
 
-What owners set comes from `agent_config.Settings`; the constants are decisions of this program. The themes are named
-again here, since this is where people look for them.
+Owners' settings come from `agent_config.Settings`; the constants are fixed. The themes are exported here too, where
+people look for them.
 """
 
 from __future__ import annotations
@@ -30,23 +30,21 @@ __all__ = [
 ]
 
 AGENT_RESPONSE_TIMEOUT = 90.0  # seconds for the model call, the picture and the post together
-CONTINUATION_BASE_PROBABILITY = 0.85  # that a second round follows the first
+CONTINUATION_BASE_PROBABILITY = 0.85  # of a second round
 CONTINUATION_DECAY = 0.03  # less for each further round
 REACTIVE_COOLDOWN_SECONDS = 300.0  # per channel
-MISSED_SLOT_SECONDS = 900.0  # a slot later than this (the program was down) is passed over
-BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further one
+MISSED_SLOT_SECONDS = 900.0  # a slot that is later than this (the program was down) is skipped
+BACKOFF_FIRST_SECONDS = 15.0  # after too many timeouts in a row; doubles with each further timeout
 BACKOFF_MAX_SECONDS = 600.0
-REDIS_RETRY_SECONDS = 1.0  # between two tries while Redis is away
-RESUME_SECONDS = 600.0  # a conversation that nobody led for longer is closed and not gone on with
-HOLD_ROOM_SECONDS = 30.0  # how much longer than a turn a channel's hold lives
+REDIS_RETRY_SECONDS = 1.0  # between two attempts while Redis is away
+RESUME_SECONDS = 600.0  # a conversation that was interrupted for longer is ended instead of resumed
+HOLD_ROOM_SECONDS = 30.0  # a channel's hold outlives a turn by this
 STARTUP_WAIT_SECONDS = 30.0  # for two agents to be online before the conversation at start
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """What the coordinator needs to know.
-
-    `channels` maps channel ids to theme names. `active_start` and `active_end` are hours of local time (0 to 24); an
+    """`channels` maps channel ids to theme names. `active_start` and `active_end` are hours of local time (0 to 24); an
     end at or before the start means the next day. Delays in seconds.
     """
 
@@ -65,14 +63,14 @@ class CoordinatorConfig:
     fire_on_startup: bool = False
     timeout_threshold: int = 8
     talkativeness: Mapping[str, float] = field(default_factory=dict)  # agent → 0 to 1
-    resumes: bool = True  # conversations that an earlier leader did not end
+    resumes: bool = True  # whether to continue conversations of an earlier leader
 
     def theme_of(self, channel_id: int) -> str:
         return self.channels.get(channel_id, DEFAULT_THEME)
 
 
 def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfig:
-    """The coordinator's part of the settings, for these agents (those that exist on this server, by key)."""
+    """The coordinator's part of the settings, for these agents."""
     return CoordinatorConfig(
         agents=tuple(agents),
         channels=dict(settings.channels),
@@ -93,6 +91,6 @@ def from_settings(settings: Settings, agents: Sequence[str]) -> CoordinatorConfi
 
 
 def _talkativeness(settings: Settings, agents: Sequence[str]) -> dict[str, float]:
-    """Of those whose own files say it."""
-    said = {agent: settings.agents[agent].front.talkativeness for agent in agents if agent in settings.agents}
-    return {agent: share for agent, share in said.items() if share is not None}
+    """Only of agents whose persona sets it."""
+    found = {agent: settings.agents[agent].front.talkativeness for agent in agents if agent in settings.agents}
+    return {agent: share for agent, share in found.items() if share is not None}

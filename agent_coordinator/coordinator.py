@@ -1,7 +1,7 @@
-"""The coordinator as a whole: schedule, commands and mentions in, conversations out.
+"""The coordinator: schedule, commands and mention notices in, conversations out.
 
-It owns every task that it starts. With a lease only one coordinator per Redis acts: the others stand by, and one of
-them takes over when the holder is gone. Whoever loses the lease gives up its conversations at once.
+With a lease only one coordinator per Redis acts; the others stand by, and one takes over when the holder is gone. A
+coordinator that loses the lease cancels its conversations immediately.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ ONLINE_POLL_SECONDS = 0.25
 
 
 class Coordinator:
-    """`lease`: the right to act; without one this coordinator takes itself for the only one. `stops`: where people
-    asked for silence; without it nobody can."""
+    """Without a `lease` this coordinator is the only one. `stops` knows the channels that people stopped."""
 
     def __init__(
         self,
@@ -81,11 +80,11 @@ class Coordinator:
 
     @property
     def acting(self) -> bool:
-        """False while standing by, and while it is not certain whether another one leads."""
+        """False while standing by, and while another coordinator may lead."""
         return self._acting and self._leadership.held
 
     async def run(self) -> None:
-        """Listens and acts until cancelled; to be called once. Ends its conversations before it returns."""
+        """Listen and act until cancelled; to be called once. Cancels its conversations before it returns."""
         for agent in self._config.agents:
             self._bus.listen_to(agent)
         self._bus.on_notice(self._on_notice)
@@ -98,27 +97,27 @@ class Coordinator:
             await self._lead_and_stand_by(self._lease)
 
     async def fire(self, channel_id: int | None = None, theme: str | None = None) -> ConversationReport | None:
-        """One conversation now, whatever the hour, once this process leads; returns when it is over.
+        """Run a conversation now, whatever the hour, as soon as this process leads.
 
-        Without a channel the rotation picks one (of that theme, where a theme is asked for and a channel has it). None
-        when there was nothing to do: channel not known or busy, or none free.
+        Without a channel the rotation picks one, of the given theme where a channel has it. None if there was none:
+        the channel is unknown, busy or stopped, or no channel is free.
         """
         if not self._config.agents:
-            log.warning("no conversation: there are no agents")
+            log.warning("no conversation: no agent is configured")
             return None
         theme = theme_named(theme).name if theme else None
         await self._leadership.until_held()
         if channel_id is None:
             return await self._fire_somewhere(theme)
         if channel_id not in self._config.channels:
-            log.warning("no conversation: channel %d is not one of ours", channel_id)
+            log.warning("no conversation: channel %d is not one of the bots' channels", channel_id)
             return None
         if self._stopped(channel_id):
-            log.warning("no conversation: channel %d is stopped by a person", channel_id)
+            log.warning("no conversation: a person stopped channel %d", channel_id)
             return None
         return await self._fire_in(channel_id, theme)
 
-    # Choosing the channel
+    # Pick a channel
 
     async def _fire_in(self, channel_id: int, theme: str | None) -> ConversationReport | None:
         try:
@@ -150,17 +149,17 @@ class Coordinator:
     def _stopped(self, channel_id: int) -> bool:
         return self._stops is not None and self._stops.holds(channel_id)
 
-    # What makes it act
+    # Act
 
     async def _act(self) -> None:
         self._leadership.begin()
-        # Only one acts, so whoever holds a channel now is dead; its hold would block the channel for minutes.
+        # Only one acts, so a process that holds a channel now is dead; its hold would block the channel for minutes.
         await until_back(self._ledger.schedule.release_all_channels, self._sleep)
         self._acting = True
         try:
             for state in await self.engine.unfinished.all():
                 if self._config.resumes:
-                    self._tasks.start(self._go_on(state), "a conversation that was interrupted")
+                    self._tasks.start(self._resume(state), "an interrupted conversation")
                 else:
                     await self.engine.unfinished.drop(state)
             if self._fire_at_start:
@@ -171,11 +170,11 @@ class Coordinator:
             self._acting = False
             await self._tasks.cancel()
 
-    async def _go_on(self, state: ConversationState) -> None:
+    async def _resume(self, state: ConversationState) -> None:
         try:
             await self.engine.resume(state)
         except ChannelBusy as busy:
-            log.warning("an interrupted conversation does not go on: %s", busy)
+            log.warning("an interrupted conversation is not resumed: %s", busy)
 
     async def _fire_scheduled(self) -> None:
         self._tasks.start(self.fire(), "a scheduled conversation")
@@ -191,18 +190,18 @@ class Coordinator:
 
     def _on_command(self, raw: str) -> None:
         command = read_command(raw)
-        if command is not None and self._acting:  # where it is not certain who leads, it waits for that
-            self._tasks.start(self._commands.obey(command), "a command")
+        if command is not None and self._acting:  # `fire` waits where another coordinator may lead
+            self._tasks.start(self._commands.execute(command), "a command")
 
     def _on_notice(self, notice: MentionNotice) -> None:
         if self.acting and not self._stopped(notice.channel_id):
             self._tasks.start(self.reactive.join(notice), "a reactive round")
 
-    # Leading and standing by
+    # Lead or stand by
 
     async def _lead_and_stand_by(self, lease: Lease) -> None:
         try:
-            async with asyncio.TaskGroup() as tasks:  # a lease that is not renewed any more must end the acting too
+            async with asyncio.TaskGroup() as tasks:  # a failure of the renewal must end the acting too
                 tasks.create_task(lease.run(), name="coordinator's lease")
                 tasks.create_task(self._act_while_leading(lease), name="coordinator")
         finally:
@@ -211,15 +210,15 @@ class Coordinator:
     async def _act_while_leading(self, lease: Lease) -> None:
         follows = not await until_back(lambda: lease.acquire(DEAD_HOLDER_SECONDS), self._sleep)
         if follows:
-            log.info("another coordinator is at work: this one stands by")
-            self._fire_at_start = False  # who takes over later is not starting up any more
+            log.info("another coordinator leads, this one stands by")
+            self._fire_at_start = False  # a later takeover is not a start
         while True:
             await lease.taken.wait()
             if follows:
-                self._bus.grant_grace()  # the bots may have gone with who led before; those that stood by log in now
+                self._bus.grant_grace()  # the bots of the old leader's process may be gone; their stand-bys log in now
             follows = True
             await self._act_until(lease.lost)
-            log.warning("another coordinator took over: this one stands by")
+            log.warning("another coordinator took over, this one stands by")
 
     async def _act_until(self, lost: asyncio.Event) -> None:
         acting = asyncio.create_task(self._act(), name="acting coordinator")

@@ -1,7 +1,6 @@
-"""What the coordinator needs of the other side: the bus and its part of the ledger, as it sees them.
+"""Protocols of the bus and the stores, as far as the coordinator uses them; agent_protocol implements them.
 
-`agent_protocol` has the real ones. Each call may raise `RedisAway` (agent_protocol/connection/link.py); `until_back` is
-how the coordinator lives with that.
+Each call may raise `RedisAway` (agent_protocol/connection/link.py): `until_back` tries again.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 class Bus(Protocol):
     ready: asyncio.Event  # set while Redis is there and every subscription confirmed
 
-    async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result: ...
+    async def ask(self, agent: str, instruction: Instruction) -> Result: ...
 
     async def publish(self, channel: str, message: WireMessage, /) -> int: ...
 
@@ -38,7 +37,7 @@ class Bus(Protocol):
 
 
 class ScheduleStore(Protocol):
-    """Plan and queues. Dates are ISO texts of local days."""
+    """Day plans, queues and channel holds. Dates are local, YYYY-MM-DD."""
 
     async def load_schedule(self, date: str) -> list[Slot] | None: ...
 
@@ -60,7 +59,7 @@ class ScheduleStore(Protocol):
 
 
 class ConversationStore(Protocol):
-    """What survives of a conversation when its coordinator does not."""
+    """Running conversations, for the next leader."""
 
     async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int) -> bool: ...
 
@@ -74,7 +73,7 @@ class Presence(Protocol):
 
 
 class BackoffStore(Protocol):
-    """Who rests, since its provider refuses it, and until when."""
+    """Until when agents are in back-off, since their provider refuses them."""
 
     async def until(self, agent: str) -> float | None: ...
 
@@ -94,7 +93,7 @@ class Ledger(Protocol):
 
 
 class Stops(Protocol):
-    """Where people asked for silence, see `agent_protocol.moderation.stops`. In memory: asking costs nothing."""
+    """The channels that people stopped; in memory, so that `holds` is cheap."""
 
     def holds(self, channel_id: int) -> bool: ...
 
@@ -102,12 +101,11 @@ class Stops(Protocol):
 
 
 class Lease(Protocol):
-    """The right to act as the coordinator (agent_protocol/coordination/leases.py). `run` renews it, or takes it when it
-    is free."""
+    """The right to act as the coordinator. `run` renews it, or takes it when it is free."""
 
     taken: asyncio.Event
     lost: asyncio.Event
-    epoch: int  # of the last taking
+    epoch: int  # of the last acquisition
 
     @property
     def held(self) -> bool: ...
@@ -120,7 +118,7 @@ class Lease(Protocol):
 
 
 async def until_back(call: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
-    """The call's outcome, tried again until Redis is there. The bus says in the log that it is away."""
+    """Repeat the call until Redis is there. The bus logs that it is away."""
     while True:
         try:
             return await call()

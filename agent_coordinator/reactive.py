@@ -1,8 +1,7 @@
-"""After a person was answered, one or two other agents may join in.
+"""Reactive rounds: after a bot answered a person, one or two other agents may join in.
 
-Seldom: with a probability, once per channel in five minutes, and never beside a conversation, which hears the person
-anyway. What the agents do with the instruction is theirs to decide; a skip costs nothing to anybody. The round is kept
-like a conversation, so that whoever leads next goes on with it.
+With a probability, once per channel in five minutes, and never beside a conversation, whose agents see the person's
+message anyway. An agent may skip. The round is stored like a conversation, so that the next leader can resume it.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ class Reactive:
         self._rng = rng
 
     def joiners(self, answered_by: str) -> tuple[str, ...]:
-        """Who is brought in this time: mostly nobody, else one or two of the others."""
+        """The agents brought in this time: mostly none, else one or two of the others."""
         others = [agent for agent in self._config.agents if agent != answered_by]
         if not others or self._rng.random() >= self._config.reactive_probability:
             return ()
         return tuple(self._rng.sample(others, min(len(others), self._rng.randint(1, MOST_JOINERS))))
 
     async def join(self, notice: MentionNotice) -> ConversationState | None:
-        """Brings others in, one after the other; None when it did not come to that."""
+        """Run a reactive round, or return None where none is due."""
         joining = notice.trigger_message_id or notice.message_id
         if joining is None or notice.channel_id in self._engine.holds.busy:
             return None
@@ -58,7 +57,7 @@ class Reactive:
         except ChannelBusy:
             return None
         except RedisAway:
-            log.info("nobody joins in channel %d while Redis is away", notice.channel_id)
+            log.info("no reactive round in channel %d, Redis is away", notice.channel_id)
             return None
 
     def _round(self, exchange: str, joiners: tuple[str, ...], channel_id: int, joining: int) -> ConversationState:

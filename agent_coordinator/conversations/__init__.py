@@ -1,1 +1,1 @@
-"""One conversation from its first turn to its end, and what of it survives a restart. Knows no schedule."""
+"""Runs a conversation from its first turn to its end, across restarts. Knows no schedule; a policy has the rules."""

@@ -1,7 +1,7 @@
-"""One turn, seen from the coordinator: the instruction goes out, a result comes back or does not.
+"""A turn as the coordinator sees it: an instruction out, a result back or none.
 
-An agent that is absent or silent is an outcome, not an error. While Redis is away the same instruction, by its id, is
-sent again until it is back: an agent that had it already answers with the result it kept, so nothing is posted twice.
+An absent agent and a timeout are outcomes, not errors. While Redis is away the same instruction, by its id, is sent
+again: an agent that has done it already answers with the kept result, so nothing is posted twice.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ class Asker:
 
     @property
     def pause(self) -> float:
-        """Seconds to wait before the next turn, since too many had no answer."""
+        """Seconds to wait before the next turn, after too many timeouts in a row."""
         return self._watch.pause
 
     async def ask(self, state: ConversationState, agent: str) -> Result | Missed:
-        """Gives the agent its turn and waits for the outcome."""
+        """Send the instruction and wait for the outcome."""
         instruction = instruction_for(state)
         while True:
             timed = instruction.model_copy(update={"deadline": self._clock() + AGENT_RESPONSE_TIMEOUT})
             try:
                 result = await self._bus.ask(agent, timed)
             except AgentAbsent:
-                log.debug("%s is absent and passed over", agent)
+                log.debug("%s is absent, its turn is skipped", agent)
                 return "absent"
             except (AgentTimedOut, RedisAway) as error:
                 if isinstance(error, AgentTimedOut) and self._bus.ready.is_set():
-                    return self._silent(agent)
-                await self._sleep(REDIS_RETRY_SECONDS)  # the agent may never have heard of it
+                    return self._timed_out(agent)
+                await self._sleep(REDIS_RETRY_SECONDS)  # the agent may not have received it
             else:
                 self._watch.answered()
                 return result
 
-    def _silent(self, agent: str) -> Missed:
-        log.warning("%s gave no result within %.0f s", agent, AGENT_RESPONSE_TIMEOUT)
+    def _timed_out(self, agent: str) -> Missed:
+        log.warning("%s timed out: no result within %.0f s", agent, AGENT_RESPONSE_TIMEOUT)
         self._watch.timed_out(agent)
         return "timed_out"
 
 
 def instruction_for(state: ConversationState) -> Instruction:
-    """The turn's instruction, its deadline still to be set. Raises ValueError where no turn was begun."""
+    """The turn's instruction, without its deadline. Raises ValueError where no turn was begun."""
     if state.asking is None:
         raise ValueError("no turn was begun")
     return Instruction(

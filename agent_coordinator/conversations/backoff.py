@@ -1,4 +1,4 @@
-"""Counts timeouts in a row. One is a slow model; many mean that nobody is at work, and asking on only fills the log."""
+"""Backs off after timeouts in a row. One is a slow model; many mean that the bots are down."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from agent_coordinator.config import BACKOFF_FIRST_SECONDS, BACKOFF_MAX_SECONDS
 
 log = logging.getLogger(__name__)
 
-MOST_DOUBLINGS = 32  # beyond any cap, and far from overflowing a float
+MOST_DOUBLINGS = 32  # beyond BACKOFF_MAX_SECONDS, and far from overflowing a float
 
 
 class TimeoutWatch:
-    """From `threshold` timeouts in a row on it says so at every further one, and asks for ever longer pauses."""
+    """From `threshold` timeouts in a row on, log each further one and ask for ever longer pauses."""
 
     def __init__(self, threshold: int) -> None:
         self._threshold = max(1, threshold)
@@ -28,14 +28,14 @@ class TimeoutWatch:
 
     def answered(self) -> None:
         if self.pause:
-            log.warning("agents answer again after %d timeouts in a row", self._in_a_row)
+            log.warning("agents answer again, after %d timeouts in a row", self._in_a_row)
         self._in_a_row = 0
 
     def timed_out(self, agent: str) -> None:
         self._in_a_row += 1
         if self.pause:
             log.error(
-                "%d INSTRUCTIONS IN A ROW HAD NO ANSWER, the last one was for %s: are the bots at work? "
+                "%d INSTRUCTIONS IN A ROW TIMED OUT, the last one for %s: are the bots running? "
                 "The next one is sent in %.0f s",
                 self._in_a_row,
                 agent,

@@ -1,1 +1,1 @@
-"""When and where a conversation begins. Knows no turns."""
+"""Decides when and where a conversation begins. Knows no turns."""

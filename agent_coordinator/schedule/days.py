@@ -1,9 +1,9 @@
-"""The plan of one day: pure arithmetic on local time.
+"""Plans a day: pure arithmetic on local time.
 
-A day's active window begins at an hour of its date and ends at another, on the next date where that is not later. It is
-cut into as many slots of equal real length as there are conversations, with one random instant in each, so that they
-neither clump nor leave the day empty. Everything is unix seconds once the window's two ends are known: an hour that
-daylight saving skips or repeats changes the window's length and nothing else.
+A day's active window runs from one hour of its date to another, on the next date where that is not later. It is cut
+into equal parts, one a conversation, with a random instant in each, so that they neither clump nor leave the day empty.
+All is in unix seconds once the window's ends are known: an hour that daylight saving skips or repeats only changes the
+window's length.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ def local_date(now: float, timezone: tzinfo) -> date:
 
 
 def active_window(day: date, start_hour: int, end_hour: int, timezone: tzinfo) -> tuple[float, float]:
-    """Begin and end in unix seconds, the end not included. Equal hours mean round the clock."""
+    """Start and end in unix seconds, end excluded. Equal hours mean round the clock."""
     begin = _at_hour(day, start_hour, timezone)
     end = _at_hour(day if end_hour > start_hour else day + timedelta(days=1), end_hour, timezone)
     return begin, end
 
 
 def plan_date(now: float, start_hour: int, end_hour: int, timezone: tzinfo) -> date:
-    """The date that this moment belongs to: yesterday's until its window is over, when that reaches past midnight."""
+    """The date whose plan this moment belongs to: yesterday's until its window, which may pass midnight, is over."""
     today = local_date(now, timezone)
     yesterday = today - timedelta(days=1)
     return yesterday if now < active_window(yesterday, start_hour, end_hour, timezone)[1] else today
@@ -38,6 +38,6 @@ def plan_instants(window: tuple[float, float], count: int, rng: random.Random) -
 
 
 def _at_hour(day: date, hour: int, timezone: tzinfo) -> float:
-    """Of an hour that comes twice the first is meant; one that is skipped is where the clock lands instead."""
+    """An hour that comes twice means the first; a skipped one means the hour that the clock jumps to."""
     wall = datetime.combine(day, time()) + timedelta(hours=hour)
     return wall.replace(tzinfo=timezone).timestamp()

@@ -1,4 +1,4 @@
-"""One conversation at a time in a channel: known at once within the process, and kept in Redis for all others."""
+"""Allows one conversation at a time in a channel: by memory within the process, by Redis between processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class ChannelBusy(Exception):
-    """Something is going on in the channel already."""
+    """The channel has a conversation already."""
 
     def __init__(self, channel_id: int) -> None:
         super().__init__(f"channel {channel_id} has a conversation already")
@@ -22,8 +22,8 @@ class ChannelBusy(Exception):
 
 
 class ChannelHolds:
-    """`ttl` in seconds: how long a hold outlives a process that died; it must cover the time between two turns. Each
-    hold is of the `leadership` in which it was taken."""
+    """A hold outlives a process that died by at most `ttl` seconds, which must cover the time between two turns. It
+    belongs to the epoch in which it was taken."""
 
     def __init__(self, schedule: ScheduleStore, ttl: float, sleep: Sleep, leadership: Leadership) -> None:
         self._schedule = schedule
@@ -55,13 +55,12 @@ class ChannelHolds:
             self._mine.discard(channel_id)
 
     async def renew(self, channel_id: int, holder: str) -> bool:
-        """False when somebody else has it: the hold ran out meanwhile, or another process leads. Waits while Redis is
-        away."""
-        where = (channel_id, holder, self._ttl, self._leadership.epoch)
-        return await until_back(lambda: self._schedule.hold_channel(*where), self._sleep)
+        """False if another holder has it: the hold had run out, or another process leads. Waits while Redis is away."""
+        hold = (channel_id, holder, self._ttl, self._leadership.epoch)
+        return await until_back(lambda: self._schedule.hold_channel(*hold), self._sleep)
 
     async def _release(self, channel_id: int, holder: str, epoch: int) -> None:
         try:
             await self._schedule.release_channel(channel_id, holder, epoch)
         except RedisAway:
-            log.info("channel %d could not be released while Redis is away: its hold runs out by itself", channel_id)
+            log.info("channel %d is not released, Redis is away: its hold expires by itself", channel_id)

@@ -1,4 +1,4 @@
-"""Which channel, and who starts there. The queues are in Redis, so fairness outlives the process."""
+"""Picks the next channel and its starter. The queues are in Redis, so that fairness outlives the process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent_coordinator.ports import ScheduleStore
 
 
 def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]:
-    """Every channel once: the priority ones as the owner listed them, then the others shuffled."""
+    """Each channel once: the priority channels in the owner's order, then the others shuffled."""
     first = [channel for channel in dict.fromkeys(config.priority_channels) if channel in config.channels]
     others = [channel for channel in config.channels if channel not in first]
     return (*first, *rng.sample(others, len(others)))
@@ -19,10 +19,10 @@ def days_order(config: CoordinatorConfig, rng: random.Random) -> tuple[int, ...]
 async def pick_channel(
     config: CoordinatorConfig, schedule: ScheduleStore, date: str, busy: Collection[int], rng: random.Random
 ) -> int | None:
-    """The day's next channel; one at random when each had its turn; None when all are busy or there is none.
+    """The day's next channel; a random one once the queue is used up; None if none is free.
 
-    A queued channel that is busy has its conversation right now and is passed over; so is one no longer configured.
-    Raises RedisAway.
+    A queued channel that is busy has its conversation right now and is dropped from the queue; so is one that is no
+    longer configured. Raises RedisAway.
     """
     fresh = days_order(config, rng)
     free = [channel for channel in fresh if channel not in busy]
@@ -38,8 +38,5 @@ async def pick_channel(
 
 
 async def pick_starter(config: CoordinatorConfig, schedule: ScheduleStore, channel_id: int, rng: random.Random) -> str:
-    """Whose turn it is to start in the channel: each agent once, in an order shuffled anew each time round.
-
-    Raises RedisAway.
-    """
+    """The channel's next starter: each agent once, then shuffled again. Raises RedisAway."""
     return await schedule.next_starter(channel_id, rng.sample(config.agents, len(config.agents)))

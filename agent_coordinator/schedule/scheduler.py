@@ -1,9 +1,9 @@
-"""When conversations begin.
+"""Starts conversations at the planned times.
 
-Each local date has a plan, made once and kept in Redis: a restart finds it and neither repeats nor forgets. A day
-belongs to the date on which its window began, so shortly after midnight yesterday's plan may still have slots. The
-scheduler never sleeps longer than a minute and looks at the clock again, so it survives changes of the clock and a
-machine that slept; a slot missed by more than a quarter of an hour is passed over instead of fired in a burst.
+Each local date has a plan, made once and stored in Redis, so that a restart neither repeats nor loses a slot. A slot
+belongs to the date on which its window began, so shortly after midnight yesterday's plan may still have some. The
+scheduler sleeps for a minute at most, so it survives changes of the clock and a machine that slept; a slot that is more
+than a quarter of an hour late is skipped, so that missed slots do not fire in a burst.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_SLEEP = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An open slot: which one of which date's plan, and when (unix seconds)."""
+    """An open slot: the date of its plan, its index there, its time (unix seconds)."""
 
     date: str
     index: int
@@ -53,17 +53,17 @@ class Scheduler:
         self._rng = rng or random.Random()
         self._sleep = sleep
         self._leadership = leadership or Leadership(None, sleep)
-        self._known: dict[str, list[Slot]] = {}  # for a Redis that was emptied
+        self._known: dict[str, list[Slot]] = {}  # in case Redis is emptied
 
     async def run(self, fire: Callable[[], Awaitable[None]]) -> None:
-        """Calls `fire` at each slot, for ever. `fire` begins a conversation and returns, it does not sit it out."""
+        """Call `fire` at each slot, for ever. It begins a conversation and returns."""
         while True:
             due = await until_back(self.next_due, self._sleep)
             wait = LONGEST_SLEEP if due is None else due.at - self._clock()
             if due is None or wait > 0:
                 await self._sleep(min(wait, LONGEST_SLEEP))
                 continue
-            await self._leadership.until_held()  # a slot that is claimed by one who may not fire would be lost
+            await self._leadership.until_held()  # a slot claimed by a process that does not lead would be lost
             if await until_back(lambda due=due: self._claim(due), self._sleep):  # type: ignore[misc]
                 await fire()
 
@@ -89,25 +89,25 @@ class Scheduler:
             await self._schedule.save_schedule(key, plan)
         if key not in self._known:
             open_slots = sum(not slot.done for slot in plan)
-            log.info("plan for %s: %d conversations, %d still to come", day, len(plan), open_slots)
+            log.info("plan for %s: %d conversations, %d to come", day, len(plan), open_slots)
         self._known = {known: slots for known, slots in self._known.items() if known >= _day_before(day)}
         self._known[key] = plan
         return plan
 
     def _new_plan(self, day: date) -> list[Slot]:
-        """Slots before now are over at once: they belong to hours in which nobody had planned anything."""
+        """A new plan; its slots before now are done, since there was no plan then."""
         count = self._rng.randint(self._config.schedule_min, self._config.schedule_max)
         now = self._clock()
         return [Slot(at=at, done=at < now) for at in plan_instants(self._window(day), count, self._rng)]
 
     async def _claim(self, due: Due) -> bool:
-        """Whether the slot is to be fired now, by us; it is done in any case."""
+        """Mark the slot as done; whether this process fires it now."""
         ours = await self._schedule.claim_slot(due.date, due.index)
         slots = self._known[due.date]
         slots[due.index] = replace(slots[due.index], done=True)
         late = self._clock() - due.at
         if ours and late > MISSED_SLOT_SECONDS:
-            log.info("the slot %d of %s is passed over: it is %.0f minutes late", due.index, due.date, late / 60)
+            log.info("slot %d of %s skipped: %.0f minutes late", due.index, due.date, late / 60)
             return False
         return ours
 

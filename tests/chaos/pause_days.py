@@ -25,7 +25,7 @@ async def leader_paused(scene: Outside) -> None:
     with scene.process(STANDBY="true") as first:
         await scene.up(first)
         with scene.process(STANDBY="true") as second:
-            await until(lambda: second.says("another coordinator is at work"))
+            await until(lambda: second.says("another coordinator leads"))
             trap = await _in_mid_turn(scene, lambda: first.tell(signal.SIGSTOP))
             asked = await scene.ask(scene.rng.choice(scene.present))
             await scene.up(second)

@@ -1,4 +1,4 @@
-"""Conversations that are gone on with, and those that a person ends."""
+"""Conversations that are resumed, and those that a person ends."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_what_was_kept_and_cannot_be_read_is_named_and_left(stage: Stage, 
     stage.ledger.conversations.states[CHANNEL] = ("c", '{"conversation_id": 1}')
     coordinator = stage.lead()
     await until(lambda: coordinator.acting)
-    assert "cannot be gone on with" in caplog.text
+    assert "cannot be resumed" in caplog.text
     assert (await coordinator.fire(CHANNEL)).messages == 8
 
 
