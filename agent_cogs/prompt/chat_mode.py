@@ -90,11 +90,11 @@ class ChatMode:
         )
         return ModelRequest(prompt, self._history)
 
-    def repair(self, timeout: float, reason: str, brought: str) -> ModelRequest:
-        """The request after an unreadable answer. It offers no tools, so it has what they `brought`."""
-        results = [BROUGHT.format(brought=brought)] if brought else []
+    def repair(self, timeout: float, reason: str, results: str) -> ModelRequest:
+        """The request after an unreadable answer. It offers no tools, so it has the `results` so far."""
+        brought = [BROUGHT.format(brought=results)] if results else []
         request = self.request(timeout)
-        text = "\n\n".join((request.prompt.text, *results, REPAIR.format(reason=reason)))
+        text = "\n\n".join((request.prompt.text, *brought, REPAIR.format(reason=reason)))
         return replace(request, prompt=replace(request.prompt, text=text))
 
     def words(self, raw: str) -> str:

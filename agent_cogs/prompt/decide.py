@@ -19,7 +19,7 @@ from agent_cogs.prompt.chat_mode import ChatMode, ModelRequest
 from agent_cogs.prompt.model_call import affords, call_model, may_continue, seconds_left
 from agent_cogs.prompt.prefill_mode import PrefillMode
 from agent_cogs.prompt.streaming import StreamFilter, streamed
-from agent_cogs.prompt.tools import ToolUse, box_of
+from agent_cogs.prompt.tools import ToolUse, toolbox_of
 from agent_cogs.prompt.view import TurnView
 from agent_llm.errors import PrefillRefused
 from agent_llm.types import Reply, Source
@@ -60,13 +60,13 @@ def mode_of(turn: Turn, view: TurnView) -> AnswerMode:
     return ChatMode(view, cache_key)
 
 
-def tools_of(turn: Turn, mode: AnswerMode, go_on: Callable[[], Awaitable[bool]]) -> ToolUse:
-    """The tools that are offered in this mode; `go_on` is asked before each further completion."""
+def tools_of(turn: Turn, mode: AnswerMode, may_go_on: Callable[[], Awaitable[bool]]) -> ToolUse:
+    """The tools that are offered in this mode; `may_go_on` is asked before each further completion."""
     return ToolUse(
         turn=turn,
         view=mode.view,
-        box=box_of(turn.agent, mode.view, prefilled=isinstance(mode, PrefillMode)),
-        may_go_on=go_on,
+        box=toolbox_of(turn.agent, mode.view, prefilled=isinstance(mode, PrefillMode)),
+        may_continue=may_go_on,
         actions=mode.tools,
         speaker=mode.speaker,
     )
@@ -83,7 +83,7 @@ async def _ask(turn: Turn, mode: AnswerMode, stream: StreamFilter | None) -> Ans
             raise
         log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
         reason = error.reason
-    request = _streamed(mode.repair(seconds_left(turn), reason, tools.brought), mode, stream)
+    request = _streamed(mode.repair(seconds_left(turn), reason, tools.results), mode, stream)
     return _read(turn, mode, await call_model(turn, request.prompt, request.history))
 
 
@@ -91,7 +91,7 @@ def _streamed(request: ModelRequest, mode: AnswerMode, stream: StreamFilter | No
     """The request, with a listener where a person reads the answer as it grows."""
     if stream is None:
         return request
-    return replace(request, prompt=replace(request.prompt, on_text=stream.hearing(mode.words, mode.prompt_lines)))
+    return replace(request, prompt=replace(request.prompt, on_text=stream.listener(mode.words, mode.prompt_lines)))
 
 
 def _read(turn: Turn, mode: AnswerMode, reply: Reply) -> Answered:

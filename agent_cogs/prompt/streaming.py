@@ -1,6 +1,6 @@
 """Show an answer to a person while it is written, where the option `stream` is on.
 
-    model's text so far ─ read: the words in it ─ sayable: those that are certain ─ sink.growing(...)
+    model's text so far ─ read: the words in it ─ certain: those that are certain ─ sink.growing(...)
 
 Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
 whether it belongs to the words. The whole answer is cleaned once more and completes the post (turn/actions.py). A turn
@@ -29,11 +29,11 @@ _MARK = re.compile(
 )
 _OTHER_FORM = ("{", "[", "```")  # perhaps a tool call, or a block that holds one
 
-Hear = Callable[[str], None]
+Take = Callable[[str], None]
 Read = Callable[[str], str]
 
 
-def sayable(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
+def certain(text: str, names: Collection[str] = (), prompt: Collection[str] = ()) -> str:
     """The part of a growing text that may be shown; `names` and `prompt` as `clean_text` takes them."""
     if text.lstrip().startswith(_OTHER_FORM):
         return ""
@@ -58,21 +58,21 @@ def _begun_mark(text: str) -> int:
 class StreamFilter:
     """Pass a model's growing answer to its post. One for a turn, however often its model is asked."""
 
-    def __init__(self, grow: Hear, names: Collection[str]) -> None:
+    def __init__(self, grow: Take, names: Collection[str]) -> None:
         self._grow, self._names = grow, names
 
-    def hearing(self, read: Read, prompt: Collection[str] = ()) -> Hear:
+    def listener(self, read: Read, prompt: Collection[str] = ()) -> Take:
         """A listener for one completion. `read` finds the words in what the model has written so far."""
-        heard = 0
+        taken = 0
 
-        def hear(raw: str) -> None:
-            nonlocal heard
-            if 0 < heard <= len(raw) < heard + STEP:
+        def take(raw: str) -> None:
+            nonlocal taken
+            if 0 < taken <= len(raw) < taken + STEP:
                 return
-            heard = len(raw)
-            self._grow(sayable(read(raw), self._names, prompt))
+            taken = len(raw)
+            self._grow(certain(read(raw), self._names, prompt))
 
-        return hear
+        return take
 
 
 @asynccontextmanager

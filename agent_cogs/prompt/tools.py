@@ -1,7 +1,7 @@
 """The tools of a turn: which are offered, how they run around the model, what is kept and shown of their calls.
 
-    options, model ─ box_of ─ agent_tools.loop ┬─ records (ToolRecords), for later contexts (history.py)
-                                               └─ a post by webhook (tool_display.py), where the option says so
+    options, model ─ toolbox_of ─ agent_tools.loop ┬─ records (ToolRecords), for later contexts (history.py)
+                                                   └─ a post by webhook (tool_display.py), where the option says so
 
 A loop that a crash cut off begins again: only the last answer is kept (turn/progress.py). The results of its first run
 are in the records, so no call that succeeded is run twice.
@@ -44,7 +44,7 @@ def searches_itself(model_name: str) -> bool:
     return bool(known.search) and known.tools_with_search
 
 
-def box_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Toolbox:
+def toolbox_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Toolbox:
     """The agent's tools in this channel; none in a conversation's last turn. In prefill mode calls are words: any model
     can make them, and none searches by itself. Of our tools a model with its own loop gets its memory alone."""
     options, model = view.options, agent.model
@@ -57,19 +57,19 @@ def box_of(agent: Agent, view: TurnView, *, prefilled: bool = False) -> Toolbox:
 
 @dataclass(slots=True, kw_only=True)
 class ToolUse:
-    """Run the tools of one turn. `may_go_on` is asked before each further completion. Calls of `actions`, tools of this
-    turn alone, are neither kept nor shown."""
+    """Run the tools of one turn. `may_continue` is asked before each further completion. Calls of `actions`, tools of
+    the turn itself, are neither kept nor shown."""
 
     turn: Turn
     view: TurnView
     box: Toolbox
-    may_go_on: Callable[[], Awaitable[bool]]
+    may_continue: Callable[[], Awaitable[bool]]
     actions: Sequence[RunnableTool] = ()
     speaker: str = ""
     _records: dict[str, ToolRecord] = field(default_factory=dict)
 
     async def run(self, ask: Ask, prompt: Prompt) -> Reply:
-        """The model's last answer; `ask` books the cost of each call. Raises what `ask` and `may_go_on` do."""
+        """The model's last answer; `ask` books the cost of each call. Raises what `ask` and `may_continue` do."""
         box, context, clock = self.box, self._context(), self.turn.agent.clock
         if self.turn.agent.model.own_loop:
             within = await run_within(
@@ -86,14 +86,14 @@ class ToolUse:
             max_depth=max(1, self.view.options.max_tool_depth),
             seen=self._seen,
             clock=clock,
-            may_go_on=self.may_go_on,
+            may_go_on=self.may_continue,
             speaker=self.speaker,
             earlier=self._earlier(),
         )
         return outcome.reply
 
     @property
-    def brought(self) -> str:
+    def results(self) -> str:
         """The results of the tools by now, in words; "" for none."""
         key, records = self.turn.agent.key, {record.id: record for record in self._earlier()} | self._records
         return "\n".join(record_text(key, record, REPAIR_CHARACTERS) for record in records.values())
@@ -136,7 +136,7 @@ class ToolUse:
             agent.show_tools(self.turn.outlet.view, event)
 
 
-def belongs_to(turn: Turn, message_id: int | None) -> None:
+def note_post(turn: Turn, message_id: int | None) -> None:
     """Note that the turn's tool calls led to this post."""
     records = turn.agent.tool_records
     if records is not None and message_id is not None:

@@ -40,7 +40,7 @@ def obstacle(agent: Agent, outlet: Outlet) -> str | None:
     return outlet.sink.refusal() or ("benched" if agent.model.backoff.seconds_left else None)
 
 
-def ask_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
+def request_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     """The turn's request to the limits."""
     options = agent.options_for(outlet)
     depth = Depth.of(options)
@@ -67,7 +67,7 @@ def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest
     """The request that goes along with the claim; None where the turn will not come that far."""
     if event.deadline <= agent.clock() or withdrawn(event, outlet) or obstacle(agent, outlet):
         return None
-    return ask_of(agent, outlet, event)
+    return request_of(agent, outlet, event)
 
 
 async def admit(turn: Turn, progress: Progress) -> None:
@@ -76,16 +76,16 @@ async def admit(turn: Turn, progress: Progress) -> None:
     Raises TurnOver with the reason that forbids the turn, and CannotPost for one that another process has taken over.
     """
     agent, outlet, spending = turn.agent, turn.outlet, turn.spending
-    request, verdict = progress.asked, progress.verdict
-    if progress.going_on:  # it was admitted when it began
+    request, verdict = progress.request, progress.verdict
+    if progress.continued:  # it was admitted when it began
         if (refusal := outlet.sink.refusal()) is not None:
             raise TurnOver(refusal)
-        request = ask_of(agent, outlet, turn.event)
+        request = request_of(agent, outlet, turn.event)
         agent.limits.resume(request, spending.total.cost_usd)
     elif request is None or verdict is None:
         if (reason := obstacle(agent, outlet)) is not None:
             raise TurnOver(reason)
-        request = ask_of(agent, outlet, turn.event)
+        request = request_of(agent, outlet, turn.event)
         verdict = await agent.limits.take(request)
     if verdict not in ("ok", "closing", None):
         raise TurnOver(verdict)

@@ -30,13 +30,13 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints(Protocol):
-    """Where progress is kept; agent_protocol.turns.turns is the one in Redis."""
+    """A store of progress; agent_protocol.turns.turns is the one in Redis."""
 
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool: ...
 
 
 class PictureStore(Protocol):
-    """Where pictures are kept that are not posted yet; agent_protocol.turns.drawn_images is the one in Redis."""
+    """A store of pictures until they are posted; agent_protocol.turns.drawn_images is the one in Redis."""
 
     async def keep(self, agent: str, turn_id: str, data: bytes) -> bool: ...
     async def read(self, agent: str, turn_id: str, size: int) -> bytes | None: ...
@@ -67,10 +67,10 @@ class Facts:
     """A turn's record beyond its result."""
 
     model: str = ""  # provider/model
-    entries: int = 0  # how many messages were read
+    entries: int = 0  # messages that were read
     seconds: float = 0.0
     guild_id: int | None = None
-    asked_by: int | None = None  # the person behind it
+    asked_by: int | None = None  # a person
     posted: tuple[int, ...] = ()  # messages, in order
 
 
@@ -91,14 +91,14 @@ _DONE: TypeAdapter[Done] = TypeAdapter(Done)
 
 
 class Progress:
-    """The progress of one turn. `going_on` where an earlier run of the program began it; `after` is the message behind
-    which its posts would be then."""
+    """The progress of one turn. `continued`: an earlier run of the program began it; its posts would be behind the
+    message `after`."""
 
     def __init__(self, store: Checkpoints, pictures: PictureStore, agent: str, turn_id: str) -> None:
         self._store, self._pictures, self._agent, self._turn_id = store, pictures, agent, turn_id
-        self.going_on = False
+        self.continued = False
         self.lost = False  # another process has taken the turn over
-        self.asked: TurnRequest | None = None  # of the limits, in the step that claimed it, and their verdict
+        self.request: TurnRequest | None = None  # to the limits, in the step that claimed it
         self.verdict: Verdict | None = None
         self.closing = False  # it was admitted as its conversation's last turn
         self.spending = TurnSpending(partial(self._keep, "under_way"))
@@ -107,9 +107,9 @@ class Progress:
         self.done = Done()  # what can be seen of the turn so far
         self.facts = Facts()  # complete when it has ended
 
-    def go_on(self, left: Claim) -> Progress:
+    def take_over(self, left: Claim) -> Progress:
         """Take over the progress that another process kept."""
-        self.going_on = True
+        self.continued = True
         self.after = read_begun(left.event).after
         self.closing = bool(left.closing)
         self.answer = _read(_ANSWER, left.answer)
@@ -117,11 +117,11 @@ class Progress:
         self.spending.total = read_under_way(left.under_way) or (self.answer.usage if self.answer else Usage())
         return self
 
-    def begin(self, ask: TurnRequest | None, verdict: Verdict | None) -> Progress:
+    def begin(self, request: TurnRequest | None, verdict: Verdict | None) -> Progress:
         """Begin a new turn, with the limits' verdict where they were asked in the step that claimed it."""
-        self.asked, self.verdict = ask, verdict
-        if ask is not None and ask.wish is not None and verdict in ("ok", "closing"):
-            self.spending.foreseen = ask.wish.estimate
+        self.request, self.verdict = request, verdict
+        if request is not None and request.wish is not None and verdict in ("ok", "closing"):
+            self.spending.foreseen = request.wish.estimate
         return self
 
     @property

@@ -82,7 +82,7 @@ class TurnRegistry:
                 return kept
         if claim.state == "left":
             log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)
-            return progress.go_on(claim)
+            return progress.take_over(claim)
         return progress.begin(ask, verdict) if claim.state == "new" else "running"
 
     async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None, facts: Facts) -> None:

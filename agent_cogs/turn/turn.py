@@ -21,7 +21,7 @@ from agent_cogs.events import LONGEST_TURN, MentionEvent, TurnEvent, TurnOver
 from agent_cogs.prompt.decide import decide, kept_decision
 from agent_cogs.prompt.model_call import may_ask_again
 from agent_cogs.prompt.question import wording
-from agent_cogs.prompt.tools import belongs_to
+from agent_cogs.prompt.tools import note_post
 from agent_cogs.prompt.view import TurnView, look
 from agent_cogs.turn.actions import act
 from agent_cogs.turn.admission import admit, withdrawn
@@ -32,7 +32,7 @@ from agent_cogs.turn.result import log_turn, result_of
 from agent_llm.errors import ModelError, Refused, SessionLost
 from agent_protocol.wire.messages import Result
 
-WITHDRAW_SECONDS = 10.0  # the person who waits gets the failure reply after it
+WITHDRAW_SECONDS = 10.0  # the failure reply comes after it
 
 OnAdmitted = Callable[[], Awaitable[None]]
 
@@ -111,7 +111,7 @@ async def _ended(turn: Turn, progress: Progress, brake: Brake, on_admitted: OnAd
         reason = _FAILURES.get(type(error), "model_failed")
         return Done(reason=reason), error_line(error) if reason == "model_failed" else None
     except Exception as error:
-        # The outermost edge of a turn: its result is owed all the same.
+        # The outermost edge of a turn, which must have a result.
         log.exception("%s: turn %s failed", turn.agent.key, turn.event.id)
         reason, line = "internal_error", error_line(error)
     return replace(progress.done, reason=reason), line
@@ -124,7 +124,7 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
     with outlet.sink.typing() if event.forced else nullcontext():
         await on_admitted()
         view = await look(turn, closing=progress.closing)
-        progress.facts = _seen(progress.facts, view)
+        progress.facts = _with_view(progress.facts, view)
         _check_question(turn)
         if progress.answer is not None:
             decision, sources = kept_decision(turn, view, progress.answer.text), progress.answer.sources
@@ -135,7 +135,7 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
                 log.info("%s: asking once more, the question was edited", agent.key)
                 await _withdraw(turn, progress)
                 view = await look(turn, closing=progress.closing)
-                progress.facts = _seen(progress.facts, view)
+                progress.facts = _with_view(progress.facts, view)
                 decision, sources = await decide(turn, view)
                 _check_question(turn)
         if decision.is_empty:
@@ -147,12 +147,12 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
         _check_overtaken(turn, view)
         _check_clock(turn)
         done = await act(turn, progress, view, decision, sources)
-        belongs_to(turn, done.message_id)
+        note_post(turn, done.message_id)
         return replace(done, reason="budget") if progress.closing else done
 
 
-def _seen(facts: Facts, view: TurnView) -> Facts:
-    """The facts with those of the view: how much was read, and the person whom bots answer together."""
+def _with_view(facts: Facts, view: TurnView) -> Facts:
+    """The facts with those of the view: the number of messages read, and the person to whom bots react."""
     target = view.context.target if view.context.trigger == "reactive" else None
     asked_by = target.speaker.id if target is not None and target.speaker.kind == "person" else facts.asked_by
     return replace(facts, entries=len(view.context.window.entries), asked_by=asked_by)
@@ -178,8 +178,8 @@ def _check_overtaken(turn: Turn, view: TurnView) -> None:
 
 
 async def _withdraw(turn: Turn, progress: Progress) -> None:
-    """Delete what has grown of an answer that came to nothing, also what an earlier run has left of it."""
-    if not turn.event.forced or not (progress.going_on or turn.agent.options_for(turn.outlet).stream):
+    """Delete the streamed part of an answer that is not posted, also that of an earlier run."""
+    if not turn.event.forced or not (progress.continued or turn.agent.options_for(turn.outlet).stream):
         return
     try:
         async with asyncio.timeout(WITHDRAW_SECONDS):

@@ -35,12 +35,12 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
 async def test_a_turn_is_claimed_once_while_its_process_lives_and_gone_on_with_after_that():
     ledger = MemoryLedger(lambda: 0.0)
     first = await TurnRegistry("claude", ledger).claim(EVENT)
-    assert (isinstance(first, Progress) and first.going_on) is False
+    assert (isinstance(first, Progress) and first.continued) is False
     assert await TurnRegistry("claude", ledger).claim(EVENT) == "running"
     ledger.turns.crash()
     second = await TurnRegistry("claude", ledger).claim(EVENT)
     assert isinstance(second, Progress)
-    assert second.going_on
+    assert second.continued
 
 
 async def test_a_turn_that_was_given_up_can_be_claimed_again():
@@ -55,7 +55,7 @@ async def test_a_turn_that_was_given_up_can_be_claimed_again():
 async def test_the_same_id_is_another_turn_for_another_agent():
     ledger = MemoryLedger(lambda: 0.0)
     claims = [await TurnRegistry(agent, ledger).claim(EVENT) for agent in ("claude", "grok")]
-    assert [isinstance(claim, Progress) and claim.going_on for claim in claims] == [False, False]
+    assert [isinstance(claim, Progress) and claim.continued for claim in claims] == [False, False]
 
 
 async def test_a_kept_result_that_cannot_be_read_is_no_leave_to_post_again():
