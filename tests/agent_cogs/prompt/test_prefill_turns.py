@@ -229,7 +229,7 @@ async def test_a_model_that_refuses_is_asked_in_chat_mode_with_one_warning(stage
         await scene.ask()
     assert scene.texts() == ["In chat.", "Again."]
     assert [prompt.prefill is None for prompt, _ in scene.cog.asked] == [False, True, True]
-    assert sum("begun answer" in record.message for record in caplog.records) == 1
+    assert sum("prefilled answer" in record.message for record in caplog.records) == 1
 
 
 async def test_a_model_of_today_is_never_asked_so(stage):
