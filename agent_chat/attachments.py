@@ -22,14 +22,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PictureLimits:
     """How many pictures a model is shown, the newest first, and how each must be."""
 
     most: int = MAX_PICTURES
     fit: Fit = ANY_MODEL
 
 
-AS_USUAL = Look()
+DEFAULT_LIMITS = PictureLimits()
 
 
 class PictureReader:
@@ -39,7 +39,9 @@ class PictureReader:
         self._fetcher, self._scaler = fetcher, scaler or Scaler()
         self.texts = TextReader(fetcher)
 
-    async def read(self, entries: Sequence[Entry], look: Look = AS_USUAL) -> Mapping[int, tuple[Picture, ...]]:
+    async def read(
+        self, entries: Sequence[Entry], look: PictureLimits = DEFAULT_LIMITS
+    ) -> Mapping[int, tuple[Picture, ...]]:
         """Pictures by message id: the newest `look.most` among the entries."""
         wanted = [
             (entry.id, attachment)

@@ -80,7 +80,7 @@ class Directory:
         return self._ids.get(agent)
 
 
-class OwnPosts(Protocol):
+class WebhookPostStore(Protocol):
     """Shared by all processes; agent_protocol.state.posts is the one in Redis. No method raises."""
 
     async def add(self, channel_id: int, message_id: int, agent: str) -> None: ...

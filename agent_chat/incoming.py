@@ -1,4 +1,4 @@
-"""What matters of a message when it is decided whether it calls an agent. No Discord object."""
+"""Messages and reactions as plain values: the facts that decide whether an agent is called, and by whose right."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """A message, as far as it matters here."""
+class IncomingMessage:
+    """A message without its text; ids of messages, users, roles, channels and guilds."""
 
     message_id: int = 0
     author_id: int
@@ -22,20 +22,20 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
-    """A person in a channel."""
+class Person:
+    """A person with their roles and rights in a channel."""
 
     user_id: int
     roles: frozenset[int] = frozenset()
     manages_messages: bool = False
-    manages_guild: bool = False  # known of who uses a command
+    manages_guild: bool = False  # known for the user of a slash command alone
 
 
 @dataclass(frozen=True, slots=True)
-class Signed:
+class PersonReaction:
     """A person's reaction to a message of `author`."""
 
-    who: Who
+    who: Person
     channel_id: int
     message_id: int
     author: int

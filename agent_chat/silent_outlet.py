@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 
-from agent_chat.attachments import AS_USUAL, Look
+from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits
 from agent_chat.outlet import NO_CHANNEL, SPLIT_AT, ChannelView, Outlet, Post, Posted, StreamingPost, ignored
 from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript
@@ -41,7 +41,9 @@ class EmptyView:
     async def reach(self, interval: Interval, messages: int) -> Sequence[Entry] | None:
         return None
 
-    async def pictures(self, entries: Sequence[Entry], look: Look = AS_USUAL) -> Mapping[int, tuple[Picture, ...]]:
+    async def pictures(
+        self, entries: Sequence[Entry], look: PictureLimits = DEFAULT_LIMITS
+    ) -> Mapping[int, tuple[Picture, ...]]:
         return {}
 
     async def text_files(

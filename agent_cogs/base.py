@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import discord
 
-from agent_chat.incoming import Heard
+from agent_chat.incoming import IncomingMessage
 from agent_cogs.agent import ModelBinding, shown_nowhere
 from agent_cogs.automation.runner import Errands
 from agent_cogs.build_agent import bind_model, build_agent, called_model, calling
@@ -39,9 +39,9 @@ from agent_config import AgentSettings
 from agent_context.entries import Entry
 from agent_context.steering.commands import parse_m
 from agent_discord.objects.channels import GuildChannel, parent_of
-from agent_discord.objects.messages import asked_for, heard
-from agent_discord.objects.permissions import signed, who_wrote
-from agent_discord.reading.gateway import ListeningCog
+from agent_discord.objects.messages import command_question, incoming_message
+from agent_discord.objects.permissions import author_of, person_reaction
+from agent_discord.reading.gateway import TranscriptCog
 from agent_discord.rest.gate import Gate
 from agent_discord.startup_check import channel_problems
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
@@ -51,7 +51,7 @@ from agent_protocol.wire.messages import read_instruction
 log = logging.getLogger(__name__)
 
 
-class BaseAgentCog(ListeningCog):
+class BaseAgentCog(TranscriptCog):
     """One agent. `model` is what its subclass's methods call, `guild_models` what they call in the turns of a guild;
     `may_act` says whether this process holds its lease."""
 
@@ -233,13 +233,13 @@ class BaseAgentCog(ListeningCog):
         self._listener.message(message)
         if self.bot.user is None:
             return
-        question = asked_for(message, self.services.directory)
+        question = command_question(message, self.services.directory)
         if message.author.bot and question is None:
             if not self._closing and self.may_act():
                 await self._calling.heard(message.channel.id, message.id, theme)
             return
         self.where.direct.note(message.channel)
-        facts = heard(message, question)
+        facts = incoming_message(message, question)
         call = self.call_of(facts)
         # A command's question is no order: it would have the rights of the bot that shows it.
         if question is None and await self._ordered(message, facts, call):
@@ -258,10 +258,10 @@ class BaseAgentCog(ListeningCog):
         if asked is not None:  # else deleted meanwhile
             await self._said(asked, message.channel.id, theme, call)
 
-    async def _ordered(self, message: discord.Message, facts: Heard, call: Call | None) -> bool:
+    async def _ordered(self, message: discord.Message, facts: IncomingMessage, call: Call | None) -> bool:
         """Whether the message was an order. That needs no lease, and no program that goes on: silence is never wrong,
         and who acts for the agent now may not have heard it."""
-        said_at, wrote, late = message.created_at.timestamp(), partial(who_wrote, message), not self.may_act()
+        said_at, wrote, late = message.created_at.timestamp(), partial(author_of, message), not self.may_act()
         return await self._stopping.written(message.content, facts, call, wrote, at=said_at, late=late)
 
     async def _said(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
@@ -297,14 +297,14 @@ class BaseAgentCog(ListeningCog):
         assert self.bot.user is not None
         return self.bot.user.id
 
-    def call_of(self, heard: Heard) -> Call | None:
+    def call_of(self, heard: IncomingMessage) -> Call | None:
         """Whether and how a message calls this agent."""
         assert self.bot.user is not None
         guild = self.bot.get_guild(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
         my_role = guild.self_role.id if guild and guild.self_role else None
         return called(heard, me=self.bot.user.id, my_role=my_role, bots_role=self.services.settings.bots_role_id)
 
-    def owes(self, heard: Heard, said: Entry) -> Call | None:
+    def owes(self, heard: IncomingMessage, said: Entry) -> Call | None:
         """Whether a message that came while nobody listened is owed an answer: not an order, nor what was said before
         one, nor into the silence."""
         call = self.call_of(heard)
@@ -326,7 +326,7 @@ class BaseAgentCog(ListeningCog):
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_sign(self, event: discord.RawReactionActionEvent) -> None:
         """A reaction may be an order; the transcript has its own listener for it."""
-        sign = signed(event, self.bot.get_channel(event.channel_id), self.services.transcripts)
+        sign = person_reaction(event, self.bot.get_channel(event.channel_id), self.services.transcripts)
         if sign is not None:
             await self._stopping.signed(sign)
 

@@ -26,7 +26,7 @@ from agent_discord.objects.channels import (
     parent_of,
     threads_to_read,
 )
-from agent_discord.posting.webhooks import Face
+from agent_discord.posting.webhooks import WebhookIdentity
 from agent_discord.rest.gate import Gate
 
 GUILD_WAIT = 5.0  # seconds
@@ -177,7 +177,7 @@ class AgentChannels:
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._may_act() or self._silent(channel_id):
             return None
-        return Spot(channel, Face(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
+        return Spot(channel, WebhookIdentity(own.name, own.display_name, own.front.avatar or me.display_avatar.url))
 
 
 NOTICE_SECONDS = 20.0  # the channel's next turn waits for it

@@ -17,8 +17,8 @@ from agent_cogs.slash.forget import Forgetting
 from agent_config import Settings
 from agent_context.entries import Entry
 from agent_discord.posting.webhooks import Webhooks
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.history_cache import Pasts
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.outbound import OutboundShared
 from agent_llm.prefill_support import PrefillMemory
 from agent_protocol.ledger import Ledger
@@ -65,9 +65,9 @@ class AgentServices:
     orders: CoordinatorCommands
     directory: Directory
     transcripts: Transcripts
-    fetcher: Fetcher
+    fetcher: HistoryFetcher
     pictures: PictureReader
-    pasts: Pasts
+    pasts: HistoryCache
     clock: Callable[[], float]
     rng: random.Random
     resets: Resets | None = None

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 
 from agent_chat.outlet import ChannelView
 from agent_discord.objects.channels import Channel
-from agent_discord.posting.webhooks import Face
+from agent_discord.posting.webhooks import WebhookIdentity
 from agent_discord.rest.gate import Gate
 from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import posts
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class Poster(Protocol):
     """agent_discord.posting.webhooks.Webhooks is the one for Discord. Neither method raises anything of Discord's."""
 
-    async def send(self, gate: Gate, channel: Channel, text: str, face: Face) -> int | None: ...
+    async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None: ...
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool: ...
 
 
@@ -44,7 +44,7 @@ class Spot:
     """Where and as whom a call is shown."""
 
     channel: Channel
-    face: Face
+    face: WebhookIdentity
 
 
 class ToolShow:

@@ -18,10 +18,10 @@ from agent_discord.objects.mentions import clean_name
 from agent_discord.objects.messages import UNFINISHED, without_mark
 from agent_discord.posting.command_replies import DiscordCommandReplies
 from agent_discord.posting.message_writer import MessageWriter
-from agent_discord.posting.multipart import EarlierPosts, Extras, Parts, put_all
+from agent_discord.posting.multipart import EarlierPosts, Extras, PostParts, put_all
 from agent_discord.posting.name_markup import NameMarkup
 from agent_discord.posting.splitting import LIMIT, length, split_text
-from agent_discord.posting.streaming_post import GrowingPost
+from agent_discord.posting.streaming_post import DiscordStreamingPost
 from agent_discord.posting.typing import TypingSign
 from agent_discord.reading.history import PAGE, PAGE_TIMEOUT
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
@@ -58,7 +58,7 @@ class DiscordSink:
         self._writer = MessageWriter(
             view.channel, view.gate, view.transcripts, may_post=may_post, may_remove=may_remove
         )
-        self._streaming: GrowingPost | None = None
+        self._streaming: DiscordStreamingPost | None = None
         self._typing: set[TypingSign] = set()
         self.command_replies = DiscordCommandReplies(view.channel, view.gate, self._writer, self._background)
 
@@ -111,11 +111,11 @@ class DiscordSink:
 
     def growing(
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
-    ) -> GrowingPost:
+    ) -> DiscordStreamingPost:
         """A streaming post, as `async with sink.growing(...) as post`; `ping` and `after` as in Post. `post` with the
         same turn completes it, `withdraw` deletes it. Typing ends with its first message."""
         limit = min(split_at, STREAMING_LIMIT)
-        self._streaming = GrowingPost(
+        self._streaming = DiscordStreamingPost(
             turn_id,
             open_parts=lambda: self._open_parts(turn_id, ping, after),
             split=lambda text: self._split(text, limit),
@@ -137,8 +137,8 @@ class DiscordSink:
         if parts is not None:
             await parts.trim(0)
 
-    async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> Parts:
-        return Parts(self._writer, turn_id, EarlierPosts(await self._own_since(after)), ping)
+    async def _open_parts(self, turn_id: str, ping: int | None, after: int | None) -> PostParts:
+        return PostParts(self._writer, turn_id, EarlierPosts(await self._own_since(after)), ping)
 
     async def _own_since(self, after: int | None) -> Sequence[discord.Message]:
         """This bot's posts behind a message, as Discord has them now; none where they need not or cannot be read."""

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 
 import discord
 
-from agent_chat.attachments import AS_USUAL, Look, PictureReader
-from agent_chat.incoming import Who
+from agent_chat.attachments import DEFAULT_LIMITS, PictureLimits, PictureReader
+from agent_chat.incoming import Person
 from agent_chat.text_files import MAX_FILES, TextFile
 from agent_chat.transcript import Transcript, Transcripts
 from agent_context.entries import Entry
 from agent_context.selecting.history import Interval
-from agent_discord.objects.audience import may_be_told
+from agent_discord.objects.audience import may_be_shown
 from agent_discord.objects.channels import Channel, guild_id_of, guild_of, me_in, name_in, parent_in, permissions_in
 from agent_discord.objects.mentions import clean_name
-from agent_discord.objects.permissions import who_is, with_members
+from agent_discord.objects.permissions import person_in, with_members
 from agent_discord.reading.hide_reactions import MOST_GIVERS, with_marks_of_people
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.history_cache import Pasts
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate
 from agent_llm.types import Picture
@@ -37,9 +37,9 @@ class DiscordView:
         *,
         gate: Gate,
         transcripts: Transcripts,
-        fetcher: Fetcher,
+        fetcher: HistoryFetcher,
         pictures: PictureReader,
-        pasts: Pasts,
+        pasts: HistoryCache,
     ) -> None:
         self.channel, self.gate, self.transcripts = channel, gate, transcripts
         self._fetcher, self._pictures, self._pasts = fetcher, pictures, pasts
@@ -106,7 +106,7 @@ class DiscordView:
         """The newest `messages` up to the last one of an interval, oldest first, in any channel of this server. None
         where the bot, or somebody who reads this channel, may not read them."""
         source = await self._source(interval.channel_id)
-        if not isinstance(source, Channel) or not may_be_told(source, self.channel):
+        if not isinstance(source, Channel) or not may_be_shown(source, self.channel):
             return None
         rights = permissions_in(source)
         if not (rights.view_channel and rights.read_message_history):
@@ -123,7 +123,9 @@ class DiscordView:
             return self.channel
         return await self._pasts.channel(self.gate, guild, channel_id) if guild else None
 
-    async def pictures(self, entries: Sequence[Entry], look: Look = AS_USUAL) -> Mapping[int, tuple[Picture, ...]]:
+    async def pictures(
+        self, entries: Sequence[Entry], look: PictureLimits = DEFAULT_LIMITS
+    ) -> Mapping[int, tuple[Picture, ...]]:
         """The newest pictures of these entries, by message id."""
         return await self._pictures.read(entries, look)
 
@@ -156,12 +158,12 @@ class DiscordView:
             log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
             return ()
 
-    async def givers(self, message_id: int, emoji: str) -> Sequence[Who]:
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
         """The people who gave a reaction, with what they may do here. Raises one of REQUEST_ERRORS."""
         message = await self.gate.message(self.channel, message_id)
         given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
         people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
-        return [who_is(await self._member(user.id) or user, self.channel) for user in people]
+        return [person_in(await self._member(user.id) or user, self.channel) for user in people]
 
     async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:
         """The messages with what REST leaves out: the roles of people who give orders, and who hides messages."""

@@ -19,7 +19,7 @@ from agent_cogs.base import BaseAgentCog
 from agent_cogs.prompt.conversation import AgentSessions
 from agent_cogs.services import AgentServices
 from agent_config import AgentSettings, Settings, missing_key_message, shared_tokens
-from agent_discord.reading.gateway_connection import NewSessions
+from agent_discord.reading.gateway_connection import SessionLimit
 from agent_discord.rest.retries import STEADY_SECONDS, backoff
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Model
@@ -100,7 +100,7 @@ class BotSupervisor:
         self.settled = asyncio.Event()  # online, or nobody waits for it: it failed, or Discord was not there
         self._services, self._guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
         self._failure: str | None = None
-        self._sessions = NewSessions(clock)
+        self._sessions = SessionLimit(clock)
         self._run = self._another()
 
     def _another(self) -> BotRun:

@@ -24,8 +24,8 @@ from agent_config import AgentSettings
 from agent_discord.objects.audience import Audience
 from agent_discord.objects.channels import parent_of
 from agent_discord.reading.echo_filter import skip_echoes
-from agent_discord.reading.gateway_connection import GatewayConnection, NewSessions
-from agent_discord.reading.unreadable_events import tolerate_odd_events
+from agent_discord.reading.gateway_connection import GatewayConnection, SessionLimit
+from agent_discord.reading.unreadable_events import tolerate_unreadable_events
 from agent_discord.rest.application_owners import ApplicationOwners
 from agent_discord.rest.login import log_in
 from agent_discord.rest.rate_limit import count_refusals
@@ -92,7 +92,7 @@ class BotRun:
         lease: Lease,
         model: Model,
         guild_models: Mapping[int, Model],
-        sessions: NewSessions,
+        sessions: SessionLimit,
     ) -> None:
         self.agent, self._services, self._lease = agent, services, lease
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
@@ -104,7 +104,7 @@ class BotRun:
             member_cache_flags=discord.MemberCacheFlags.none(),
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        tolerate_odd_events(self.client, agent.spec.name)
+        tolerate_unreadable_events(self.client, agent.spec.name)
         skip_echoes(self.client, services.transcripts)
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, services, model, guild_models, may_act=lambda: lease.held)

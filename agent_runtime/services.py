@@ -21,8 +21,8 @@ from agent_cogs.slash.forget import CompletedRequests, Forgetting
 from agent_config import AgentSettings, Settings, process_environment
 from agent_coordinator.config import CoordinatorConfig
 from agent_discord.posting.webhooks import Webhooks
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.history_cache import Pasts
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.outbound import OutboundShared
 from agent_llm.types import Model
 from agent_net.picture_fetcher import PictureFetcher
@@ -102,7 +102,7 @@ def build_services(
         ledger=ledger,
         directory=directory,
         transcripts=transcripts,
-        fetcher=Fetcher(transcripts, posts),
+        fetcher=HistoryFetcher(transcripts, posts),
         pictures=PictureReader(PictureFetcher(session, extra_origins=setup.picture_origins)),
         clock=setup.clock,
         rng=setup.rng,
@@ -111,7 +111,7 @@ def build_services(
         notices=Notices(link),
         tools=tools,
         options=options,
-        pasts=Pasts(transcripts),
+        pasts=HistoryCache(transcripts),
         personas=personas,
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from agent_chat.incoming import Heard
+from agent_chat.incoming import IncomingMessage
 from agent_cogs.events import TurnEvent
 from agent_cogs.inbox.missed_orders import LateOrders, heard_of
 from agent_cogs.inbox.runner import TurnRunner
@@ -42,7 +42,7 @@ class Returning(Protocol):
     late_orders: LateOrders
 
     def channels(self) -> Sequence[Channel]: ...
-    def owes(self, heard: Heard, said: Entry) -> Call | None: ...
+    def owes(self, heard: IncomingMessage, said: Entry) -> Call | None: ...
 
 
 class CatchUp:

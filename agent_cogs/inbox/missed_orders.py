@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from agent_chat.incoming import Heard, Signed, Who
+from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_cogs.inbox.stop_orders import STOP_SIGN, Stopping
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
@@ -34,7 +34,7 @@ class Listening(Protocol):
     name: str
 
     def channels(self) -> Sequence[Channel]: ...
-    def call_of(self, heard: Heard) -> Call | None: ...
+    def call_of(self, heard: IncomingMessage) -> Call | None: ...
 
 
 class LateOrders:
@@ -109,7 +109,7 @@ class LateOrders:
         if entry.order is None or entry.speaker.kind != "person":
             return
         facts = heard_of(entry, channel)
-        who = Who(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
+        who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
         await self._stopping.found(entry.order, facts, self._agent.call_of(facts), who, entry.created_at)
 
     async def _obey_signs(self, view: DiscordView, message_id: int, author: int, said_at: float) -> None:
@@ -121,13 +121,13 @@ class LateOrders:
             log.warning("%s: who stopped it at message %d is not known: %s", self._agent.name, message_id, kind(error))
             return
         for who in givers:
-            sign = Signed(who, view.channel_id, message_id, author, STOP_SIGN)
+            sign = PersonReaction(who, view.channel_id, message_id, author, STOP_SIGN)
             await self._stopping.signed(sign, said_at=said_at)
 
 
-def heard_of(entry: Entry, channel: Channel) -> Heard:
+def heard_of(entry: Entry, channel: Channel) -> IncomingMessage:
     """An old message's facts; ids of users and roles are never the same."""
-    return Heard(
+    return IncomingMessage(
         message_id=entry.id,
         author_id=entry.speaker.id,
         by_person=entry.speaker.kind == "person",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
-from agent_chat.incoming import Heard, Signed, Who
+from agent_chat.incoming import IncomingMessage, Person, PersonReaction
 from agent_chat.transcript import Transcripts
 from agent_cogs.agent import Find
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
@@ -27,7 +27,7 @@ Ended = Callable[[TurnEvent, str], Awaitable[None]]  # an event that waited is g
 Parent = Callable[[int], int | None]  # the channel that a thread hangs on
 
 
-def may_stop(who: Who, users: Collection[int], roles: Collection[int]) -> bool:
+def may_stop(who: Person, users: Collection[int], roles: Collection[int]) -> bool:
     """Whether the person may silence a whole channel."""
     return who.manages_messages or who.user_id in users or not who.roles.isdisjoint(roles)
 
@@ -60,7 +60,14 @@ class Stopping:
         services.stops.on_hush(self._hush)
 
     async def written(
-        self, text: str, heard: Heard, call: Call | None, wrote: Callable[[], Who], *, at: float | None, late: bool
+        self,
+        text: str,
+        heard: IncomingMessage,
+        call: Call | None,
+        wrote: Callable[[], Person],
+        *,
+        at: float | None,
+        late: bool,
     ) -> bool:
         """Whether a message was an order and was carried out; else it is to be taken like any other message.
 
@@ -85,13 +92,13 @@ class Stopping:
             await self._show(channel_id, heard.message_id, STOP_SIGN if still else HEARD)
         return True
 
-    def is_order(self, order: Order | None, heard: Heard, call: Call | None) -> bool:
+    def is_order(self, order: Order | None, heard: IncomingMessage, call: Call | None) -> bool:
         """Whether an old message was an order to the bots; it is answered by none of them."""
         return order is not None and heard.by_person and bool(self._meant(heard, call))
 
-    async def found(self, order: Order, heard: Heard, call: Call | None, who: Who, at: float) -> None:
-        """An order that was said then, maybe while nobody listened. Who has no right to it ends what answers their
-        earlier words, as it would have."""
+    async def found(self, order: Order, heard: IncomingMessage, call: Call | None, who: Person, at: float) -> None:
+        """An order that was said then, maybe while nobody listened. From a person without the right to it, it ends what
+        answers their earlier words."""
         if not self.is_order(order, heard, call):
             return
         channel_id, source = heard.channel_id, str(heard.message_id) if call is not None else ""
@@ -117,7 +124,7 @@ class Stopping:
         parent = self._parent(channel_id)
         return self._stops.holds(channel_id) or (parent is not None and self._stops.holds(parent))
 
-    def ended(self, said: Entry, heard: Heard) -> bool:
+    def ended(self, said: Entry, heard: IncomingMessage) -> bool:
         """Whether a later order ended what would answer this message: one for the channel, or one of its author."""
         places = [heard.channel_id, *([heard.parent_id] if heard.parent_id is not None else [])]
         if any(said.created_at <= self._stops.silent_until(place) for place in places):
@@ -129,14 +136,14 @@ class Stopping:
             for one in theirs
         )
 
-    async def show_stopped(self, heard: Heard) -> None:
-        """Who calls the agent where it is to be silent sees why nothing comes: one sign a minute."""
+    async def show_stopped(self, heard: IncomingMessage) -> None:
+        """A person who calls the agent in a stopped channel sees why nothing comes: one sign a minute."""
         who = (heard.channel_id, heard.author_id)
         if not self._told.recently(*who):
             self._told.note(*who)
             await self._show(heard.channel_id, heard.message_id, STOP_SIGN)
 
-    async def signed(self, sign: Signed, *, said_at: float | None = None) -> None:
+    async def signed(self, sign: PersonReaction, *, said_at: float | None = None) -> None:
         """A person put the stop sign at a message; where that is one of our bots', it is an order. `said_at`: when the
         message was said, where the sign was found at it: it was put there then or later."""
         if sign.emoji != STOP_SIGN or self._directory.agent_of(sign.author) is None:
@@ -156,7 +163,7 @@ class Stopping:
         if outlet is not None:
             await outlet.sink.acknowledge(message_id, emoji)
 
-    def _meant(self, heard: Heard, call: Call | None) -> set[int]:
+    def _meant(self, heard: IncomingMessage, call: Call | None) -> set[int]:
         """The user ids of our bots that the message calls."""
         named = self._bots_in((*heard.mentioned_users, heard.replied_to))
         return named or (self._bots() if call is not None else set())
@@ -173,7 +180,7 @@ class Stopping:
 
     async def _stop(
         self,
-        who: Who,
+        who: Person,
         channel_id: int,
         source: str,
         seconds: float | None,

@@ -11,7 +11,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 
-from agent_chat.incoming import Heard
+from agent_chat.incoming import IncomingMessage
 
 
 class Call(Enum):
@@ -30,13 +30,13 @@ class Ignored:
     roles: frozenset[int] = frozenset()
     also: Container[int] = ()
 
-    def __contains__(self, heard: Heard) -> bool:
+    def __contains__(self, heard: IncomingMessage) -> bool:
         if heard.author_id in self.users or heard.author_id in self.also:
             return True
         return not self.roles.isdisjoint(heard.author_roles)
 
 
-def called(heard: Heard, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
+def called(heard: IncomingMessage, *, me: int, my_role: int | None, bots_role: int | None) -> Call | None:
     """How the message calls the bot with user id `me`, None when it does not. `my_role` is the bot's managed role."""
     if not heard.by_person or heard.author_id == me:
         return None

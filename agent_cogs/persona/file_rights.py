@@ -7,22 +7,13 @@ and spend, in the guilds of others, so only the owner may.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from typing import Protocol
 
+from agent_chat.incoming import Person
 from agent_config import Settings
 
 MANAGERS_ONLY = "Only who may manage this server can do that."
 
 GuildOf = Callable[[int], int | None]  # a channel's guild, by the channel's id; None where it is not known
-
-
-class Person(Protocol):
-    """agent_chat.incoming.Who."""
-
-    @property
-    def user_id(self) -> int: ...
-    @property
-    def manages_guild(self) -> bool: ...
 
 
 def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from agent_chat.attachments import Look
+from agent_chat.attachments import PictureLimits
 from agent_chat.outlet import Outlet
 from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
@@ -161,7 +161,7 @@ async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnV
     units = [unit for entry in view.context.window.entries for unit in entry.units]
     pictures, texts = await asyncio.gather(
         turn.outlet.view.pictures(
-            Chosen(pictures=chosen.pictures).of(units), Look(len(chosen.pictures), turn.agent.model.fit)
+            Chosen(pictures=chosen.pictures).of(units), PictureLimits(len(chosen.pictures), turn.agent.model.fit)
         ),
         turn.outlet.view.text_files(
             Chosen(files=chosen.files).of(units),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
-from agent_chat.incoming import Heard
+from agent_chat.incoming import IncomingMessage
 from agent_cogs.inbox.stop_orders import may_stop
 from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
@@ -184,7 +184,7 @@ class SlashHandlers:
         ignored = Ignored(
             frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), self._services.ignores
         )
-        message = Heard(
+        message = IncomingMessage(
             author_id=command.who.user_id,
             by_person=True,
             author_roles=command.who.roles,

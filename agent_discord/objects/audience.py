@@ -36,7 +36,7 @@ class Audience:
             if not here or channel_id == here:
                 return bool(here)
             source = self._channel_of(channel_id)
-            return isinstance(source, Channel) and isinstance(place, Channel) and may_be_told(source, place)
+            return isinstance(source, Channel) and isinstance(place, Channel) and may_be_shown(source, place)
 
         return judged
 
@@ -59,7 +59,7 @@ class Audience:
         return base.id if base is not None and not _is_closed_thread(place) else here
 
 
-def may_be_told(source: Channel, here: Channel) -> bool:
+def may_be_shown(source: Channel, here: Channel) -> bool:
     """Whether everybody who reads `here` may read `source`."""
     if source.id == here.id:
         return True

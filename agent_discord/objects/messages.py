@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import discord
 
 from agent_chat.directory import Directory
-from agent_chat.incoming import Heard
+from agent_chat.incoming import IncomingMessage
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.steering.hiding import hidden_by_text
 from agent_context.steering.stop_orders import order_in
 from agent_discord.objects.channels import parent_of
 from agent_discord.objects.mentions import clean_name, mentioned_in, to_names
-from agent_discord.objects.permissions import who_wrote
+from agent_discord.objects.permissions import author_of
 
 NO_AGENTS = Directory()
 
@@ -71,9 +71,9 @@ def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
     """None for what nobody said. What was asked by a command is said by who used it."""
     if not is_said(message):
         return None
-    if (question := asked_for(message, directory)) is not None:
+    if (question := command_question(message, directory)) is not None:
         return _question_entry(message, question, directory)
-    who, speaker = who_wrote(message), speaker_of(message, directory)
+    who, speaker = author_of(message), speaker_of(message, directory)
     return Entry(
         id=message.id,
         speaker=speaker,
@@ -110,7 +110,7 @@ def to_entries(messages: Iterable[discord.Message], directory: Directory) -> lis
     return found
 
 
-def _question_entry(message: discord.Message, question: AskedFor, directory: Directory) -> Entry:
+def _question_entry(message: discord.Message, question: CommandQuestion, directory: Directory) -> Entry:
     name = directory.told_apart(question.by.id, clean_name(question.by.display_name))
     agent = {question.agent: directory.agent_of(question.agent) or ""}
     return Entry(
@@ -129,7 +129,7 @@ _QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedFor:
+class CommandQuestion:
     """Who asked which agent (a user id) what."""
 
     by: discord.User
@@ -148,7 +148,7 @@ def read_question(text: str) -> tuple[int, str] | None:
     return (int(found[1]), found[2]) if found else None
 
 
-def asked_for(message: discord.Message, directory: Directory) -> AskedFor | None:
+def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:
     """None for every message but such a question."""
     used = message.interaction_metadata
     if used is None or directory.agent_of(message.author.id) is None or used.user.bot:
@@ -156,7 +156,7 @@ def asked_for(message: discord.Message, directory: Directory) -> AskedFor | None
     read = read_question(message.content)
     if read is None or directory.agent_of(read[0]) is None:
         return None
-    return AskedFor(used.user, *read)
+    return CommandQuestion(used.user, *read)
 
 
 UNFINISHED = " ▌"
@@ -172,11 +172,11 @@ def without_mark(text: str) -> str:
     return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
 
 
-def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard:
+def incoming_message(message: discord.Message, by_command: CommandQuestion | None = None) -> IncomingMessage:
     """The facts by which it is decided whether a message calls an agent; `by_command` where it is the question that
     somebody asked by a command."""
     if by_command is not None:
-        return Heard(
+        return IncomingMessage(
             message_id=message.id,
             author_id=by_command.by.id,
             by_person=True,
@@ -185,7 +185,7 @@ def heard(message: discord.Message, by_command: AskedFor | None = None) -> Heard
             parent_id=parent_of(message.channel),
             mentioned_users=frozenset((by_command.agent,)),
         )
-    return Heard(
+    return IncomingMessage(
         message_id=message.id,
         author_id=message.author.id,
         by_person=not message.author.bot and message.webhook_id is None and is_said(message),

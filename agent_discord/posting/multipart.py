@@ -56,7 +56,7 @@ class _Part:
     gone: bool = False
 
 
-class Parts:
+class PostParts:
     """The messages of one turn's post, in their order."""
 
     def __init__(self, writer: Writer, turn_id: str, earlier: EarlierPosts, ping: int | None = None) -> None:
@@ -121,7 +121,10 @@ class Parts:
 
 
 async def put_all(
-    parts: Parts, texts: Sequence[str | None], last: Extras, noted: Callable[[discord.Message, discord.Message], None]
+    parts: PostParts,
+    texts: Sequence[str | None],
+    last: Extras,
+    noted: Callable[[discord.Message, discord.Message], None],
 ) -> None:
     """Makes the post read so and end there, with `last` along with its last part.
 

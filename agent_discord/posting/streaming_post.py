@@ -1,6 +1,6 @@
 """An answer that is read while it is written: a post that grows by edits.
 
-    on_text ─ grow() ─ the newest text ─ at a pace ─ Parts ─ … ─ the outlet's post() ends it whole
+    on_text ─ grow() ─ the newest text ─ at a pace ─ PostParts ─ … ─ the outlet's post() ends it whole
 
 The pace keeps far from Discord's five edits in five seconds for a channel, and an edit is left out when the bot's
 requests run high: only the last one counts, and that one is made by whoever ends the post. Until then each message
@@ -20,7 +20,7 @@ from typing import Self
 
 from agent_chat.outlet import CannotPost
 from agent_discord.objects.messages import UNFINISHED
-from agent_discord.posting.multipart import Parts
+from agent_discord.posting.multipart import PostParts
 
 FIRST_CHARACTERS = 40  # before them a post would be a stub
 PACE = 1.2  # seconds between two edits
@@ -30,7 +30,7 @@ STOP_SECONDS = 3.0  # for a request that is on its way
 log = logging.getLogger(__name__)
 
 
-class GrowingPost:
+class DiscordStreamingPost:
     """Use as `async with`. `open` makes the parts when the first is due, `split` makes messages of a text, `quiet`
     says whether there is room for an edit, `began` is called when something stands."""
 
@@ -38,7 +38,7 @@ class GrowingPost:
         self,
         turn_id: str,
         *,
-        open_parts: Callable[[], Awaitable[Parts]],
+        open_parts: Callable[[], Awaitable[PostParts]],
         split: Callable[[str], Sequence[str]],
         quiet: Callable[[], bool],
         began: Callable[[], None],
@@ -46,7 +46,7 @@ class GrowingPost:
         self.turn_id = turn_id
         self._split, self._quiet, self._began = split, quiet, began
         self._open_parts = open_parts
-        self.parts: Parts | None = None  # None while nothing was posted
+        self.parts: PostParts | None = None  # None while nothing was posted
         self._text = ""
         self._news, self._stopping = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None

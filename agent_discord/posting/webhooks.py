@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 import aiohttp
 import discord
 
-from agent_chat.directory import Directory, OwnPosts
+from agent_chat.directory import Directory, WebhookPostStore
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.splitting import LIMIT, length
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class WebhookIdentity:
     """Whom a post shows. `agent` is the key of the agent whose post it is, `avatar` an address."""
 
     agent: str
@@ -47,7 +47,7 @@ class Webhooks:
     """Shared by all bots of a process: what one of them made, the others use. `session` is not owned."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, directory: Directory, posts: OwnPosts, refused: RefusedRequests
+        self, session: aiohttp.ClientSession, directory: Directory, posts: WebhookPostStore, refused: RefusedRequests
     ) -> None:
         self._session, self._directory, self._posts = session, directory, posts
         self._known: dict[int, discord.Webhook] = {}  # by channel
@@ -55,7 +55,7 @@ class Webhooks:
         self._told: set[int] = set()
         count_webhooks(session, refused)
 
-    async def send(self, gate: Gate, channel: Channel, text: str, face: Face) -> int | None:
+    async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
         """The post's id; None where it could not be made, which the log says. Never pings anybody."""
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -83,7 +83,7 @@ class Webhooks:
             return False
         return True
 
-    async def _send(self, gate: Gate, channel: Channel, text: str, face: Face) -> int | None:
+    async def _send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
         place = _place(channel)
         webhook = await self._webhook(gate, channel, place) if place is not None else None
         if webhook is None or place is None:
@@ -103,7 +103,9 @@ class Webhooks:
         await self._posts.add(channel.id, message_id, face.agent)
         return message_id
 
-    async def _say(self, gate: Gate, webhook: discord.Webhook, channel: Channel, text: str, face: Face) -> int:
+    async def _say(
+        self, gate: Gate, webhook: discord.Webhook, channel: Channel, text: str, face: WebhookIdentity
+    ) -> int:
         message = await gate.send_by_webhook(
             webhook,
             fitting(gate.clean(text)),

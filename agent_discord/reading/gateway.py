@@ -88,7 +88,7 @@ class Listener:
         return self._transcripts.directory.told_apart(event.user_id, name, bot=member.bot)
 
 
-class ListeningCog(discord.Cog):
+class TranscriptCog(discord.Cog):
     """Edits, deletions, pins and reactions. New messages are for the subclass: which channels matter, it knows."""
 
     def __init__(self, bot: discord.Client, transcripts: Transcripts) -> None:

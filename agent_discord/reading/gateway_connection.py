@@ -32,7 +32,7 @@ MOST_SESSIONS, DAY = 900, 86_400.0
 log = logging.getLogger(__name__)
 
 
-class NewSessions:
+class SessionLimit:
     """How many sessions a bot has begun in a day, over all its runs. `clock` gives seconds that only grow.
 
     Discord resets the token of a bot that begins more than 1,000 (discord.com/developers/docs/events/gateway); one that
@@ -60,13 +60,13 @@ class GatewayConnection:
         client: discord.Bot,
         name: str,
         rng: random.Random,
-        sessions: NewSessions | None = None,
+        sessions: SessionLimit | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._client, self._name, self._rng, self._clock, self._sleep = client, name, rng, clock, sleep
-        self._sessions = sessions or NewSessions(clock)
+        self._sessions = sessions or SessionLimit(clock)
         self._opened: list[DiscordWebSocket] = []
         self._resume: dict[str, Any] = {}  # what py-cord is to be told of the session
         self._welcome = False

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import discord
 
-from agent_chat.directory import OwnPosts
+from agent_chat.directory import WebhookPostStore
 from agent_chat.transcript import Transcript, Transcripts
 from agent_discord.objects.messages import to_entries
 
@@ -33,13 +33,13 @@ PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: t
 log = logging.getLogger(__name__)
 
 
-class Fetcher:
+class HistoryFetcher:
     """Makes transcripts whole. `aclose` ends what still runs.
 
     `posts` says which posts of webhooks are ours. Who gives no reader of pins does not need them.
     """
 
-    def __init__(self, transcripts: Transcripts, posts: OwnPosts | None = None) -> None:
+    def __init__(self, transcripts: Transcripts, posts: WebhookPostStore | None = None) -> None:
         self._transcripts, self._posts = transcripts, posts
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels in no hurry, in order

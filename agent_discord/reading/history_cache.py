@@ -36,7 +36,7 @@ def _until(_: object, found: object, now: float) -> float:
     return now + (TRY_AGAIN if found is None else KEEP_SECONDS)
 
 
-class Pasts:
+class HistoryCache:
     """Shared by all bots of a process. `clock` gives seconds."""
 
     def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:

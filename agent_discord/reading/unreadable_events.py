@@ -31,7 +31,7 @@ class UnreadableReady(Exception):
     """A session whose beginning cannot be read: the bot would seem online and know nothing."""
 
 
-class OddLog:
+class UnreadableLog:
     """One line for each kind of failure in ten minutes. `clock` gives seconds that only grow."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
@@ -51,9 +51,9 @@ class OddLog:
         log.warning("%s: %s from Discord cannot be read (%s%s): %s%s", self._name, what, kind[1], _at(error), so, more)
 
 
-def tolerate_odd_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+def tolerate_unreadable_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
     """Guards a client before it is logged in. py-cord has no hook for it."""
-    odd, state = OddLog(name, clock), client._connection
+    odd, state = UnreadableLog(name, clock), client._connection
     for event, parse in list(state.parsers.items()):
         state.parsers[event] = _guarded(event, parse, state, odd)
     _read_messages(state, odd)
@@ -67,7 +67,7 @@ def tolerate_odd_events(client: discord.Client, name: str, clock: Callable[[], f
     client.on_error = on_error  # type: ignore[method-assign,assignment]  # py-cord's own prints to standard error
 
 
-def _guarded(event: str, parse: Parse, state: Any, odd: OddLog) -> Parse:
+def _guarded(event: str, parse: Parse, state: Any, odd: UnreadableLog) -> Parse:
     def guarded(data: Any) -> None:
         try:
             parse(data)
@@ -91,7 +91,7 @@ def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
     return "it is skipped"
 
 
-def _read_messages(state: Any, odd: OddLog) -> None:
+def _read_messages(state: Any, odd: UnreadableLog) -> None:
     """Messages that REST brings: a post's own answer, pages of history, pins."""
 
     def create_message(*, channel: Any, data: Json) -> discord.Message:
@@ -113,7 +113,7 @@ def _read_messages(state: Any, odd: OddLog) -> None:
     state.create_message = create_message
 
 
-def _read_edits(client: discord.Client, odd: OddLog) -> None:
+def _read_edits(client: discord.Client, odd: UnreadableLog) -> None:
     """An edit's answer, which py-cord parses in another way: it is made such as can be parsed."""
     http: Any = client.http
     for name in ("edit_message", "edit_files"):

@@ -15,7 +15,7 @@ from typing import Any
 
 import discord
 
-from agent_chat.incoming import Who
+from agent_chat.incoming import Person
 from agent_discord.objects.channels import parent_of
 from agent_discord.rest.errors import REQUEST_ERRORS
 from agent_discord.rest.gate import Gate
@@ -41,7 +41,7 @@ class CommandInvocation:
 
     id: int
     name: str
-    who: Who
+    who: Person
     channel_id: int
     guild_id: int | None
     parent_id: int | None = None
@@ -149,12 +149,12 @@ def _invocation(interaction: discord.Interaction, name: str, values: Mapping[str
     )
 
 
-def _who(interaction: discord.Interaction) -> Who:
+def _who(interaction: discord.Interaction) -> Person:
     """The person with their permissions in the channel, which Discord sends with each interaction."""
     user = interaction.user
     assert user is not None
     if not isinstance(user, discord.Member):
-        return Who(user.id)
+        return Person(user.id)
     roles = frozenset(role.id for role in user.roles)
     may = interaction.permissions
-    return Who(user.id, roles, may.manage_messages or may.administrator, may.manage_guild or may.administrator)
+    return Person(user.id, roles, may.manage_messages or may.administrator, may.manage_guild or may.administrator)

@@ -10,7 +10,7 @@ from agent_chat.transcript import MAX_DEPTH, Transcript, Transcripts
 from agent_context.entries import Entry, Speaker
 from agent_discord.objects.permissions import with_members
 from agent_discord.reading.gateway import Listener
-from agent_discord.reading.history import PAGE, Fetcher
+from agent_discord.reading.history import PAGE, HistoryFetcher
 from agent_discord.rest.gate import Gate
 from tests.support.doubles import (
     ALICE,
@@ -45,7 +45,7 @@ class Place:
         self.directory = Directory()
         self.transcripts = Transcripts(self.directory)
         self.listener = Listener(self.client, self.transcripts)
-        self.fetcher = Fetcher(self.transcripts, posts)
+        self.fetcher = HistoryFetcher(self.transcripts, posts)
         self.gate = Gate()
         self.reads = []
 

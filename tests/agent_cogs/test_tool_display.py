@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent_cogs.tool_display import MOST_WAITING, Spot, ToolShow
-from agent_discord.posting.webhooks import Face
+from agent_discord.posting.webhooks import WebhookIdentity
 from agent_discord.rest.errors import Silenced
 from agent_discord.rest.gate import Gate
 from agent_tools.call_log.record import ToolRecord
@@ -18,7 +18,7 @@ from agent_tools.call_runner import ToolEvent
 from tests.support.doubles import settle, until
 
 OUTLET = SimpleNamespace(channel_id=7)
-FACE = Face("claude", "Claude")
+FACE = WebhookIdentity("claude", "Claude")
 RECORD = ToolRecord(
     id="m5:1",
     agent="claude",

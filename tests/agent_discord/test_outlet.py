@@ -11,8 +11,8 @@ from agent_context.selecting.history import Interval
 from agent_discord.channel_sink import DiscordSink
 from agent_discord.channel_view import DiscordView
 from agent_discord.posting.splitting import LIMIT
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.history_cache import Pasts
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import nonce
 from agent_llm.types import Picture, Usage
@@ -54,9 +54,9 @@ class Place:
             self.channel,
             gate=Gate(),
             transcripts=self.transcripts,
-            fetcher=Fetcher(self.transcripts),
+            fetcher=HistoryFetcher(self.transcripts),
             pictures=Pictures(),
-            pasts=Pasts(self.transcripts, Clock()),
+            pasts=HistoryCache(self.transcripts, Clock()),
         )
         names = {"claude": "Claude", "grok": "Grok", "gemini": "Gemini"}
         self.sink = DiscordSink(self.view, names=names, may_post=may_post, may_remove=may_post)

@@ -18,8 +18,8 @@ from agent_cogs.limits.model_access import is_free
 from agent_cogs.persona.options import load_options
 from agent_cogs.services import AgentServices, Scope
 from agent_config import AGENTS, AgentSpec, load_settings
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.history_cache import Pasts
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history_cache import HistoryCache
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.messages import HistoryEntry, Instruction, MentionNotice, Result
@@ -138,10 +138,10 @@ class Scene:
             names=names,
             directory=self.directory,
             transcripts=self.transcripts,
-            fetcher=Fetcher(self.transcripts),
+            fetcher=HistoryFetcher(self.transcripts),
             pictures=PictureReader(fetcher),
             options=load_options(self.settings, names),
-            pasts=Pasts(self.transcripts, self.clock),
+            pasts=HistoryCache(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,

@@ -10,7 +10,7 @@ from typing import Any
 import discord
 import pytest
 
-from agent_chat.incoming import Who
+from agent_chat.incoming import Person
 from agent_chat.outlet import CannotPost, Post
 from agent_cogs.events import InstructionEvent
 from agent_cogs.inbox.stop_orders import answers, may_stop
@@ -96,15 +96,15 @@ def test_what_is_an_order(text: str, order: Order | None):
 @pytest.mark.parametrize(
     ("who", "may"),
     [
-        (Who(1), False),
-        (Who(1, frozenset({50}), manages_messages=True), True),
-        (Who(7), True),
-        (Who(1, frozenset({50, 60})), True),
-        (Who(60), False),
-        (Who(1, frozenset({7})), False),
+        (Person(1), False),
+        (Person(1, frozenset({50}), manages_messages=True), True),
+        (Person(7), True),
+        (Person(1, frozenset({50, 60})), True),
+        (Person(60), False),
+        (Person(1, frozenset({7})), False),
     ],
 )
-def test_who_may_stop_a_channel(who: Who, may: bool):
+def test_who_may_stop_a_channel(who: Person, may: bool):
     assert may_stop(who, users={7}, roles={60}) is may
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from agent_chat.incoming import Heard
+from agent_chat.incoming import IncomingMessage
 from agent_cogs.inbox.triggers import Call, Ignored, called
 from agent_cogs.services import Scope
 
@@ -9,7 +9,7 @@ ME, OTHER, PERSON, MY_ROLE, BOTS_ROLE = 10, 11, 20, 30, 31
 
 def heard(**more):
     fields = {"author_id": PERSON, "by_person": True, "guild_id": 1, "channel_id": 100, **more}
-    return Heard(**fields)
+    return IncomingMessage(**fields)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_chat.directory import Directory
-from agent_chat.incoming import Who
+from agent_chat.incoming import Person
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.services import Scope
 from agent_cogs.slash.forget import ForgetOutcome, Forgetting
@@ -53,8 +53,8 @@ DAY = "2027-01-15"
 GUILD, LOUNGE, DEBATE, ELSEWHERE, THREAD, DIRECT = 1, 10, 11, 12, 13, 14
 ANN, BOB = 100, 101
 NAMES = {"claude": "Claude", "grok": "Grok"}
-MANAGER = Who(ANN, manages_messages=True, manages_guild=True)
-MEMBER = Who(BOB)
+MANAGER = Person(ANN, manages_messages=True, manages_guild=True)
+MEMBER = Person(BOB)
 MESSAGE = (round(NOW * 1000) - DISCORD_EPOCH_MS) << 22
 
 
@@ -102,7 +102,7 @@ class Place:
         return self.now
 
     async def use(
-        self, command: str, who: Who = MANAGER, *, channel: int = LOUNGE, parent: int | None = None, **values: Any
+        self, command: str, who: Person = MANAGER, *, channel: int = LOUNGE, parent: int | None = None, **values: Any
     ) -> Any:
         named = {name.rstrip("_"): value for name, value in values.items()}
         guild = named.pop("guild", GUILD)
@@ -183,7 +183,7 @@ def may_edit(answer: Any) -> bool:
     return isinstance(answer, Form)
 
 
-async def edited(place: Place, who: Who = MANAGER) -> Any:
+async def edited(place: Place, who: Person = MANAGER) -> Any:
     return await place.use("agent-file edit", who, agent="grok", file="soul.md")
 
 
@@ -235,7 +235,7 @@ OWNERS += ["agent-file show", "agent-file edit", FORM]
 @pytest.mark.parametrize("part", OWNERS)
 async def test_owners_commands_are_refused_to_others_and_do_nothing(part: str):
     async with a_place() as place:
-        for who in (MEMBER, Who(BOB, manages_messages=True)):
+        for who in (MEMBER, Person(BOB, manages_messages=True)):
             assert await place.use(part, who, **FILLED) == MANAGERS_ONLY
         assert await place.link.commands.keys("*") == []
 
@@ -393,9 +393,11 @@ async def test_a_person_is_ignored_until_that_is_lifted():
 
 
 @pytest.mark.parametrize(
-    "who", [Who(BOB, manages_messages=True), Who(7), Who(BOB, roles=frozenset({8}))], ids=["right", "person", "role"]
+    "who",
+    [Person(BOB, manages_messages=True), Person(7), Person(BOB, roles=frozenset({8}))],
+    ids=["right", "person", "role"],
 )
-async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Who):
+async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Person):
     async with a_place(STOP_USER_IDS="7", STOP_ROLE_IDS="8") as place:
         assert (
             await place.use("stop", who, minutes=30)
@@ -416,7 +418,7 @@ async def test_who_may_not_ends_only_what_answers_them():
             hushed.append((channel_id, user_id))
 
         place.stops.on_hush(hush)
-        told = await place.use("stop", Who(BOB, manages_guild=True), minutes=30)
+        told = await place.use("stop", Person(BOB, manages_guild=True), minutes=30)
         assert "Cancelled the bots' answers to you" in told
         assert (LOUNGE, BOB) in hushed
         assert not place.stops.holds(LOUNGE)
@@ -519,7 +521,9 @@ async def test_a_question_is_shown_to_all_as_it_was_given():
 
 async def test_nobody_is_asked_where_nobody_may_answer():
     async with a_place(IGNORE_ROLE_IDS="7") as place:
-        assert not isinstance(await place.use("ask", Who(BOB, frozenset({7})), agent="grok", prompt="x"), CommandReply)
+        assert not isinstance(
+            await place.use("ask", Person(BOB, frozenset({7})), agent="grok", prompt="x"), CommandReply
+        )
         assert not isinstance(await place.use("ask", agent="grok", prompt="  "), CommandReply)
         assert await place.use("ask", agent="hal", prompt="x") == UNKNOWN
         await place.stops.stop(LOUNGE, "m1", None)
@@ -552,7 +556,7 @@ async def test_what_everybody_said_is_cleared_by_who_may_manage_messages_alone()
         assert await place.use("reset", MEMBER) == NO_RIGHT_TO_RESET
         assert await place.use("reset", MEMBER, agent="grok") == NO_RIGHT_TO_RESET
         assert await place.services.resets.since("grok", LOUNGE) == 0
-        assert "starts fresh" in await place.use("reset", Who(BOB, manages_messages=True))
+        assert "starts fresh" in await place.use("reset", Person(BOB, manages_messages=True))
 
 
 async def test_anybody_may_reset_what_is_theirs():

@@ -3,7 +3,7 @@
 import pytest
 
 from agent_chat.directory import Directory
-from agent_discord.objects.messages import asked_for, heard, to_entry
+from agent_discord.objects.messages import command_question, incoming_message, to_entry
 from tests.support.doubles import ALICE, Client, TextChannel, message, user, user_payload
 
 CLAUDE, GROK, FOREIGN = 21, 22, 99
@@ -30,13 +30,13 @@ def shown(text, *, author=GROK, asked_by=ALICE, by_bot=False, by_command=True):
 
 def test_a_question_is_said_by_who_used_the_command_to_the_agent_it_names(directory):
     made = shown(f"<@{CLAUDE}>  .why *me*? <@{GROK}>")
-    question = asked_for(made, directory)
+    question = command_question(made, directory)
     assert (question.by.id, question.agent, question.prompt) == (ALICE, CLAUDE, f" .why *me*? <@{GROK}>")
     entry = to_entry(made, directory)
     assert (entry.speaker.id, entry.speaker.kind, entry.speaker.agent) == (ALICE, "person", None)
     assert entry.text.startswith("@claude  .why *me*?")
     assert not entry.hidden
-    facts = heard(made, question)
+    facts = incoming_message(made, question)
     assert (facts.author_id, facts.by_person, facts.mentioned_users) == (ALICE, True, {CLAUDE})
 
 
@@ -52,7 +52,7 @@ def test_a_question_is_said_by_who_used_the_command_to_the_agent_it_names(direct
     ids=["another bot's command", "no command", "used by a bot", "to nobody of ours", "no question"],
 )
 def test_everything_else_stays_what_it_is(directory, made):
-    assert asked_for(made, directory) is None
+    assert command_question(made, directory) is None
     entry = to_entry(made, directory)
     assert entry.speaker.kind != "person"
-    assert not heard(made).by_person
+    assert not incoming_message(made).by_person

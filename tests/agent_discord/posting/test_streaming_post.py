@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from agent_chat.outlet import CannotPost
 from agent_discord.objects.messages import UNFINISHED, without_mark
-from agent_discord.posting.multipart import NO_EXTRAS, EarlierPosts, Extras, MessageGone, Parts, put_all
+from agent_discord.posting.multipart import NO_EXTRAS, EarlierPosts, Extras, MessageGone, PostParts, put_all
 from agent_discord.posting.splitting import FENCE, split_text
-from agent_discord.posting.streaming_post import HELD_BACK, PACE, GrowingPost, whole_words
+from agent_discord.posting.streaming_post import HELD_BACK, PACE, DiscordStreamingPost, whole_words
 from tests.support.doubles import LoopTime, settle
 
 BEGUN = "This is the beginning of an answer that goes on and on "  # more than forty characters
@@ -76,12 +76,12 @@ class Stage:
         self.channel, self.time = Channel(), LoopTime()
         self.quiet, self.began = True, 0
         self.limit, self.earlier = limit, earlier
-        self.post = GrowingPost(
+        self.post = DiscordStreamingPost(
             "t1", open_parts=self._open, split=self.split, quiet=lambda: self.quiet, began=self._begin
         )
 
     async def _open(self):
-        return Parts(self.channel, "t1", EarlierPosts(self.earlier), ping=11)
+        return PostParts(self.channel, "t1", EarlierPosts(self.earlier), ping=11)
 
     def split(self, text):
         return split_text(text, self.limit)

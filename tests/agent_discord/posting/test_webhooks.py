@@ -18,10 +18,10 @@ from agent_chat.transcript import Transcripts
 from agent_discord.channel_sink import STREAMING_LIMIT, DiscordSink
 from agent_discord.channel_view import DiscordView
 from agent_discord.posting.splitting import LIMIT, length
-from agent_discord.posting.webhooks import NAME, Face, Webhooks, allowed_name, fitting
-from agent_discord.reading.gateway import ListeningCog
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.history_cache import Pasts
+from agent_discord.posting.webhooks import NAME, WebhookIdentity, Webhooks, allowed_name, fitting
+from agent_discord.reading.gateway import TranscriptCog
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.gate import Gate
 from agent_discord.rest.outbound import OutboundShared
 from agent_discord.rest.rate_limit import NARROW_AT
@@ -35,7 +35,7 @@ from tests.support.discord.discord_standin_bots import one_bot
 from tests.support.doubles import MemoryPosts
 
 SECRET = "sesame-open-1234"
-CLAUDE = Face("claude", "Claude")
+CLAUDE = WebhookIdentity("claude", "Claude")
 
 
 @dataclass
@@ -49,7 +49,7 @@ class House:
     transcripts: Transcripts
     session: aiohttp.ClientSession
     outbound: OutboundShared
-    fetcher: Fetcher
+    fetcher: HistoryFetcher
 
     def webhooks(self):
         return Webhooks(self.session, self.directory, self.posts, self.outbound.refused)
@@ -62,7 +62,7 @@ class House:
             transcripts=self.transcripts,
             fetcher=self.fetcher,
             pictures=PictureReader(PictureFetcher(self.session, extra_origins=[origin])),
-            pasts=Pasts(self.transcripts),
+            pasts=HistoryCache(self.transcripts),
         )
         sink = DiscordSink(view, names={"claude": "Claude"}, may_post=lambda: True, may_remove=lambda: True)
         return Outlet(view, sink)
@@ -80,8 +80,8 @@ async def services():
         directory, outbound = Directory(), OutboundShared(Redactor([SECRET]))
         directory.learn("claude", bot.user.id)
         transcripts = Transcripts(directory)
-        fetcher = Fetcher(transcripts)
-        bot.add_cog(ListeningCog(bot, transcripts))
+        fetcher = HistoryFetcher(transcripts)
+        bot.add_cog(TranscriptCog(bot, transcripts))
         async with aiohttp.ClientSession() as session:
             yield House(
                 server,
@@ -237,7 +237,7 @@ async def test_a_webhook_that_is_found_gone_at_an_edit_is_not_tried_again_and_on
 
 async def test_a_name_is_shown_without_secrets_too():
     async with services() as h:
-        await h.webhooks().send(h.gate, h.channel, ".hi", Face("claude", f"Claude {SECRET}"))
+        await h.webhooks().send(h.gate, h.channel, ".hi", WebhookIdentity("claude", f"Claude {SECRET}"))
         (message,) = h.server.messages("debate")
         assert message["author"]["username"] == "Claude [redacted]"
 

@@ -9,19 +9,19 @@ import pytest
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_context.entries import Entry, Speaker
-from agent_discord.reading.gateway import ListeningCog
+from agent_discord.reading.gateway import TranscriptCog
 
 THREAD = 101
 
 
-class OwnCog(ListeningCog):
+class OwnCog(TranscriptCog):
     @discord.Cog.listener("on_raw_reaction_add")
     async def on_sign(self, event: discord.RawReactionActionEvent) -> None:
         """Its own, for an event that its base hears too."""
 
 
 def test_a_subclass_adds_a_listener_of_its_own_for_the_same_event():
-    assert set(ListeningCog.__cog_listeners__) < set(OwnCog.__cog_listeners__)
+    assert set(TranscriptCog.__cog_listeners__) < set(OwnCog.__cog_listeners__)
     methods = [method for event, method in OwnCog.__cog_listeners__ if event == "on_raw_reaction_add"]
     assert methods == ["on_raw_reaction_add", "on_sign"]  # the transcript knows of it first
 
@@ -30,7 +30,7 @@ async def test_a_thread_that_is_deleted_is_forgotten():
     transcripts, bot = Transcripts(Directory()), discord.Client()
     transcripts.of(THREAD)
     deleted: Any = {"id": str(THREAD), "guild_id": "7", "parent_id": "100", "type": 11}
-    await ListeningCog(bot, transcripts).on_raw_thread_delete(discord.RawThreadDeleteEvent(deleted))
+    await TranscriptCog(bot, transcripts).on_raw_thread_delete(discord.RawThreadDeleteEvent(deleted))
     assert transcripts.known(THREAD) is None
 
 
@@ -52,6 +52,6 @@ async def test_who_reacts_under_an_agents_name_is_told_apart(user_id: int, name:
     data: Any = {"message_id": "1", "channel_id": "100", "user_id": str(user_id), "guild_id": "7"}
     event = discord.RawReactionActionEvent(data, discord.PartialEmoji(name="\U0001f525"), "REACTION_ADD")
     event.member = SimpleNamespace(id=user_id, bot=bot, display_name=name)  # type: ignore[assignment]
-    await ListeningCog(discord.Client(), transcripts).on_raw_reaction_add(event)
+    await TranscriptCog(discord.Client(), transcripts).on_raw_reaction_add(event)
     [entry] = transcripts.of(100).entries()
     assert entry.reactions[0].by == (shown,)

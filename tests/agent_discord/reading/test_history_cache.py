@@ -10,9 +10,9 @@ import pytest
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_context.selecting.history import Interval
-from agent_discord.objects.audience import READS, may_be_told
+from agent_discord.objects.audience import READS, may_be_shown
 from agent_discord.objects.messages import to_entry
-from agent_discord.reading.history_cache import KEEP_SECONDS, TRY_AGAIN, Pasts
+from agent_discord.reading.history_cache import KEEP_SECONDS, TRY_AGAIN, HistoryCache
 from tests.support.doubles import Clock, Guild, Snowflakes, TextChannel, Thread, http_error, message, user
 
 HERE = 100
@@ -24,7 +24,7 @@ class Place:
     def __init__(self, count=250):
         self.clock = Clock()
         self.transcripts = Transcripts(Directory())
-        self.pasts = Pasts(self.transcripts, self.clock)
+        self.pasts = HistoryCache(self.transcripts, self.clock)
         self.channel = TextChannel(HERE, Guild(user(1, "me", bot=True)), "here", Snowflakes(self.clock))
         self.channel.past = [message(self.channel, number, f"text {number}") for number in range(count, 0, -1)]
 
@@ -104,8 +104,8 @@ def test_a_channel_is_shown_where_everybody_may_read_it_or_it_is_closed_alike(op
     there.permissions.update(view_channel=open_to_all)
     if not alike:
         there._overwrites = [SimpleNamespace(id=5, allow=READS.value, deny=0 if open_to_all else READS.value)]
-    assert may_be_told(there, here) is shown
-    assert may_be_told(here, here)
+    assert may_be_shown(there, here) is shown
+    assert may_be_shown(here, here)
 
 
 def test_a_thread_is_shown_in_its_channel_unless_it_is_private():
@@ -115,8 +115,8 @@ def test_a_thread_is_shown_in_its_channel_unless_it_is_private():
     here.permissions.update(view_channel=False)
     guild.channels = [here]
     thread = Thread(2, guild, "thread", ids, 1)
-    assert may_be_told(thread, here)
-    assert may_be_told(here, thread)
+    assert may_be_shown(thread, here)
+    assert may_be_shown(here, thread)
     thread._type = discord.ChannelType.private_thread
-    assert not may_be_told(thread, here)
-    assert may_be_told(thread, thread)
+    assert not may_be_shown(thread, here)
+    assert may_be_shown(thread, thread)

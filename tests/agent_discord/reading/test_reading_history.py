@@ -14,7 +14,7 @@ from agent_discord.reading.history import (
     READ_PACE,
     RETRY_AT_MOST,
     TURN_WAIT,
-    Fetcher,
+    HistoryFetcher,
 )
 from tests.support.doubles import Client, Clock, LoopTime, Snowflakes, TextChannel, http_error, message, settle, user
 
@@ -50,7 +50,7 @@ async def transcripts():
 
 @pytest.fixture
 async def fetcher(transcripts):
-    fetcher = Fetcher(transcripts)
+    fetcher = HistoryFetcher(transcripts)
     yield fetcher
     await fetcher.aclose()
 
@@ -364,7 +364,7 @@ async def test_a_turns_channel_does_not_wait_for_the_others_and_is_not_read_agai
 
 
 async def test_closing_ends_what_is_read_and_what_waits(transcripts):
-    fetcher, past = Fetcher(transcripts), Past(1)
+    fetcher, past = HistoryFetcher(transcripts), Past(1)
     past.hold = asyncio.Event()
     for channel_id in (1, 2):
         fetcher.want(channel_id, past.read)

@@ -4,8 +4,8 @@ import pytest
 
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
-from agent_discord.reading.history import Fetcher
-from agent_discord.reading.unreadable_events import SAY_AGAIN, OddLog
+from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.unreadable_events import SAY_AGAIN, UnreadableLog
 from agent_discord.rest.gate import Gate
 from agent_local.discord import payloads
 from agent_local.discord.faults import Fault
@@ -181,7 +181,7 @@ async def test_a_beginning_of_a_session_that_cannot_be_read_leaves_no_bot_that_s
 
 async def test_a_burst_of_the_same_failure_is_one_line_and_its_number_comes_with_the_next_one(caplog):
     now = [0.0]
-    odd = OddLog("claude", lambda: now[0])
+    odd = UnreadableLog("claude", lambda: now[0])
     for _ in range(1000):
         odd.note("MESSAGE_CREATE", KeyError("their words"), "it is skipped")
     odd.note("MESSAGE_CREATE", TypeError("their words"), "it is skipped")
@@ -224,7 +224,7 @@ async def test_an_odd_message_among_the_past_is_left_out_of_the_record():
         page[1]["author"], page[2]["content"] = None, None
         s.server.faults.add(Fault("GET", r"/messages\b", 200, body=page))
         transcripts = Transcripts(Directory())
-        fetcher = Fetcher(transcripts)
+        fetcher = HistoryFetcher(transcripts)
 
         async def read(limit, before):
             return await Gate().history(s.channel, limit, before)

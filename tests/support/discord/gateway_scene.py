@@ -12,7 +12,7 @@ from typing import Any
 import discord
 
 from agent_discord.reading.gateway_connection import GatewayConnection
-from agent_discord.reading.unreadable_events import tolerate_odd_events
+from agent_discord.reading.unreadable_events import tolerate_unreadable_events
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from tests.support.discord.stand_in import DiscordStandIn
@@ -53,7 +53,7 @@ async def scene(*, connect: bool = True, **faults: Any) -> AsyncIterator[Scene]:
                 cache_default_sounds=False,
                 member_cache_flags=discord.MemberCacheFlags.none(),
             )
-            tolerate_odd_events(bot, "claude")
+            tolerate_unreadable_events(bot, "claude")
             made = Scene(server, bot, None)  # type: ignore[arg-type]
 
             async def sleep(seconds: float) -> None:
