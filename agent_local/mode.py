@@ -46,7 +46,8 @@ from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
 from agent_runtime.bot_run import cancel
 from agent_runtime.models import provider_model
-from agent_runtime.runtime import Runtime, running, stop_on_signals
+from agent_runtime.process import Runtime
+from agent_runtime.runtime import running
 from agent_runtime.services import Setup
 from agent_settings.agents import CodingSettings
 from agent_themes import THEMES
@@ -161,7 +162,7 @@ class _Local:
                 resumes=False,  # what was said there is gone
             )
             runtime = await stack.enter_async_context(running(setup))
-            stop_on_signals(runtime)
+            runtime.stopping.on_signals()
             if not await runtime.wait_online():
                 print(self._why_not(runtime), file=sys.stderr)
                 return 1

@@ -16,7 +16,8 @@ import discord
 
 from agent_config import load_settings
 from agent_process.logs import set_up_logging
-from agent_runtime.runtime import Runtime, running, settle_down
+from agent_runtime.process import Runtime
+from agent_runtime.runtime import finish_startup, running
 from agent_runtime.services import Setup
 from benchmarks.lines import arguments, serve
 from benchmarks.monitor import StallMonitor
@@ -27,7 +28,7 @@ class Inside:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._warm_up = runtime.start(settle_down(runtime), "warm-up", essential=False)
+        self._warm_up = runtime.start(finish_startup(runtime), "warm-up", essential=False)
         self._profile: cProfile.Profile | None = None
         self._conversations = 0
 

@@ -23,7 +23,8 @@ from agent_local.discord.world.worlds import small_world
 from agent_local.terminal import Header, Terminal
 from agent_local.terminal_view import Names
 from agent_local.voices.voice import ScriptedVoice
-from agent_runtime.runtime import Runtime, running
+from agent_runtime.process import Runtime
+from agent_runtime.runtime import running
 from agent_runtime.services import Setup
 
 TARGET = Path(__file__).parent / "conversation.svg"

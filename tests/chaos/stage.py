@@ -13,7 +13,7 @@ from agent_config import AGENTS
 from agent_coordinator.events import ConversationReport
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire.bus import Bus
-from agent_runtime.runtime import Runtime
+from agent_runtime.process import Runtime
 from tests.chaos.scene import IN_ORDER, TALK, WITHIN, Scene, until
 from tests.chaos.slow_redis import SlowRedis
 from tests.support.flow import flow

@@ -7,7 +7,6 @@ import aiohttp
 from agent_local.discord.faults import Fault
 from agent_protocol.wire import keys
 from agent_runtime.health import serving_health
-from agent_runtime.runtime import health_of
 from tests.support.flow import flow
 from tests.support.redis_server import RedisServer, until
 
@@ -30,8 +29,8 @@ async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when
             again = "claude is offline: its lease failed (ResponseError). It starts again in"
             await until(lambda: again in caplog.text)
             assert claude.failure == "its lease failed (ResponseError)"
-            assert health_of(runtime).offline == {"claude": claude.failure}
-            assert health_of(runtime).ready, "grok is online"
+            assert runtime.health().offline == {"claude": claude.failure}
+            assert runtime.health().ready, "grok is online"
             await answers(f, "grok")
             await until(lambda: caplog.text.count(again) >= 2)
             logins = f.discord.counts["GET /users/@me"]
@@ -39,7 +38,7 @@ async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when
             assert f.discord.counts["GET /users/@me"] == logins, "without the lease it does not even log in"
             await commands.delete(key)
             await until(lambda: claude.online and not claude.failure)
-            assert health_of(runtime).offline == {}
+            assert runtime.health().offline == {}
             await answers(f, "claude")
 
 
@@ -101,7 +100,7 @@ async def test_readyz_names_the_bots_that_failed(tmp_path, unused_tcp_port):
         f.world.app("grok").message_content = False
         async with f.running(**TWO) as runtime:
             async with (
-                serving_health(unused_tcp_port, lambda: health_of(runtime)),
+                serving_health(unused_tcp_port, runtime.health),
                 aiohttp.ClientSession() as session,
                 session.get(f"http://127.0.0.1:{unused_tcp_port}/readyz") as response,
             ):

@@ -15,7 +15,8 @@ from agent_local.discord.server import routed_to
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
 from agent_runtime.models import provider_model
-from agent_runtime.runtime import Runtime, running
+from agent_runtime.process import Runtime
+from agent_runtime.runtime import running
 from agent_runtime.services import Setup
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.models.model_server import ModelServer

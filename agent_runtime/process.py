@@ -1,0 +1,216 @@
+"""A running process: its bots, its coordinator, and the tasks beside them.
+
+A bot that fails leaves the others running. When the bus, the coordinator or another essential task fails, the whole
+process stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+from agent_cogs.automation.webhook_server import Receive
+from agent_cogs.services import AgentServices
+from agent_config import AgentSettings
+from agent_coordinator.config import from_settings
+from agent_coordinator.coordinator import Coordinator
+from agent_process.signals import Shutdown, last_turns
+from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS, Lease
+from agent_protocol.wire import keys
+from agent_runtime.bot import BotSupervisor
+from agent_runtime.bot_run import cancel
+from agent_runtime.health import Health
+from agent_runtime.models import make_guild_models
+from agent_runtime.services import Setup
+
+log = logging.getLogger(__name__)
+
+
+class Runtime:
+    """A running process. `stop` ends it; `failed` is true once something essential has ended by itself."""
+
+    def __init__(self, setup: Setup, services: AgentServices, link: RedisLink) -> None:
+        self.setup, self.services = setup, services
+        self.bots: dict[str, BotSupervisor] = {}
+        self.coordinator: Coordinator | None = None
+        self.stopping = Shutdown()
+        self.stop = self.stopping.stop
+        self.failed = False
+        self._bots_started = False
+        self._link = link
+        self._holder = services.ledger.turns.holder
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def start(self, work: Coroutine[Any, Any, None], name: str, *, essential: bool = True) -> asyncio.Task[None]:
+        """Start a task and own it. If an essential one ends by itself, the process stops."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks[name] = task
+        task.add_done_callback(self.essential_ended if essential else self._report)
+        return task
+
+    def essential_ended(self, task: asyncio.Task[None]) -> None:
+        self._report(task)
+        if not task.cancelled() and not self.stop.is_set():
+            self.failed = True
+            self.stop.set()
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s failed", task.get_name(), exc_info=error)
+
+    # -- bots ---------------------------------------------------------------------------------------------------------
+
+    async def start_bots(self) -> None:
+        """Start every chosen bot that no other process runs on this Redis; with STANDBY the others stand by."""
+        chosen = [self.setup.settings.agents[name] for name in self.setup.agents]
+        await asyncio.gather(*(self._start_bot(agent) for agent in chosen))
+        self._bots_started = True
+        self._stop_without_bots()
+
+    async def _start_bot(self, agent: AgentSettings) -> None:
+        lease, make = Lease(self._link, keys.owner(agent.spec.name), holder=self._holder), self.setup.make_model
+        if not await self._may_start(agent.spec.name, lease):
+            return
+        if not self.setup.resumes:
+            await self._drop_unfinished(agent.spec.name)
+        bot = BotSupervisor(agent, self.services, lease, make(agent), make_guild_models(agent, make))
+        self.bots[agent.spec.name] = bot
+        self.start(bot.run(), agent.spec.name, essential=False).add_done_callback(self._stop_without_bots)
+
+    async def _drop_unfinished(self, agent: str) -> None:
+        """Drop the unfinished turns and coding sessions of an earlier run. Raises RedisAway."""
+        ledger = self.services.ledger
+        for turn_id in await ledger.turns.open_ids(agent):
+            await ledger.turns.drop(agent, turn_id)
+        for channel_id in self.setup.settings.channels:
+            await ledger.sessions.drop(agent, channel_id)
+
+    async def _may_start(self, name: str, lease: Lease) -> bool:
+        """Whether to run a bot here: no other process runs it, or this one may stand by."""
+        standby = self.setup.settings.standby
+        try:
+            if await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
+                return True
+            holder = await lease.current_holder()
+        except RedisAway:
+            raise
+        except Exception as error:  # a foreign value under its key, say: the bot's run retries and reports it
+            log.error("%s: lease not acquired (%s); will retry", name, type(error).__name__)
+            return True
+        if standby:
+            log.info("%s: already runs on this Redis (%s); this process stands by", name, holder)
+        else:
+            log.warning("%s: already runs on this Redis (%s); not started here", name, holder)
+        return standby
+
+    def _stop_without_bots(self, _: object = None) -> None:
+        """Stop the process once no bot is left running."""
+        if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
+            return
+        if not self.bots:
+            log.error("no bot to start: all of them already run on this Redis")
+        elif any(bot.was_online for bot in self.bots.values()):
+            log.error("no bot is left running; the lines above say why")
+        else:
+            log.error("no bot could log in; the lines above say why")
+        self.failed = True
+        self.stop.set()
+
+    async def wait_online(self) -> set[str]:
+        """Wait until every active bot is online and subscribed, has failed, or cannot reach Discord yet.
+
+        Returns the names of those online.
+        """
+        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
+        waits = [asyncio.create_task(self._settled(bot)) for bot in acting]
+        await asyncio.gather(*waits)
+        await self.services.bus.ready.wait()
+        self._check_bot_ids()
+        return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
+
+    async def wait_connected(self) -> None:
+        """Wait until every active bot is connected to Discord, has failed, or cannot reach it yet."""
+        acting = [bot for bot in self.bots.values() if bot.lease.taken.is_set()]
+        await asyncio.gather(*(self._connected(bot) for bot in acting))
+
+    async def _connected(self, bot: BotSupervisor) -> None:
+        waits = (asyncio.create_task(bot.client.wait_for("connect")), asyncio.create_task(self._settled(bot)))
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(waits)
+
+    async def _settled(self, bot: BotSupervisor) -> None:
+        task = self._tasks.get(bot.agent.spec.name)
+        if task is None:  # already closing
+            return
+        settled = asyncio.create_task(bot.settled.wait())
+        try:
+            await asyncio.wait((settled, task), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            settled.cancel()
+
+    def _check_bot_ids(self) -> None:
+        expected = set(self.setup.settings.bot_ids)
+        for name in self.bots:
+            user_id = self.services.directory.id_of(name)
+            if expected and user_id is not None and user_id not in expected:
+                log.warning("BOT_IDS lacks %s: add its user id %d", name, user_id)
+
+    def webhook_receiver(self, agent: str) -> Receive | None:
+        """The function that takes webhook events for an agent; None while it is offline."""
+        bot = self.bots.get(agent)
+        return bot.cog.errands.receive if bot is not None and not bot.failure else None
+
+    def health(self) -> Health:
+        online = tuple(name for name, bot in self.bots.items() if bot.online)
+        offline = {name: bot.failure for name, bot in self.bots.items() if bot.failure}
+        return Health(online, self.services.bus.ready.is_set(), stopping=self.stop.is_set(), offline=offline)
+
+    # -- coordinator --------------------------------------------------------------------------------------------------
+
+    def start_coordinator(self) -> None:
+        config = self.setup.coordinator_config or from_settings(self.setup.settings, tuple(self.setup.settings.agents))
+        config = config if self.setup.resumes else replace(config, resumes=False)
+        self.coordinator = Coordinator(
+            config,
+            self.services.bus,
+            self.services.ledger,
+            lease=Lease(self._link, keys.COORDINATOR_OWNER, holder=self._holder),
+            clock=self.setup.clock,
+            rng=self.setup.rng,
+            stops=self.services.stops,
+        )
+        self.start(self.coordinator.run(), "coordinator")
+
+    async def drain(self) -> None:
+        """Start no more turns and give the running ones SHUTDOWN_GRACE_SECONDS.
+
+        Waiting events are dropped: the coordinator sends an instruction again, to the next process.
+        """
+        self.stop.set()
+        for bot in self.bots.values():  # first: stopping the coordinator may take a moment
+            bot.cog.stop_listening()
+        await self._end_coordinator()
+        turns = {name: bot.cog.drain() for name, bot in self.bots.items()}
+        await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
+
+    async def _end_coordinator(self) -> None:
+        coordinator = self._tasks.pop("coordinator", None)
+        if coordinator is not None:
+            await cancel([coordinator])
+
+    async def aclose(self) -> None:
+        """Close the coordinator, then all bots concurrently."""
+        self.stop.set()
+        await self._end_coordinator()
+        closing = [bot.aclose(self._tasks.pop(name)) for name, bot in self.bots.items()]
+        for outcome in await asyncio.gather(*closing, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                log.error("a bot failed while closing", exc_info=outcome)
+        await self.services.ledger.finish()
+        await cancel(list(self._tasks.values()))
