@@ -223,7 +223,7 @@ def test_a_cut_text_without_sentences_ends_in_an_ellipsis_after_a_whole_word() -
     assert parse_decision(raw).text == "well the thing about pizza is that nobody really agrees on what belongs on it …"
 
 
-def test_a_cut_text_keeps_what_stands_behind_its_last_sentence_where_that_is_most_of_it() -> None:
+def test_a_cut_text_keeps_the_words_after_its_last_sentence_where_they_are_most_of_it() -> None:
     raw = '{"text": "Well. The thing about pizza is that nobody really agrees on what belongs on it beca'
     kept = "Well. The thing about pizza is that nobody really agrees on what belongs on it …"
     assert parse_decision(raw).text == kept
@@ -351,7 +351,7 @@ def test_one_emoji_or_none_is_left(given_: str | None, emoji: str | None) -> Non
     assert clean_emoji(given_) == emoji
 
 
-def test_every_shortcode_stands_for_one_emoji() -> None:
+def test_every_shortcode_is_one_emoji() -> None:
     assert {name: clean_emoji(emoji) for name, emoji in SHORTCODES.items()} == SHORTCODES
 
 

@@ -22,7 +22,9 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 @pytest.mark.parametrize(("tools", "searches"), [(("*",), True), (("clock",), False)])
-async def test_only_who_may_search_does_also_as_a_starter(scene: Scene, tools: tuple[str, ...], searches: bool) -> None:
+async def test_an_agent_without_the_search_tool_does_not_search_also_as_a_starter(
+    scene: Scene, tools: tuple[str, ...], searches: bool
+) -> None:
     let(scene, options=Options(tools=tools))
     await scene.instruct(is_conversation_starter=True)
     assert scene.prompt.search is searches
@@ -54,6 +56,6 @@ async def test_what_lies_before_a_reset_is_not_seen(scene: Scene) -> None:
     assert [("old plan" in text, "new plan" in text) for text in scene.shown] == [(False, True)]
 
 
-@pytest.mark.parametrize(("left_out", "told"), [(0, "words"), (12_345, "words\n… (12,345 more characters)")])
-def test_how_much_of_a_file_is_not_shown_is_told(left_out: int, told: str) -> None:
-    assert quoted(TextFile("notes.txt", "words", left_out)) == told
+@pytest.mark.parametrize(("left_out", "shown"), [(0, "words"), (12_345, "words\n… (12,345 more characters)")])
+def test_a_file_ends_with_how_much_of_it_is_not_shown(left_out: int, shown: str) -> None:
+    assert quoted(TextFile("notes.txt", "words", left_out)) == shown

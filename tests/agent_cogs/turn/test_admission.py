@@ -49,7 +49,7 @@ async def test_a_question_that_was_taken_back_asks_for_nothing(scene):
     assert asked(scene, mention(scene)) is None
 
 
-async def test_a_bot_that_rests_asks_for_nothing(scene):
+async def test_an_agent_in_back_off_asks_for_nothing(scene):
     for _ in range(3):
         scene.cog.agent.model.backoff.failed(BadKey())
     assert asked(scene, mention(scene)) is None

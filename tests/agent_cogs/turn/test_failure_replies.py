@@ -27,7 +27,7 @@ class Outlet:
 
 
 @pytest.mark.parametrize("reason", sorted(LINES))
-async def test_a_line_goes_to_the_one_who_asked_under_a_nonce_of_its_own(reason):
+async def test_a_line_goes_to_the_person_under_a_nonce_of_its_own(reason):
     outlet = Outlet()
     await excuse(outlet, EVENT, reason)
     assert outlet.posts == [(LINES[reason], 11, "m5:excuse")]
@@ -61,7 +61,7 @@ async def test_no_money_is_a_sleeping_sign(reason):
     assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
 
 
-async def test_who_was_told_already_sees_a_sign():
+async def test_a_person_with_a_recent_reply_gets_a_sign():
     outlet = Outlet()
     await excuse(outlet, EVENT, "benched", quiet=True)
     assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
@@ -82,12 +82,12 @@ async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
     assert (outlet.posts, outlet.reactions) == ([], [])
 
 
-async def test_an_excuse_that_cannot_be_posted_is_logged(caplog):
+async def test_a_failure_reply_that_cannot_be_posted_is_logged(caplog):
     await excuse(Outlet(CannotPost("discord_failed")), EVENT, "busy")
     assert "a failure reply was not posted" in caplog.text
 
 
-def test_excuses_are_made_for_known_reasons_in_short_lines_without_markup():
+def test_failure_replies_are_for_known_reasons_and_short_lines_without_markup():
     assert {*LINES, *SIGNS} <= REASONS.keys()
     assert MEANINGS.keys() <= SIGNS.keys()
     assert all(len(line) < 100 and not set("\n`<@{") & set(line) for line in MEANINGS.values())

@@ -1,4 +1,4 @@
-"""A process died in the middle of a turn, and another one goes on with it."""
+"""A process died in the middle of a turn, and another one continues it."""
 
 import asyncio
 
@@ -68,7 +68,7 @@ async def test_a_call_that_was_cut_off_is_made_again_and_both_are_charged():
     await end(first, scene)
 
 
-async def test_a_turn_that_is_gone_on_with_has_a_budget_like_any_other():
+async def test_a_continued_turn_has_a_budget_like_any_other():
     ledger = MemoryLedger(Clock(), caps=Caps(all=0.004))
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
     ledger.limits.money.holds.clear()  # of the process that is gone
@@ -184,7 +184,7 @@ async def test_a_mention_is_answered_by_the_process_that_comes_after():
     await end(first, scene)
 
 
-async def test_an_instruction_is_gone_on_with_before_anybody_asks_again():
+async def test_an_instruction_is_continued_before_it_is_repeated():
     first, scene = await crashed(at="posting")
     await scene.cog.take_up()
     await settle()
@@ -260,7 +260,7 @@ async def test_a_turn_that_went_to_another_process_is_not_posted_and_stays_open_
     await end(scene)
 
 
-async def test_a_turn_whose_lease_lapsed_is_gone_on_with_by_whoever_holds_it_then_also_by_itself():
+async def test_a_turn_whose_lease_lapsed_is_continued_by_the_next_holder_also_the_same_process():
     scene = await Scene().start()
 
     async def lapse():

@@ -32,7 +32,7 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
     assert after_restart.begin("i1") == RESULT
 
 
-async def test_a_turn_is_claimed_once_while_its_process_lives_and_gone_on_with_after_that():
+async def test_a_turn_is_claimed_once_while_its_process_lives_and_continued_after_that():
     ledger = MemoryLedger(lambda: 0.0)
     first = await TurnRegistry("claude", ledger).claim(EVENT)
     assert (isinstance(first, Progress) and first.continued) is False

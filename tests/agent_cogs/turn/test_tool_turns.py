@@ -146,7 +146,7 @@ async def test_the_last_money_is_for_the_answer_and_without_any_the_turn_ends(st
     assert [emoji for _, emoji in poor.channel().reacted] == ["💤"]
 
 
-async def test_records_know_who_asked_and_the_post_and_stand_in_the_next_context_in_their_place(stage, tmp_path):
+async def test_records_have_the_person_and_the_post_and_keep_their_place_in_the_next_context(stage, tmp_path):
     async with ToolRecords(tmp_path) as records:
         scene = await stage(clock())
         let(scene, clock(), tool_records=records)
@@ -183,7 +183,7 @@ async def test_lines_of_tools_are_bounded_and_go_with_the_oldest_message(stage, 
         assert tool_lines(agent, LOUNGE + 1, 0) == []
 
 
-async def test_a_loop_that_a_crash_cut_off_is_made_anew_and_a_kept_answer_is_not(stage):
+async def test_a_loop_that_a_crash_cut_off_begins_again_and_a_kept_answer_is_not_asked_for(stage):
     hung = asyncio.Event()
     tool = FakeTool("clock", lambda _: hung.wait())
     scene = await stage(tool)

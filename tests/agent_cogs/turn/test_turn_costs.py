@@ -134,7 +134,7 @@ async def test_an_owners_channel_that_is_not_there_leaves_the_log(stage, caplog)
     assert "80% is spent" in caplog.text
 
 
-async def test_an_agent_whose_provider_refuses_it_rests_and_says_so_once(stage):
+async def test_an_agent_whose_provider_refuses_it_backs_off_and_says_so_once(stage):
     scene = await stage()
     scene.answers(*[BadKey()] * 3)
     for _ in range(5):
@@ -149,7 +149,7 @@ async def test_an_agent_whose_provider_refuses_it_rests_and_says_so_once(stage):
     assert scene.texts()[-1] == "Hello."
 
 
-async def test_a_person_hears_of_failures_once_a_minute_and_then_sees_a_sign(stage):
+async def test_a_person_gets_one_failure_reply_a_minute_and_then_a_sign(stage):
     scene = await stage()
     scene.answers(*[ConnectionFailed()] * 4)
     await scene.ask()
@@ -170,7 +170,7 @@ async def test_what_an_hourglass_means_is_said_to_each_person_once_and_not_to_a_
     scene.clock.now += 61
     for author in (ALICE, BOB):
         await scene.ask(author=author)
-    assert scene.texts()[2:] == [MEANINGS["daily_limit"]], "who had not been told"
+    assert scene.texts()[2:] == [MEANINGS["daily_limit"]], "to a person without a recent reply"
 
 
 async def test_turns_of_a_model_that_costs_nothing_do_not_use_up_the_day(stage):
