@@ -266,7 +266,7 @@ class Transcripts:
         self.directory, self.depth = directory, depth
         self._channels: OrderedDict[int, Transcript] = OrderedDict()
         self._on_change: list[Callable[[int, Collection[int]], None]] = []
-        directory.on_news(self._relabel)
+        directory.on_agent(self._relabel)
         directory.on_post(self._relabel_post)
 
     def of(self, channel_id: int) -> Transcript:

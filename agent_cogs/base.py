@@ -230,7 +230,7 @@ class BaseAgentCog(TranscriptCog):
         theme = self._theme(message)
         if theme is None:
             return
-        self._listener.message(message)
+        self.record(message)
         if self.bot.user is None:
             return
         question = command_question(message, self.services.directory)

@@ -51,13 +51,13 @@ class LateOrders:
         self._sessions, self._looked = 0, 0
         self._back = services.directory.id_of(agent.name) is not None  # a run of the bot's has ended before this one
         self._met = False  # an agent whose user was not known when the past was read
-        services.fetcher.on_past(self.read)
-        services.directory.on_news(self._meet)
+        services.fetcher.on_read(self.read)
+        services.directory.on_agent(self._meet)
 
     def stop(self) -> None:
         """Its bot has ended; another run of it looks for itself."""
-        self._services.fetcher.off_past(self.read)
-        self._services.directory.off_news(self._meet)
+        self._services.fetcher.off_read(self.read)
+        self._services.directory.off_agent(self._meet)
 
     def came_back(self) -> None:
         """A new session."""

@@ -111,7 +111,7 @@ def to_entries(messages: Iterable[discord.Message], directory: Directory) -> lis
 
 
 def _question_entry(message: discord.Message, question: CommandQuestion, directory: Directory) -> Entry:
-    name = directory.told_apart(question.by.id, clean_name(question.by.display_name))
+    name = directory.distinct_name(question.by.id, clean_name(question.by.display_name))
     agent = {question.agent: directory.agent_of(question.agent) or ""}
     return Entry(
         id=message.id,

@@ -49,16 +49,16 @@ class HistoryFetcher:
         self._again: dict[int, asyncio.TimerHandle] = {}
         self._upto: dict[int, int] = {}  # the newest message that a channel is known to have
         self._idle: asyncio.Task[None] | None = None
-        self._on_past: list[Callable[[int], Awaitable[None]]] = []
+        self._on_read: list[Callable[[int], Awaitable[None]]] = []
 
-    def on_past(self, listener: Callable[[int], Awaitable[None]]) -> None:
+    def on_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
         """`listener` hears of each channel whose past was read, before anybody who waits for it goes on."""
-        self._on_past.append(listener)
+        self._on_read.append(listener)
 
-    def off_past(self, listener: Callable[[int], Awaitable[None]]) -> None:
+    def off_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
         """`listener` hears no more."""
-        if listener in self._on_past:
-            self._on_past.remove(listener)
+        if listener in self._on_read:
+            self._on_read.remove(listener)
 
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
         """The record is whole where nothing is missing, else its past is read. `last` is the newest message's id."""
@@ -173,7 +173,7 @@ class HistoryFetcher:
             for message_id, agent in (await self._posts.read(transcript.channel_id)).items():
                 directory.learn_post(message_id, agent)
         seen = await self._read_pages(transcript, reader)
-        heard = (listener(transcript.channel_id) for listener in self._on_past)
+        heard = (listener(transcript.channel_id) for listener in self._on_read)
         for outcome in await asyncio.gather(*heard, return_exceptions=True):
             if isinstance(outcome, Exception):
                 log.error("the past of channel %d was not looked through", transcript.channel_id, exc_info=outcome)

@@ -9,7 +9,7 @@ from agent_chat.directory import Directory
 from agent_chat.transcript import MAX_DEPTH, Transcript, Transcripts
 from agent_context.entries import Entry, Speaker
 from agent_discord.objects.permissions import with_members
-from agent_discord.reading.gateway import Listener
+from agent_discord.reading.gateway import TranscriptCog
 from agent_discord.reading.history import PAGE, HistoryFetcher
 from agent_discord.rest.gate import Gate
 from tests.support.doubles import (
@@ -44,7 +44,7 @@ class Place:
         self.channel = TextChannel(CHANNEL, self.client.guild, "lounge", Snowflakes(Clock()))
         self.directory = Directory()
         self.transcripts = Transcripts(self.directory)
-        self.listener = Listener(self.client, self.transcripts)
+        self.cog = TranscriptCog(self.client, self.transcripts)
         self.fetcher = HistoryFetcher(self.transcripts, posts)
         self.gate = Gate()
         self.reads = []
@@ -66,12 +66,12 @@ class Place:
     async def settle(self):
         await self.fetcher.whole(CHANNEL, self.page, lambda: self.gate.pins(self.channel))
 
-    def edited(self, message_id, text, **more):
+    async def edited(self, message_id, text, **more):
         made = self.said(message_id, text, **more)
         event = SimpleNamespace(
             channel_id=CHANNEL, message_id=message_id, data={"content": text, **more}, new_message=made
         )
-        self.listener.edit(event)
+        await self.cog.on_raw_message_edit(event)
 
 
 async def test_pins_are_read_once_with_the_past_however_old_they_are():
@@ -97,7 +97,7 @@ async def test_a_change_of_the_pins_is_read_by_the_next_turn():
     place = Place()
     await place.settle()
     place.has_pinned(place.said(2, "rules"))
-    place.listener.pins_changed(CHANNEL)
+    await place.cog.on_guild_channel_pins_update(place.channel, None)
     await place.settle()
     assert (pinned(place.transcript), place.channel.pin_reads) == ([(2, "rules")], 2)
     assert place.reads == [None], "the past is not read again"
@@ -129,11 +129,11 @@ async def test_pins_that_cannot_be_read_hold_nobody():
 async def test_a_message_that_is_pinned_edited_and_unpinned_is_followed_without_a_request():
     place = Place()
     await place.settle()
-    place.edited(2, ".config\n---\nmode: chat", pinned=True)
+    await place.edited(2, ".config\n---\nmode: chat", pinned=True)
     assert pinned(place.transcript) == [(2, ".config\n---\nmode: chat")]
-    place.edited(2, ".config\n---\nmode: prefill", pinned=True)
+    await place.edited(2, ".config\n---\nmode: prefill", pinned=True)
     assert pinned(place.transcript) == [(2, ".config\n---\nmode: prefill")]
-    place.edited(2, ".config\n---\nmode: prefill", pinned=False)
+    await place.edited(2, ".config\n---\nmode: prefill", pinned=False)
     assert pinned(place.transcript) == []
 
 
@@ -141,9 +141,9 @@ async def test_a_pin_that_is_deleted_is_no_pin():
     place = Place()
     place.has_pinned(place.said(2, "rules"))
     await place.settle()
-    place.listener.delete(CHANNEL, {2})
+    await place.cog.on_raw_message_delete(SimpleNamespace(channel_id=CHANNEL, message_id=2))
     assert pinned(place.transcript) == []
-    place.edited(2, "rules", pinned=True)
+    await place.edited(2, "rules", pinned=True)
     assert pinned(place.transcript) == [], "another bot's event comes late"
 
 
@@ -153,15 +153,15 @@ async def test_a_message_of_the_record_says_that_it_is_pinned():
     place.has_pinned(place.said(2, "rules"))
     await place.settle()
     assert place.transcript.get(2).pinned
-    place.edited(2, "rules", pinned=False)
+    await place.edited(2, "rules", pinned=False)
     assert not place.transcript.get(2).pinned
     assert not place.transcript.get(2).edited
 
 
 async def test_an_edit_may_hide_a_message():
     place = Place()
-    place.listener.message(place.said(2, "hello"))
-    place.edited(2, ". hello")
+    place.cog.record(place.said(2, "hello"))
+    await place.edited(2, ". hello")
     assert (place.transcript.get(2).text, place.transcript.get(2).hidden) == (". hello", True)
 
 
@@ -209,8 +209,8 @@ async def test_posts_of_our_webhooks_are_known_by_their_ids_alone():
 
 async def test_a_webhook_post_that_is_heard_before_it_is_noted_is_told_apart_later():
     place = Place()
-    place.listener.message(place.said(3, ".x", author=900, name="Grok", bot=True, webhook_id="900"))
-    place.listener.message(place.said(4, "a person's"))
+    place.cog.record(place.said(3, ".x", author=900, name="Grok", bot=True, webhook_id="900"))
+    place.cog.record(place.said(4, "a person's"))
     place.directory.learn_post(3, "grok")
     place.directory.learn_post(4, "grok")
     assert [entry.speaker.agent for entry in place.transcript.entries()] == ["grok", None]

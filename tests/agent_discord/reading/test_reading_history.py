@@ -200,11 +200,11 @@ async def test_who_hears_of_pasts_that_were_read_hears_no_more_when_it_does_not_
     async def hear(channel_id):
         heard.append((channel_id, transcripts.of(CHANNEL).entries() != []))
 
-    fetcher.on_past(hear)
+    fetcher.on_read(hear)
     await fetcher.whole(CHANNEL, Past(3).read)
     assert heard == [(CHANNEL, True)]
     for _ in range(2):
-        fetcher.off_past(hear)
+        fetcher.off_read(hear)
     transcripts.of(CHANNEL).whole = False
     await fetcher.whole(CHANNEL, Past(3).read)
     await loop.run(1)
