@@ -111,7 +111,8 @@ def load_settings(
     both = _joined(in_file, environ, problems)
     texts, wrong = _texts(both, agents, local=local, problems=problems)
     settings, wrong_settings = validated(Settings, texts, problems)
-    keys, wrong_keys = validated(agent_keys(agents, filter(ENDPOINT_KEY.fullmatch, texts)), texts, problems)
+    endpoint_keys = tuple(sorted(filter(ENDPOINT_KEY.fullmatch, texts)))
+    keys, wrong_keys = validated(agent_keys(tuple(agents.values()), endpoint_keys), texts, problems)
     wrong |= wrong_settings | wrong_keys
     # Without an .env file the owner's folder is not read either, unless CONFIG_FILES_DIR names it.
     folder = settings.config_files_dir if env_file is not None or "CONFIG_FILES_DIR" in texts else None

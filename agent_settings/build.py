@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,8 @@ def named_in(path: Path, both: Mapping[str, str]) -> dict[str, SecretStr]:
     return {name: SecretStr(both[name]) for name in names if name in both and is_text(both[name])}
 
 
-def agent_keys(agents: Mapping[str, AgentSpec], endpoint_keys: Iterable[str]) -> type[Keys]:
+@cache  # pydantic takes longer to make a model than to fill it
+def agent_keys(agents: tuple[AgentSpec, ...], endpoint_keys: tuple[str, ...]) -> type[Keys]:
     """A model of the keys that the table's rows bring; its fields are the keys in lower case."""
     fields: dict[str, Any] = {}
     url = Annotated[str | None, address_with(("http", "https"))]
@@ -47,11 +49,11 @@ def agent_keys(agents: Mapping[str, AgentSpec], endpoint_keys: Iterable[str]) ->
     def add(key: str, kind: Any, expected: str) -> None:
         fields[key.lower()] = (kind, setting(key, expected, None))
 
-    for key in (*KEY_SETTINGS.values(), *endpoint_keys, *(spec.key_setting for spec in agents.values())):
+    for key in (*KEY_SETTINGS.values(), *endpoint_keys, *(spec.key_setting for spec in agents)):
         add(key, Secret | None, "an API key")
-    for key in (*BASE_URL_SETTINGS.values(), *(spec.base_url_setting for spec in agents.values())):
+    for key in (*BASE_URL_SETTINGS.values(), *(spec.base_url_setting for spec in agents)):
         add(key, url, HTTP)
-    for spec in agents.values():
+    for spec in agents:
         add(spec.token_setting, Secret | None, "a Discord bot token")
         add(spec.model_setting, str | None, "the name of a model, or several, separated by commas")
         add(spec.image_model_setting, str | None, "the name of a picture model, or none")

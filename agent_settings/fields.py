@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent_themes import THEMES
 
@@ -93,8 +93,8 @@ def address_with(schemes: Iterable[str]) -> AfterValidator:
 
 
 Id = Annotated[int, Field(gt=0, lt=2**63)]
-Ids = Annotated[tuple[Id, ...], NoDecode, BeforeValidator(_comma_list)]
-ThemeMap = Annotated[dict[Id, str], NoDecode, BeforeValidator(_theme_map)]
+Ids = Annotated[tuple[Id, ...], BeforeValidator(_comma_list)]
+ThemeMap = Annotated[dict[Id, str], BeforeValidator(_theme_map)]
 # Bounded above too: one digit too many must not become a list of a billion entries or a number that Redis refuses.
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -122,7 +122,7 @@ Folder = Annotated[Path, AfterValidator(_can_be_a_path)]
 Retries = Annotated[int, Field(ge=0, le=10)]
 AwsRegion = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}(-[a-z]+)+-\d+\Z")]
 _Pattern = Annotated[str, StringConstraints(pattern=r"^!?[\w.:*?\[\]/-]{1,100}(\([^()]{1,200}\))?\Z")]
-ToolPatterns = Annotated[tuple[_Pattern, ...], NoDecode, BeforeValidator(_comma_list)]
+ToolPatterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 

@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dotenv.parser import parse_stream
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from agent_settings.fields import Keys
 
@@ -43,29 +42,18 @@ def is_text(value: str) -> bool:
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-class _Texts(EnvSettingsSource):
-    """pydantic-settings' reading of environment variables, from a mapping instead of the process."""
-
-    def __init__(self, model: type[BaseSettings], texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        super().__init__(model)
-
-    def _load_env_vars(self) -> Mapping[str, str | None]:
-        return dict(self._texts)
-
-
 _Model = TypeVar("_Model", bound=Keys)
 
 
 def validated(model: type[_Model], texts: Mapping[str, str], problems: list[str]) -> tuple[_Model, set[str]]:
     """The model, and the keys with wrong values: these keep their defaults, and each adds a line to `problems`."""
-    values = _Texts(model, texts)()
+    expected = {str(info.validation_alias): info.description for info in model.model_fields.values()}
+    values = {key: texts[key] for key in expected if key in texts}
     try:
         return model(**values), set()
     except ValidationError as error:
         # include_input=False: an input may be a secret
         found = {str(one["loc"][0]): one for one in reversed(error.errors(include_url=False, include_input=False))}
-    expected = {info.validation_alias: info.description for info in model.model_fields.values()}
     for key in (key for key in values if key in found):
         own_words = str(found[key].get("ctx", {}).get("error", "")) if found[key]["type"] == "value_error" else ""
         problems.append(f"{key}: {own_words or f'expected {expected[key]}'}")
