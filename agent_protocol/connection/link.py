@@ -64,7 +64,8 @@ def _client(address: str | FakeServer) -> Redis:
     if isinstance(address, str):
         off = MaintNotificationsConfig(enabled=False)
         try:
-            client = Redis.from_url(address, maint_notifications_config=off, **options)
+            # Without driver_info=None every connection would read this package's metadata and tell it to the server.
+            client = Redis.from_url(address, maint_notifications_config=off, driver_info=None, **options)
             # so that options after the ? fail here and not at first use
             client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         except (ValueError, TypeError, RedisError):

@@ -36,10 +36,26 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def shared() -> Iterator[RedisServer]:
+    with RedisServer() as running:
+        yield running
+
+
+@pytest.fixture
+def emptied(shared: RedisServer) -> RedisServer:
+    """A server that other tests have used before."""
+    shared.flush()
+    return shared
+
+
 @pytest.fixture(params=["server", "in-process"])
 def address(request: pytest.FixtureRequest) -> str | FakeServer:
     """Both kinds of Redis that the program may run on."""
-    return request.getfixturevalue("server").url if request.param == "server" else FakeServer()
+    if request.param != "server":
+        return FakeServer()
+    own = "server" in request.fixturenames  # to kill it, say
+    return request.getfixturevalue("server" if own else "emptied").url
 
 
 @pytest.fixture
