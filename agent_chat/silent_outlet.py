@@ -73,7 +73,7 @@ class SilentSink:
         log.info("%s: %s said %d characters without a channel, they are not kept", self._agent, turn_id, length)
         return Posted(message_id=0)
 
-    def growing(
+    def streaming(
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
     ) -> AbstractAsyncContextManager[StreamingPost]:
         return nullcontext(UnreadPost())
@@ -94,5 +94,5 @@ class SilentSink:
 class UnreadPost:
     """A streaming post that nobody reads."""
 
-    def grow(self, text: str) -> None:
+    def update(self, text: str) -> None:
         """Shows nothing."""

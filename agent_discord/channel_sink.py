@@ -105,14 +105,14 @@ class DiscordSink:
             embed=_cost_embed(post.cost) if post.cost and permissions_in(self._channel).embed_links else None,
         )
         await put_all(parts, texts, last, note)
-        if not posted and parts.first is not None:  # somebody deleted it while it grew
+        if not posted and parts.first is not None:  # somebody deleted it while it was streamed
             note(parts.first, parts.first)
         return posted[0]
 
-    def growing(
+    def streaming(
         self, turn_id: str, *, ping: int | None = None, after: int | None = None, split_at: int = SPLIT_AT
     ) -> DiscordStreamingPost:
-        """A streaming post, as `async with sink.growing(...) as post`; `ping` and `after` as in Post. `post` with the
+        """A streaming post, as `async with sink.streaming(...) as post`; `ping` and `after` as in Post. `post` with the
         same turn completes it, `withdraw` deletes it. Typing ends with its first message."""
         limit = min(split_at, STREAMING_LIMIT)
         self._streaming = DiscordStreamingPost(

@@ -1,6 +1,6 @@
 """Show an answer to a person while it is written, where the option `stream` is on.
 
-    model's text so far ─ read: the words in it ─ certain: those that are certain ─ sink.growing(...)
+    model's text so far ─ read: the words in it ─ certain: those that are certain ─ sink.streaming(...)
 
 Text on the way passes the same cleaning as the final post. The beginning of a mark is held back until it is clear
 whether it belongs to the words. The whole answer is cleaned once more and completes the post (turn/actions.py). A turn
@@ -83,5 +83,5 @@ async def streamed(turn: Turn, options: Options, names: Collection[str]) -> Asyn
         yield None
         return
     ping = event.ping if isinstance(event, MentionEvent) else None
-    async with turn.outlet.sink.growing(event.id, ping=ping, after=turn.after, split_at=options.split_at) as post:
-        yield StreamFilter(post.grow, names)
+    async with turn.outlet.sink.streaming(event.id, ping=ping, after=turn.after, split_at=options.split_at) as post:
+        yield StreamFilter(post.update, names)

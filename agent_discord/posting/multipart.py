@@ -1,8 +1,8 @@
-"""One post as the messages that it is made of: they are sent, changed as the text grows, and left whole.
+"""One post as one or more messages, which are sent, edited as its text grows, and completed.
 
-What stands in the channel is compared with what should: a message that reads right is left alone, another one is
-edited, what lacks is sent, what is too many is deleted. So it is one thing whether a text is posted at once, grows
-while the model still writes, or was begun by an earlier run of the program (earlier_posts.py).
+The messages in the channel are compared with those that the text should make: one that reads right is left alone,
+another one is edited, a missing one is sent, a surplus one is deleted. The same steps serve a text that is posted
+whole, one that is streamed, and one that an earlier run of the program began (EarlierPosts).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class MessageGone(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What goes along with a message. `ping` is the user id of the person who is answered; an edit pings nobody, but
-    for them it passes where little else does."""
+    """The parts of a message besides its text. `ping` is the user id of the person who is answered. An edit pings
+    nobody, but with `ping` it passes the gate while little else does."""
 
     ping: int | None = None
     attach: Attach | None = None
@@ -40,7 +40,7 @@ NO_EXTRAS = Extras()
 
 
 class Writer(Protocol):
-    """What can be done to a channel's messages. All raise CannotPost, `change` MessageGone too."""
+    """agent_discord.posting.message_writer. Every method raises CannotPost, `change` MessageGone too."""
 
     async def send(self, text: str | None, extras: Extras, nonce: str) -> discord.Message: ...
     async def change(self, message: discord.Message, text: str | None, extras: Extras) -> discord.Message: ...
@@ -50,7 +50,7 @@ class Writer(Protocol):
 @dataclass(slots=True)
 class _Part:
     message: discord.Message
-    text: str | None  # as it was written; Discord may give it back a little differently
+    text: str | None  # as it was written; Discord may return it a little different
     has_file: bool
     has_embed: bool
     gone: bool = False
@@ -69,11 +69,11 @@ class PostParts:
 
     @property
     def abandoned(self) -> bool:
-        """Somebody deleted what stood there: that is left alone."""
+        """Whether somebody deleted a part: then nothing more is written."""
         return any(part.gone for part in self._parts)
 
     async def put(self, number: int, text: str | None, extras: Extras = NO_EXTRAS) -> discord.Message:
-        """Makes the part with this number, which stands already or is the next one, read so. Raises CannotPost."""
+        """Sends or edits the part with this number: an existing one or the next. Raises CannotPost."""
         if number == len(self._parts):
             self._parts.append(await self._new(number, text, extras))
         part = self._parts[number]
@@ -83,8 +83,8 @@ class PostParts:
         return part.message
 
     async def trim(self, count: int) -> None:
-        """Deletes what stands behind the first `count` parts, and what an earlier run left unfinished. Never raises:
-        what should be said is said already."""
+        """Deletes the parts after the first `count`, and the unfinished messages of an earlier run. Raises nothing: the
+        post itself is complete."""
         surplus = [part.message for part in self._parts[count:] if not part.gone]
         del self._parts[count:]
         while (left := self._earlier.take_unfinished()) is not None:
@@ -93,7 +93,7 @@ class PostParts:
             try:
                 await self._writer.remove(message)
             except CannotPost as error:
-                log.warning("message %d is too many and stays: %s", message.id, error.reason)
+                log.warning("message %d: surplus part of a post could not be deleted: %s", message.id, error.reason)
 
     async def _new(self, number: int, text: str | None, extras: Extras) -> _Part:
         mark = nonce(self._turn_id, number)
@@ -101,7 +101,7 @@ class PostParts:
         found = message is not None
         message = message or await self._writer.send(text, replace(extras, ping=self._ping), mark)
         left_so = unfinished(message.content) and message.content != text
-        if left_so or found:  # of an earlier run, which Discord may know by its nonce alone
+        if left_so or found:  # made by an earlier run; Discord may have recognised it by its nonce alone
             reads = message.content if left_so else text
             return _Part(message, reads, bool(message.attachments), bool(message.embeds))
         return _Part(message, text, extras.attach is not None, extras.embed is not None)
@@ -112,12 +112,12 @@ class PostParts:
             part.text = text
             part.has_file, part.has_embed = part.has_file or bool(extras.attach), part.has_embed or bool(extras.embed)
         except MessageGone:
-            log.info("message %d was deleted while it grew", part.message.id)
+            log.info("message %d was deleted while it was written, the rest of its post is dropped", part.message.id)
             part.gone = True
         except CannotPost as error:
             if error.reason == "not_ours":
                 raise
-            log.warning("message %d stays as it is: %s", part.message.id, error.reason)
+            log.warning("message %d could not be edited, its text stays as it is: %s", part.message.id, error.reason)
 
 
 async def put_all(
@@ -126,10 +126,10 @@ async def put_all(
     last: Extras,
     noted: Callable[[discord.Message, discord.Message], None],
 ) -> None:
-    """Makes the post read so and end there, with `last` along with its last part.
+    """Makes the post consist of these texts, with `last` in its last part.
 
-    `noted` hears of the first message and the newest one as soon as it stands. Raises CannotPost when nothing could be
-    posted; what is posted when a later part fails counts.
+    `noted` gets the first message and the newest one as soon as that is there. Raises CannotPost when nothing could be
+    posted; when only a later part fails, what was posted counts.
     """
     first: discord.Message | None = None
     for number, text in enumerate(texts):
@@ -140,7 +140,7 @@ async def put_all(
         except CannotPost as error:
             if first is None:
                 raise
-            log.warning("only the first %d parts are posted (%s)", number, error)
+            log.warning("only %d of %d messages of a post could be posted: %s", number, len(texts), error)
             return
         first = first or message
         noted(first, message)
@@ -148,13 +148,14 @@ async def put_all(
 
 
 class EarlierPosts:
-    """A bot's own messages, each of which can be one post of the turn."""
+    """The bot's own messages since a turn began, each of which an earlier run may have made for it."""
 
     def __init__(self, messages: Iterable[discord.Message]) -> None:
         self._messages = sorted(messages, key=lambda message: message.id)
 
     def take(self, text: str | None, nonce: str) -> discord.Message | None:
-        """The message that is this post; None when it was not made. Without a text it is a picture alone."""
+        """Removes and returns the message that is this part; None when it was not made. None as text is a picture
+        alone."""
         for message in self._messages:
             if str(message.nonce) == nonce or _same(message, text):
                 self._messages.remove(message)
@@ -164,7 +165,7 @@ class EarlierPosts:
         return None
 
     def take_unfinished(self) -> discord.Message | None:
-        """The first message that was left while it grew."""
+        """Removes and returns the first unfinished message."""
         for message in self._messages:
             if unfinished(message.content):
                 self._messages.remove(message)
@@ -173,7 +174,7 @@ class EarlierPosts:
 
 
 def _same(message: discord.Message, text: str | None) -> bool:
-    """A mention may have been written with other names: both are compared as people see them."""
+    """Whether a message has this text. Both are compared as people see them: names in a mention may have changed."""
     if text is None:
         return not message.content and bool(message.attachments)
     people = {user.id: clean_name(user.display_name) for user in message.mentions}

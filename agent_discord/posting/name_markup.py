@@ -1,6 +1,6 @@
-"""Names in what a bot writes → Discord's markup, by what there is in its channel and guild.
+"""Names in a bot's text → Discord's markup, by the names in its channel and guild.
 
-The reverse of convert.shown_text. Nothing of it pings by itself: who is pinged, the gate says.
+The reverse of messages.shown_text. Markup alone pings nobody: the gate sets the allowed mentions.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from agent_discord.objects.mentions import emoji_from_names, from_names
 
 
 class NameMarkup:
-    """One channel's. `agents` maps the agents' names to their user ids, where they are known."""
+    """The names that are known in one channel. `agents` maps agents' names to their user ids."""
 
     def __init__(self, channel: Channel, transcript: Transcript, agents: Mapping[str, int]) -> None:
         self._channel, self._guild = channel, guild_of(channel)
         self._transcript, self._agents = transcript, agents
 
     def to_markup(self, text: str) -> str:
-        """`@Name`, `@role`, `#channel` and `:emoji:` as Discord takes them; what is not known stays as it is."""
+        """`@Name`, `@role`, `#channel` and `:emoji:` as markup; unknown names stay as they are."""
         if "@" in text:
             text = from_names(text, self._people())
             text = from_names(text, self._roles(), markup="<@&{}>")
@@ -33,9 +33,8 @@ class NameMarkup:
         return text
 
     def _people(self) -> set[tuple[str, int]]:
-        """Everybody is known by each name that the channel has seen: a nickname live, another one in its past.
-
-        An agent's name is the agent's, whoever else may have taken it.
+        """Names with user ids. A person has each name that the transcript holds: the gateway brings a nickname, the
+        history may bring another one. An agent's name is the agent's, even where a person has taken it.
         """
         taken = {name.lower() for name in self._agents}
         speakers = {entry.speaker for entry in self._transcript.entries() if entry.speaker.id and not entry.webhook}
@@ -48,7 +47,7 @@ class NameMarkup:
         return ((role.name, role.id) for role in self._guild.roles if role.id != self._guild.id)  # not @everyone
 
     def _channels(self) -> Iterator[tuple[str, int]]:
-        """Those that the bot sees."""
+        """The channels that the bot sees."""
         if self._guild is None:
             return
         for channel in (*self._guild.channels, *self._guild.threads):

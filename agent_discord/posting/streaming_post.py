@@ -1,12 +1,12 @@
-"""An answer that is read while it is written: a post that grows by edits.
+"""A streaming post: a message that people read while the model writes it, by edits.
 
-    on_text ─ grow() ─ the newest text ─ at a pace ─ PostParts ─ … ─ the outlet's post() ends it whole
+    the model's text ─ update() ─ the newest text ─ every 1.2 s ─ PostParts ─ … ─ the sink's post() completes it
 
-The pace keeps far from Discord's five edits in five seconds for a channel, and an edit is left out when the bot's
-requests run high: only the last one counts, and that one is made by whoever ends the post. Until then each message
-ends in a mark, by which a run after a crash knows what to go on with.
+That pace keeps far below Discord's five edits in five seconds for a channel. An edit is skipped when the bot sends many
+requests: only the last one counts, and the sink's post() makes that one. Until then each message ends in a mark, by
+which a run after a crash recognises what to complete.
 
-Only whole words are shown: half a key would pass the redaction that knows the whole one.
+Only whole words are shown: redaction does not recognise half a key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agent_chat.outlet import CannotPost
 from agent_discord.objects.messages import UNFINISHED
 from agent_discord.posting.multipart import PostParts
 
-FIRST_CHARACTERS = 40  # before them a post would be a stub
+FIRST_CHARACTERS = 40  # a shorter text would make a stub of a message
 PACE = 1.2  # seconds between two edits
 HELD_BACK = 200  # characters: a longer word is shown before it ends
 STOP_SECONDS = 3.0  # for a request that is on its way
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 
 class DiscordStreamingPost:
-    """Use as `async with`. `open` makes the parts when the first is due, `split` makes messages of a text, `quiet`
-    says whether there is room for an edit, `began` is called when something stands."""
+    """Use with `async with`. `open_parts` is called when the first part is due, `split` makes messages of a text,
+    `quiet` says whether there is room for an edit, and `began` is called when the first message is there."""
 
     def __init__(
         self,
@@ -44,15 +44,14 @@ class DiscordStreamingPost:
         began: Callable[[], None],
     ) -> None:
         self.turn_id = turn_id
-        self._split, self._quiet, self._began = split, quiet, began
-        self._open_parts = open_parts
+        self._open_parts, self._split, self._quiet, self._began = open_parts, split, quiet, began
         self.parts: PostParts | None = None  # None while nothing was posted
         self._text = ""
-        self._news, self._stopping = asyncio.Event(), asyncio.Event()
+        self._updated, self._stopping = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._grow(), name=f"growing post {self.turn_id}")
+        self._task = asyncio.create_task(self._stream(), name=f"streaming post {self.turn_id}")
         return self
 
     async def __aexit__(
@@ -60,15 +59,15 @@ class DiscordStreamingPost:
     ) -> None:
         await self.stop()
 
-    def grow(self, text: str) -> None:
-        """The whole text so far, as people may read it. A shorter one than before begins anew."""
+    def update(self, text: str) -> None:
+        """Sets the whole text so far, as people may read it. A shorter one than before replaces it."""
         self._text = text
-        self._news.set()
+        self._updated.set()
 
     async def stop(self) -> None:
-        """Grows no more. A request on its way is waited for: it must not come after the last one."""
+        """Ends the streaming. A request on its way is waited for: it must not come after the last one."""
         self._stopping.set()
-        self._news.set()
+        self._updated.set()
         if self._task is None:
             return
         task, self._task = self._task, None
@@ -78,39 +77,39 @@ class DiscordStreamingPost:
             task.cancel()
             await asyncio.wait((task,))
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("turn %s: its post could not grow", self.turn_id, exc_info=error)
+            log.error("turn %s: streaming its post failed, it is posted whole", self.turn_id, exc_info=error)
 
-    async def _grow(self) -> None:
+    async def _stream(self) -> None:
         try:
             while True:
-                await self._news.wait()
+                await self._updated.wait()
                 if self._stopping.is_set():
                     return
-                self._news.clear()
+                self._updated.clear()
                 await self._show(whole_words(self._text))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PACE):
                         await self._stopping.wait()
         except CannotPost as error:
-            log.info("turn %s: its post grows no more: %s", self.turn_id, error.reason)
+            log.info("turn %s: streaming its post ended: %s", self.turn_id, error.reason)
 
     async def _show(self, text: str) -> None:
-        standing = self.parts is not None and self.parts.first is not None
+        begun = self.parts is not None and self.parts.first is not None
         if len(text) < FIRST_CHARACTERS or (self.parts is not None and self.parts.abandoned):
             return
-        if standing and not self._quiet():
-            self._news.set()  # in a while
+        if begun and not self._quiet():
+            self._updated.set()  # tried again after the pause
             return
         if self.parts is None:
             self.parts = await self._open_parts()
         for number, chunk in enumerate(self._split(text)):
             await self.parts.put(number, chunk + UNFINISHED)
-            if not standing:
-                standing = True
+            if not begun:
+                begun = True
                 self._began()
 
 
 def whole_words(text: str) -> str:
-    """The text without the word that may not be whole yet, unless that is very long."""
+    """The text without its last word, which may not be whole yet, unless that is very long."""
     end = max(text.rfind(" "), text.rfind("\n"), len(text) - HELD_BACK, 0)
     return text[:end].rstrip()

@@ -1,4 +1,4 @@
-"""The typing sign beside a turn's work."""
+"""The typing sign that is shown beside a turn's work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from agent_discord.rest.gate import TYPING_SECONDS
 from agent_process.tasks import BackgroundTasks
 
-TYPING_DELAY = 0.25  # seconds: an answer that is there sooner needs no typing
+TYPING_DELAY = 0.25  # seconds; an earlier answer needs no typing sign
 
 
 class TypingSign:
-    """Asks for typing after a moment and again while it lasts; requests on their way are left to end by themselves."""
+    """Shows typing after a moment and again until stopped; a request on its way ends by itself."""
 
     def __init__(self, show: Callable[[], Coroutine[Any, Any, None]], background: BackgroundTasks) -> None:
         self._show, self._background = show, background

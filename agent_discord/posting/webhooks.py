@@ -1,9 +1,9 @@
-"""Posts under a name of their own, by a webhook: what tools are asked and answer, personas that have no bot.
+"""Posts under a name of their own, by a webhook: tool calls, personas without a bot.
 
-Each channel has one webhook of ours; threads use their channel's. It is looked for before it is made, by who made it
-and never by its name, so a restarted process finds it; one that somebody deleted is made anew, once for each post.
-Which posts are ours is known by their ids (own_posts.py). A webhook's token is as good as its address: neither is ever
-logged.
+Each channel has one webhook of ours; threads use their channel's. It is looked for before it is made, by its creator
+and never by its name, so a restarted process finds it. A webhook that somebody deleted is recreated, once for each
+post. Our posts are known by their ids (agent_protocol.state.posts). A webhook's token is as good as its address:
+neither is ever logged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from agent_discord.rest.rate_limit import RefusedRequests, count_webhooks
 NAME = "agents"  # Discord takes no name with "discord" in it
 MAX_NAME = 80  # characters
 TIMEOUT = 10.0  # seconds for a post or an edit with all that it needs
-REMEMBERED = 1000  # channels
+MAX_WEBHOOKS = 1000  # remembered
 
 _UNKNOWN_WEBHOOK, _INVALID_TOKEN = 10015, 50027  # discord.com/developers/docs/topics/opcodes-and-status-codes
 _MORE = "\n… (cut here: too long for Discord)"
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WebhookIdentity:
-    """Whom a post shows. `agent` is the key of the agent whose post it is, `avatar` an address."""
+    """The name and avatar (an address) that a post shows. `agent` is the key of the agent whose post it is."""
 
     agent: str
     name: str
@@ -44,7 +44,7 @@ class WebhookIdentity:
 
 
 class Webhooks:
-    """Shared by all bots of a process: what one of them made, the others use. `session` is not owned."""
+    """Shared by all bots of a process: each uses the webhooks that another made. `session` is not owned."""
 
     def __init__(
         self, session: aiohttp.ClientSession, directory: Directory, posts: WebhookPostStore, refused: RefusedRequests
@@ -52,21 +52,20 @@ class Webhooks:
         self._session, self._directory, self._posts = session, directory, posts
         self._known: dict[int, discord.Webhook] = {}  # by channel
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._told: set[int] = set()
+        self._warned: set[int] = set()
         count_webhooks(session, refused)
 
     async def send(self, gate: Gate, channel: Channel, text: str, face: WebhookIdentity) -> int | None:
-        """The post's id; None where it could not be made, which the log says. Never pings anybody."""
+        """Posts, pings nobody, and returns the post's id; None where it failed, which is logged."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 return await self._send(gate, channel, text, face)
         except (*REQUEST_ERRORS, TimeoutError) as error:
-            told = "a webhook's post to channel %d failed (%d characters): %s"
-            log.warning(told, channel.id, len(text), kind(error))
+            log.warning("webhook post to channel %d failed (%d characters): %s", channel.id, len(text), kind(error))
             return None
 
     async def edit(self, gate: Gate, channel: Channel, message_id: int, text: str) -> bool:
-        """False where it could not be done: the message is gone, or its webhook."""
+        """Edits a post; False where it failed, for instance since the message or its webhook was deleted."""
         place = _place(channel)
         if place is None:
             return False
@@ -79,7 +78,7 @@ class Webhooks:
         except (*REQUEST_ERRORS, TimeoutError) as error:
             if _is_gone(error):
                 self._known.pop(place.id, None)
-            log.info("a webhook's post %d could not be edited: %s", message_id, kind(error))
+            log.info("webhook post %d could not be edited: %s", message_id, kind(error))
             return False
         return True
 
@@ -89,21 +88,21 @@ class Webhooks:
         if webhook is None or place is None:
             return None
         try:
-            message_id = await self._say(gate, webhook, channel, text, face)
+            message_id = await self._post(gate, webhook, channel, text, face)
         except discord.HTTPException as error:
             if not _is_gone(error):
                 raise
-            log.info("the webhook of channel %d was deleted: another one is made", place.id)
+            log.info("channel %d: its webhook was deleted, recreating it", place.id)
             self._known.pop(place.id, None)
             webhook = await self._webhook(gate, channel, place)
             if webhook is None:
                 return None
-            message_id = await self._say(gate, webhook, channel, text, face)
+            message_id = await self._post(gate, webhook, channel, text, face)
         self._directory.learn_post(message_id, face.agent)
         await self._posts.add(channel.id, message_id, face.agent)
         return message_id
 
-    async def _say(
+    async def _post(
         self, gate: Gate, webhook: discord.Webhook, channel: Channel, text: str, face: WebhookIdentity
     ) -> int:
         message = await gate.send_by_webhook(
@@ -121,18 +120,18 @@ class Webhooks:
             if known is not None:
                 return known
             if not place.permissions_for(place.guild.me).manage_webhooks:
-                self._tell(place.id)
+                self._warn(place.id)
                 return None
             found = await self._find(gate, place) or await gate.make_webhook(place, NAME)
-            assert found.token is not None, "one's own webhook comes with its token"
+            assert found.token is not None, "a bot's own webhook comes with its token"
             webhook = discord.Webhook.partial(found.id, found.token, session=self._session)
             self._known[place.id] = webhook
-            if len(self._known) > REMEMBERED:
+            if len(self._known) > MAX_WEBHOOKS:
                 del self._known[next(iter(self._known))]
             return webhook
 
     async def _find(self, gate: Gate, place: WebhookChannel) -> discord.Webhook | None:
-        """The oldest that one of our bots made. Another application's comes without its token."""
+        """The oldest webhook that one of our bots made. Another application's comes without its token."""
         ours = (
             webhook
             for webhook in await gate.webhooks(place)
@@ -140,14 +139,14 @@ class Webhooks:
         )
         return min(ours, key=lambda webhook: webhook.id, default=None)
 
-    def _tell(self, channel_id: int) -> None:
-        if channel_id not in self._told:
-            self._told.add(channel_id)
-            log.warning("channel %d: nothing is shown by webhook, the bot lacks Manage Webhooks there", channel_id)
+    def _warn(self, channel_id: int) -> None:
+        if channel_id not in self._warned:
+            self._warned.add(channel_id)
+            log.warning("channel %d: nothing is posted by webhook, the bot lacks Manage Webhooks there", channel_id)
 
 
 def allowed_name(name: str) -> str:
-    """A name that Discord takes for a webhook's post: 1 to 80 characters, without its own names in it."""
+    """The name as Discord accepts it for a webhook's post: 1 to 80 characters, without Discord's own names in it."""
     for word in ("discord", "clyde"):
         at = name.lower().find(word)
         while at >= 0:
@@ -157,7 +156,7 @@ def allowed_name(name: str) -> str:
 
 
 def fitting(text: str) -> str:
-    """The text as one message; what does not fit is cut off, and that is said."""
+    """The text as one message; a longer one is cut, with a note."""
     if length(text) <= LIMIT:
         return text
     room = LIMIT - length(_MORE)
@@ -168,7 +167,7 @@ def fitting(text: str) -> str:
 
 
 def _place(channel: Channel) -> WebhookChannel | None:
-    """Where a channel's webhook lives; a thread has none of its own, a direct message none at all."""
+    """The channel that has the webhook: a thread has none of its own, a direct message none at all."""
     if isinstance(channel, discord.DMChannel):
         return None
     return channel.parent if isinstance(channel, discord.Thread) else channel

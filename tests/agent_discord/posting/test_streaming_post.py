@@ -100,14 +100,14 @@ class Stage:
 async def test_a_post_appears_grows_at_a_pace_and_ends_whole():
     stage = Stage()
     async with stage.post as post:
-        post.grow("too short ")
+        post.update("too short ")
         await stage.time.run(PACE + 1)
         assert stage.channel.shown == []
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         assert stage.channel.shown == [BEGUN.strip() + UNFINISHED]
         for count in range(1, 5):
-            post.grow(BEGUN + "more " * count)
+            post.update(BEGUN + "more " * count)
             await settle()
         assert stage.channel.done == ["send"], "not before its time"
         await stage.time.run(PACE + 0.1, step=0.1)
@@ -123,7 +123,7 @@ async def test_a_text_that_is_too_long_becomes_several_messages_with_whole_block
     stage = Stage()
     code = f"{FENCE}py\n" + "x = 1\n" * 40
     async with stage.post as post:
-        post.grow(code)
+        post.update(code)
         await settle()
         assert len(stage.channel.shown) > 1
         assert all(text.count(FENCE) % 2 == 0 and text.endswith(UNFINISHED) for text in stage.channel.shown)
@@ -135,10 +135,10 @@ async def test_a_text_that_is_too_long_becomes_several_messages_with_whole_block
 async def test_an_answer_that_begins_anew_takes_the_place_of_the_first_try():
     stage = Stage()
     async with stage.post as post:
-        post.grow("first try " * 30)
+        post.update("first try " * 30)
         await settle()
         assert len(stage.channel.shown) == 3
-        post.grow("")
+        post.update("")
         await stage.time.run(PACE + 1)
         assert len(stage.channel.shown) == 3, "what stands, stands until there is something else"
         await stage.end("second try")
@@ -148,10 +148,10 @@ async def test_an_answer_that_begins_anew_takes_the_place_of_the_first_try():
 async def test_edits_wait_while_requests_run_high_but_the_last_one_is_made():
     stage = Stage()
     async with stage.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         stage.quiet = False
-        post.grow(BEGUN + "and on ")
+        post.update(BEGUN + "and on ")
         await stage.time.run(4 * PACE)
         assert stage.channel.done == ["send"]
         stage.quiet = True
@@ -165,7 +165,7 @@ async def test_edits_wait_while_requests_run_high_but_the_last_one_is_made():
 async def test_a_picture_comes_with_the_last_edit():
     stage = Stage()
     async with stage.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         await stage.end(BEGUN.strip(), Extras(attach=lambda: None))
     assert (stage.channel.files, stage.channel.done) == ([1], ["send", "edit"])
@@ -174,12 +174,12 @@ async def test_a_picture_comes_with_the_last_edit():
 async def test_what_somebody_deleted_while_it_grew_is_not_posted_again():
     stage = Stage()
     async with stage.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         stage.channel.texts.clear()
-        post.grow(BEGUN + "and on ")
+        post.update(BEGUN + "and on ")
         await stage.time.run(PACE + 0.5)
-        post.grow(BEGUN + "and on and on ")
+        post.update(BEGUN + "and on and on ")
         await stage.time.run(3 * PACE)
         await stage.end(BEGUN + "the end " * 30)
     assert (stage.channel.shown, stage.channel.done) == ([], ["send"])
@@ -188,10 +188,10 @@ async def test_what_somebody_deleted_while_it_grew_is_not_posted_again():
 async def test_an_edit_on_its_way_is_waited_for_so_that_it_cannot_come_last():
     stage = Stage()
     async with stage.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         stage.channel.hold = asyncio.Event()
-        post.grow(BEGUN + "and on ")
+        post.update(BEGUN + "and on ")
         await stage.time.run(PACE + 0.5)
         ending = asyncio.create_task(stage.end("the end"))
         await settle()
@@ -205,7 +205,7 @@ async def test_a_request_that_hangs_does_not_hold_the_end_for_ever():
     stage = Stage()
     async with stage.post as post:
         stage.channel.hold = asyncio.Event()
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         stopping = asyncio.create_task(post.stop())
         await stage.time.run(10)
@@ -216,9 +216,9 @@ async def test_a_post_that_may_not_be_made_grows_no_more_and_the_end_says_so():
     stage = Stage()
     async with stage.post as post:
         stage.channel.wrong = [CannotPost("not_permitted"), CannotPost("not_permitted")]
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
-        post.grow(BEGUN + "and on ")
+        post.update(BEGUN + "and on ")
         await stage.time.run(3 * PACE)
         with pytest.raises(CannotPost, match="not_permitted"):
             await stage.end("the end")
@@ -228,7 +228,7 @@ async def test_a_post_that_may_not_be_made_grows_no_more_and_the_end_says_so():
 async def test_an_edit_that_fails_leaves_what_stands_and_the_post_counts():
     stage = Stage()
     async with stage.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         stage.channel.wrong = [CannotPost("discord_failed")]
         assert await stage.end("the end") == [(1, 1)]
@@ -237,7 +237,7 @@ async def test_an_edit_that_fails_leaves_what_stands_and_the_post_counts():
 async def test_an_agent_that_another_process_took_over_changes_nothing_more():
     stage = Stage()
     async with stage.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
         stage.channel.wrong = [CannotPost("not_ours")]
         with pytest.raises(CannotPost, match="not_ours"):
@@ -248,7 +248,7 @@ async def test_an_agent_that_another_process_took_over_changes_nothing_more():
 async def test_what_a_killed_process_left_unfinished_is_gone_on_with(text):
     killed = Stage()
     async with killed.post as post:
-        post.grow("some words " * 25)
+        post.update("some words " * 25)
         await settle()
     left = [killed.channel._message(number) for number in killed.channel.texts]
     assert len(left) == 3
@@ -262,7 +262,7 @@ async def test_what_a_killed_process_left_unfinished_is_gone_on_with(text):
 async def test_what_discord_knows_by_its_nonce_is_brought_to_its_end():
     killed = Stage()
     async with killed.post as post:
-        post.grow(BEGUN)
+        post.update(BEGUN)
         await settle()
     stage = Stage()
     stage.channel = killed.channel
@@ -281,7 +281,7 @@ async def test_a_whole_post_of_an_earlier_run_is_left_as_it_is():
 async def test_what_is_too_many_and_cannot_be_deleted_does_no_harm_to_the_post():
     stage = Stage()
     async with stage.post as post:
-        post.grow("first try " * 30)
+        post.update("first try " * 30)
         await settle()
         stage.channel.wrong = [None, CannotPost("discord_failed")]
         assert await stage.end("second try") == [(1, 1)]

@@ -294,8 +294,8 @@ def drawn(size=(3000, 20)):
 async def test_a_post_grows_by_edits_and_ends_with_its_picture():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.growing("t1", ping=None) as growing:
-            growing.grow("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1", ping=None) as growing:
+            growing.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
             assert h.texts()[0].endswith("▌")
             assert outlet.view.transcript.get(outlet.view.transcript.newest).hidden, "nobody reads the half of it"
@@ -314,8 +314,8 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
 async def test_the_end_of_a_growing_post_is_as_short_as_it_grew():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.growing("t1", ping=None) as growing:
-            growing.grow("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1", ping=None) as growing:
+            growing.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
             await outlet.sink.post(Post(text="x" * LIMIT, split_at=LIMIT), "t1")
         assert [length(text) for text in h.texts()] == [STREAMING_LIMIT, LIMIT - STREAMING_LIMIT]
@@ -325,8 +325,8 @@ async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
     async with services() as h:
         you = next(m.user.id for m in h.server.world.guild.members.values() if not m.user.bot)
         outlet = h.outlet()
-        async with outlet.sink.growing("t1", ping=you) as growing:
-            growing.grow("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1", ping=you) as growing:
+            growing.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
             for _ in range(NARROW_AT):
                 h.outbound.refused.count(403)
@@ -337,8 +337,8 @@ async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
 async def test_a_post_that_grows_is_not_ended_by_another_turn():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.growing("t1") as growing:
-            growing.grow("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1") as growing:
+            growing.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: h.texts())
             await outlet.sink.post(Post(text="A line of another turn."), "t2")
             assert len(h.texts()) == 2
@@ -349,8 +349,8 @@ async def test_a_post_that_grows_is_not_ended_by_another_turn():
 async def test_what_grew_for_nothing_is_taken_back():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.growing("t1") as growing:
-            growing.grow("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1") as growing:
+            growing.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: h.texts())
         await outlet.sink.withdraw("t1")
         await outlet.sink.withdraw("t1")
@@ -360,8 +360,8 @@ async def test_what_grew_for_nothing_is_taken_back():
 async def test_a_restarted_process_brings_a_partial_post_to_its_end():
     async with services() as h:
         before = await h.server.say("you", "debate", "what do you think?")
-        async with h.outlet().sink.growing("t1") as growing:
-            growing.grow("An answer that is long enough to be shown, " * 2)
+        async with h.outlet().sink.streaming("t1") as growing:
+            growing.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: len(h.texts()) == 2)
         restarted = h.outlet()
         posted = await restarted.sink.post(Post(text="Another answer.", after=int(before["id"])), "t1")
@@ -373,8 +373,8 @@ async def test_a_growing_post_ends_the_typing():
     async with services() as h:
         outlet = h.outlet()
         with outlet.sink.typing():
-            async with outlet.sink.growing("t1") as growing:
-                growing.grow("An answer that is long enough to be shown, " * 2)
+            async with outlet.sink.streaming("t1") as growing:
+                growing.update("An answer that is long enough to be shown, " * 2)
                 await h.server.wait_for(lambda: h.texts())
             (sign,) = outlet.sink._typing
             assert sign._timer.cancelled()
