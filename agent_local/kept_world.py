@@ -1,7 +1,7 @@
 """The world of local mode: the same guild, channels, people and bots at every start.
 
-Their ids are kept in data/local/ids.json, so that what stands in data/local still means them: notes of where something
-was learned, stops, what `/forget me` looks for. What was said is not kept.
+Their ids are kept in data/local/ids.json, so that data/local still refers to them: the channels of notes, stops, what
+`/forget me` looks for. Messages are not kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST = 2**63
 
 
 def kept_world(folder: Path, make: Callable[[Mapping[str, int]], World]) -> World:
-    """What `make` makes of the ids of earlier starts; new ones are kept too. Raises OSError."""
+    """Make a world with the ids of earlier starts, and keep new ids. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     known = _read(folder / FILE)
     world = make(known)
@@ -31,7 +31,7 @@ def kept_world(folder: Path, make: Callable[[Mapping[str, int]], World]) -> Worl
 
 
 def _read(path: Path) -> dict[str, int]:
-    """{} where there are none; a file that cannot be understood counts as none, and everybody gets a new id."""
+    """Read the known ids; a missing or unreadable file counts as empty, and everything gets a new id."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

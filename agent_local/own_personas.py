@@ -1,10 +1,10 @@
-"""The personas of local mode: the program's own files, and a memory apart.
+"""The personas of local mode: the program's own files, with a separate memory.
 
     data/local/personas/claude/soul.md → personas/claude/soul.md    a link, so an edit there counts here too
     data/local/personas/claude/memory.md, .history/, workspace/     local mode's own
 
-What is tried here writes nothing into the folder that the real bots read, and that may be under version control.
-Where PERSONAS_DIR names a folder, that one is taken as it is.
+So local mode writes nothing into the folder of the real bots, which may be under version control. If PERSONAS_DIR is
+set, that folder is used directly.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ OWN = ("memory.md",)
 log = logging.getLogger(__name__)
 
 
-def personas_apart(source: Path, folder: Path, agents: Iterable[str]) -> Path:
-    """Makes `folder` the personas of `source` with memories of their own, and gives it back. Raises OSError."""
+def link_personas(source: Path, folder: Path, agents: Iterable[str]) -> Path:
+    """Link the persona files of `source` into `folder`, except for memories; return `folder`. Raises OSError."""
     for agent in agents:
         (folder / agent).mkdir(parents=True, exist_ok=True)
         for name in PERSONA_FILES:
@@ -32,20 +32,19 @@ def personas_apart(source: Path, folder: Path, agents: Iterable[str]) -> Path:
 
 
 def to_edit(file: Path) -> Path:
-    """The file whose edit stays: of a link what it leads to, since many an editor puts a file in the place of a
-    link."""
+    """The file to edit: a link's target, since many editors replace a link by a file."""
     return file.readlink() if file.is_symlink() else file
 
 
 def _link(here: Path, target: Path) -> None:
-    """A file that local mode has made since nothing was there gives way to one that is there now, and so does one that
-    an editor has put in the place of the link: that is kept beside it."""
+    """Replace a file in the place of the link: one that local mode created while the target did not exist, or one
+    that an editor put there, which is kept under another name."""
     if here.is_symlink() and here.readlink() == target and target.exists():
         return  # another local session of this folder may be reading it
     if not here.is_symlink() and here.is_file() and target.exists() and here.read_bytes() != target.read_bytes():
         kept = here.with_name(f"{here.name}.edited")
         os.replace(here, kept)
-        log.warning("%s counts instead of %s, which was edited: its text is kept in %s", target, here, kept.name)
+        log.warning("%s was edited and is not used, %s is: the edited text is kept in %s", here, target, kept.name)
     elif here.is_symlink() or target.exists():
         here.unlink(missing_ok=True)
     if target.exists():

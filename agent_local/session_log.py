@@ -1,4 +1,4 @@
-"""The log of local mode: a file, so that it does not run through the conversation, and its warnings in the terminal."""
+"""The log of local mode: a file, so that it does not mix with the conversation; warnings also in the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ EARLY_WARNINGS = 1_000
 
 
 class SessionLog:
-    """`open()` it around everything; warnings wait for `tell()`, since those of the start come before the terminal."""
+    """The log, entered by `open()`. Warnings are held until `show_warnings()`, since the first come before the
+    terminal."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -27,9 +28,9 @@ class SessionLog:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Raises SettingsError where the file cannot be written."""
+        """Raises SettingsError if the file cannot be written."""
         folder = self._settings.data_dir
-        with writing():
+        with writable():
             for each_folder in (folder.parent, folder):
                 each_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = RotatingFileHandler(folder / LOG_FILE, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
@@ -41,8 +42,8 @@ class SessionLog:
             file.close()
             logging.getLogger().handlers.clear()
 
-    def tell(self, note: Callable[[str], None]) -> None:
-        """Every warning as a line: those of the start now, others when they come."""
+    def show_warnings(self, note: Callable[[str], None]) -> None:
+        """Pass every warning to `note`: earlier ones now, others as they come."""
         warnings, root = _Warnings(note, self._redact), logging.getLogger()
         self._early.setTarget(warnings)
         self._early.flush()
@@ -60,8 +61,8 @@ class _Warnings(logging.Handler):
 
 
 @contextmanager
-def writing() -> Iterator[None]:
-    """What cannot be written below the data folder stops the start with its name: raises SettingsError."""
+def writable() -> Iterator[None]:
+    """Turn an OSError below the data folder into a SettingsError that names the file."""
     try:
         yield
     except OSError as error:

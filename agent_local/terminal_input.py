@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent_local.typed_commands import Places, Use, read_use
+from agent_local.typed_commands import KnownNames, Use, read_use
 
 MAX_MESSAGE = 2000  # characters, Discord's own limit
 READ_BYTES = 65_536
@@ -114,7 +114,9 @@ def _command(words: list[str], known: Vocabulary) -> Wish:
 
 def _use(words: list[str], known: Vocabulary) -> Wish:
     """A command of the bots."""
-    places = Places(*({name.lower(): value for name, value in each.items()} for each in (known.channels, known.users)))
+    places = KnownNames(
+        *({name.lower(): value for name, value in each.items()} for each in (known.channels, known.users))
+    )
     match read_use(words, known.commands, places):
         case Use() as use:
             return use

@@ -26,14 +26,14 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class KnownNames:
     """What words may name: channels and people, by names in small letters."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]
 
 
-def read_use(words: Sequence[str], commands: Sequence[Json], places: Places) -> Use | str | None:
+def read_use(words: Sequence[str], commands: Sequence[Json], places: KnownNames) -> Use | str | None:
     """The use that the words mean, a hint where they are unclear, None where no such command is known."""
     name = words[0].removeprefix("/").lower()
     command = next((one for one in commands if one["type"] == SLASH and one["name"] == name), None)
@@ -49,7 +49,7 @@ def read_use(words: Sequence[str], commands: Sequence[Json], places: Places) -> 
     return _filled(path, rest, options, places)
 
 
-def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: Places) -> Use | str:
+def _filled(path: str, words: Sequence[str], options: Sequence[Json], places: KnownNames) -> Use | str:
     values: dict[str, Value] = {}
     left = list(options)
     for number, word in enumerate(words):
@@ -90,7 +90,7 @@ def _is_free(option: Json) -> bool:
     return option["type"] == TEXT and "max_length" in option
 
 
-def _value(word: str, option: Json, places: Places) -> Value | None:
+def _value(word: str, option: Json, places: KnownNames) -> Value | None:
     """The word as this option takes it; None where it does not."""
     kind, name = option["type"], word.lower()
     if kind == CHANNEL:

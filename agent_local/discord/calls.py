@@ -1,4 +1,5 @@
-"""One REST request in hand: who asks, for what, with what body. Handlers in rest_*.py take a Call and return JSON."""
+"""One REST request in hand: who asks, for what, with what body. Handlers in rest_*.py take a RestCall and return
+JSON."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from agent_local.discord.world.messages import Draft, Upload
 from agent_local.discord.world.world import BotApplication, Channel, Guild, Message, User, World
 
 
-class Call:
+class RestCall:
     """app is set for every route that needs a token. payload is the JSON body once it has been read, None before."""
 
     def __init__(self, backend: Backend, request: web.Request, app: BotApplication | None) -> None:
@@ -155,21 +156,22 @@ def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RestAnswer:
     """An answer that is not simply 200 with JSON. body None: nothing is sent."""
 
     status: int
     body: Any = None
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[RestCall], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class RestEndpoint:
     """A route. path begins after /api/v10, bucket is a field of RateLimits.
 
-    open routes need no bot token: theirs is in the path. The handler returns JSON data (200), None (204) or an Answer.
+    open routes need no bot token: theirs is in the path. The handler returns JSON data (200), None (204) or an
+    RestAnswer.
     """
 
     method: str

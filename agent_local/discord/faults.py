@@ -20,7 +20,7 @@ class RequestInfo:
 
 
 @dataclass(slots=True)
-class Fault:
+class RestFault:
     """What goes wrong with requests that fit method ("*" for any), path (a regular expression, searched) and bot.
 
     status None leaves the answer as it is (for a delay alone). times is how often it still happens, None without end.
@@ -69,7 +69,7 @@ class Faults:
 
     rest_delay: float = 0.0
     on_request: Hook | None = None
-    rules: list[Fault] = field(default_factory=list)
+    rules: list[RestFault] = field(default_factory=list)
     duplicate_events: bool = False
     replayed: int = 0
     close_gateway: int | None = None
@@ -78,11 +78,11 @@ class Faults:
     def alter(self, event: str, data: dict[str, Any]) -> Any:
         return self.altered[event](data) if event in self.altered else data
 
-    def add(self, fault: Fault) -> Fault:
+    def add(self, fault: RestFault) -> RestFault:
         self.rules.append(fault)
         return fault
 
-    def take(self, info: RequestInfo) -> Fault | None:
+    def take(self, info: RequestInfo) -> RestFault | None:
         """The first rule that fits, counted as used."""
         for fault in self.rules:
             if fault.fits(info):

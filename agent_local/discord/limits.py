@@ -39,7 +39,7 @@ class _Bucket:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LimitCheck:
     """retry_after is None for a request that may pass, else seconds. headers go out with the answer either way."""
 
     headers: dict[str, str]
@@ -55,7 +55,7 @@ class Limiter:
         self._clock = clock
         self._buckets: dict[tuple[str, ...], _Bucket] = {}
 
-    def check(self, who: str, kind: str, major: str, *, counts_globally: bool) -> Verdict:
+    def check(self, who: str, kind: str, major: str, *, counts_globally: bool) -> LimitCheck:
         """who is the bot, kind a field of RateLimits, major the id that the bucket belongs to."""
         now = self._clock()
         limits = self.limits
@@ -67,12 +67,12 @@ class Limiter:
                 )
         window = None if limits is None else getattr(limits, kind)
         if window is None:
-            return Verdict(_headers(kind, (1000, 1.0), 999, now + 1.0, now))
+            return LimitCheck(_headers(kind, (1000, 1.0), 999, now + 1.0, now))
         bucket = self._take((kind, who, major), window, now)
         headers = _headers(kind, window, max(bucket.left, 0), bucket.ends, now)
         if bucket.left < 0:
             return _refused({**headers, "X-RateLimit-Scope": "user"}, bucket.ends - now, False)
-        return Verdict(headers)
+        return LimitCheck(headers)
 
     def _take(self, key: tuple[str, ...], window: Window, now: float) -> _Bucket:
         bucket = self._buckets.get(key)
@@ -97,9 +97,9 @@ def _headers(kind: str, window: Window, left: int, ends: float, now: float) -> d
     }
 
 
-def _refused(headers: dict[str, str], wait: float, is_global: bool) -> Verdict:
+def _refused(headers: dict[str, str], wait: float, is_global: bool) -> LimitCheck:
     wait = _up(wait)
-    return Verdict({**headers, "Retry-After": str(math.ceil(wait))}, wait, is_global)
+    return LimitCheck({**headers, "Retry-After": str(math.ceil(wait))}, wait, is_global)
 
 
 def _up(seconds: float) -> float:

@@ -60,7 +60,7 @@ _CLOSING = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Utterance:
     """What a person asked: `x` is the subject, or the question in the listener's words."""
 
     kind: Kind
@@ -68,42 +68,42 @@ class Asked:
     options: tuple[str, ...] = ()
 
 
-def understand(text: str, names: Iterable[str] = ()) -> Asked:
+def understand(text: str, names: Iterable[str] = ()) -> Utterance:
     """Reads a person's message; `names` are the mentions to leave out."""
     said = plain(text, names).lstrip(",:;- ")
     if not said:
-        return Asked("greet")
+        return Utterance("greet")
     if _SUM.fullmatch(plain(text.replace("*", "×"), names).lstrip(",:;- ")):  # a * of a sum is no markup
-        return Asked("math")
+        return Utterance("math")
     return _subject(said) or _set_phrase(said) or _question(said) or _statement(said)
 
 
-def _subject(said: str) -> Asked | None:
+def _subject(said: str) -> Utterance | None:
     for kind, pattern in _WITH_SUBJECT:
         match = re.search(pattern, said, re.IGNORECASE)
         if match and (x := _words(match["x"])):
-            return Asked(kind, x)
+            return Utterance(kind, x)
     return None
 
 
-def _set_phrase(said: str) -> Asked | None:
-    return next((Asked(kind) for kind, pattern in _PLAIN if re.search(pattern, said, re.IGNORECASE)), None)
+def _set_phrase(said: str) -> Utterance | None:
+    return next((Utterance(kind) for kind, pattern in _PLAIN if re.search(pattern, said, re.IGNORECASE)), None)
 
 
-def _question(said: str) -> Asked | None:
+def _question(said: str) -> Utterance | None:
     if match := _WHY.search(said):
-        return Asked("why", _words(match[0]))
+        return Utterance("why", _words(match[0]))
     if (match := _OR.match(said)) and (match["mark"] or _CHOOSING.search(said)):
-        return Asked("choice", options=(_words(match["a"]), _words(match["b"])))
+        return Utterance("choice", options=(_words(match["a"]), _words(match["b"])))
     if _YES_NO.match(said):
-        return Asked("yesno", _words(said))
+        return Utterance("yesno", _words(said))
     return None
 
 
-def _statement(said: str) -> Asked:
+def _statement(said: str) -> Utterance:
     if _HELLO.match(said) and len(said.split()) <= _HELLO_WORDS:
-        return Asked("greet")
-    return Asked("reflect", turned(phrase(said)))
+        return Utterance("greet")
+    return Utterance("reflect", turned(phrase(said)))
 
 
 def _words(text: str) -> str:

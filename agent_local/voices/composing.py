@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from agent_discord.objects.mentions import clean_name
-from agent_local.voices.asking import SMALL_TALK, Asked, understand
+from agent_local.voices.asking import SMALL_TALK, Utterance, understand
 from agent_local.voices.lines import ThemeLines, persona, persona_key, theme_lines
-from agent_local.voices.memory import Memory
+from agent_local.voices.memory import SaidLines
 from agent_local.voices.phrases import capital, gist, phrase, plain, quotable
 
 PAIR = 0.25  # of the turns: two points as a list, by who likes lists
@@ -83,7 +83,7 @@ class Composer:
     """One agent's way with words. Takes chance from `rng` alone and never says a line again while it has others."""
 
     def __init__(self, agent: str, rng: random.Random) -> None:
-        self._key, self._rng, self._memory = persona_key(agent), rng, Memory(rng)
+        self._key, self._rng, self._memory = persona_key(agent), rng, SaidLines(rng)
         self._persona = persona(agent)
 
     def opening(self, scene: Scene) -> Words:
@@ -125,10 +125,10 @@ class Composer:
     def _answer(self, scene: Scene, text: str, asker: str) -> Words:
         return self._reply(scene, self._understood(scene, text), asker)
 
-    def _understood(self, scene: Scene, text: str) -> Asked:
+    def _understood(self, scene: Scene, text: str) -> Utterance:
         return understand(text, (scene.me, *scene.others, "bots"))
 
-    def _reply(self, scene: Scene, asked: Asked, asker: str) -> Words:
+    def _reply(self, scene: Scene, asked: Utterance, asker: str) -> Words:
         section = self._rng.choice(("yes", "no")) if asked.kind == "yesno" else asked.kind
         fields = _fields(scene) | {
             "asker": asker,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 
-class Memory:
+class SaidLines:
     """Chooses lines: one that was never said as long as there is one, then the one said longest ago.
 
     It cannot grow beyond the lines that there are.

@@ -17,7 +17,7 @@ from rich.console import Console
 from agent_check.findings import Findings
 from agent_check.run import _guarded
 from agent_config import AGENTS
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_local.discord.world import worlds
 from agent_local.discord.world.world import Channel, Overwrite
 from tests.support.check_doubles import EMOJIS, KEYS, TOKENS, stage
@@ -398,7 +398,7 @@ async def test_a_personas_folder_is_named_where_it_is_missing_or_cannot_be_writt
 
 async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> None:
     async with stage(tmp_path) as set_up:
-        set_up.discord.faults.add(Fault(bot="gemini", path="/channels/", cut=True, times=None))
+        set_up.discord.faults.add(RestFault(bot="gemini", path="/channels/", cut=True, times=None))
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
         assert wrong.startswith("✗ Discord: cannot be reached")

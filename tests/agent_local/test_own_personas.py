@@ -8,8 +8,8 @@ import pytest
 
 from agent_cogs.persona.persona import Persona
 from agent_config import AGENTS, load_settings
-from agent_local.mode import local_personas
-from agent_local.own_personas import personas_apart, to_edit
+from agent_local.local_settings import local_personas
+from agent_local.own_personas import link_personas, to_edit
 from agent_personas.memory import append
 
 
@@ -24,7 +24,7 @@ def test_an_edit_counts_here_and_what_is_noted_here_stays_here(tmp_path: Path) -
     (source / "claude" / "memory.md").write_text("# Memory\n\n- of the real server\n")
     before = files_of(source)
     for _ in range(2):  # a start, and one more
-        apart = personas_apart(source, tmp_path / "data", ("claude", "grok"))
+        apart = link_personas(source, tmp_path / "data", ("claude", "grok"))
         for name in ("claude", "grok"):
             Persona(name, apart / name).boot(AGENTS[name])
     append(apart / "claude", "Ann keeps bees", None, None)
@@ -38,7 +38,7 @@ def test_an_edit_counts_here_and_what_is_noted_here_stays_here(tmp_path: Path) -
     (source / "grok").mkdir()
     (source / "grok" / "soul.md").write_text("New here.")
     (source / "claude" / "soul.md").unlink()
-    apart = personas_apart(source, tmp_path / "data", ("claude", "grok"))
+    apart = link_personas(source, tmp_path / "data", ("claude", "grok"))
     assert Persona("grok", apart / "grok").read().soul == "New here."
     assert Persona("claude", apart / "claude").read().soul is None
     assert "Ann keeps bees" in Persona("claude", apart / "claude").system().memory, "and a restart forgets nothing"
@@ -58,7 +58,7 @@ def test_the_file_that_is_named_for_an_edit_is_one_whose_edit_stays(tmp_path: Pa
     (source / "claude" / "soul.md").write_text("Dry humour.")
 
     def start() -> Path:
-        apart = personas_apart(source, tmp_path / "data", ("claude",))
+        apart = link_personas(source, tmp_path / "data", ("claude",))
         Persona("claude", apart / "claude").boot(AGENTS["claude"])
         return apart / "claude"
 
@@ -77,10 +77,10 @@ def test_an_edit_that_took_the_place_of_a_link_is_kept_and_told(
     (source / "claude").mkdir(parents=True)
     (source / "claude" / "soul.md").write_text("Dry humour.")
     for _ in range(2):
-        here = personas_apart(source, tmp_path / "data", ("claude",)) / "claude" / "soul.md"
+        here = link_personas(source, tmp_path / "data", ("claude",)) / "claude" / "soul.md"
         here.unlink()
         here.write_text("You speak in rhymes.")
-    personas_apart(source, tmp_path / "data", ("claude",))
+    link_personas(source, tmp_path / "data", ("claude",))
     assert here.read_text() == "Dry humour."
     assert here.with_name("soul.md.edited").read_text() == "You speak in rhymes."
     assert str(source / "claude" / "soul.md") in caplog.text

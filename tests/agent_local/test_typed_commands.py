@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from agent_discord.slash.definitions import command_list
-from agent_local.typed_commands import Places, Use, read_use
+from agent_local.typed_commands import KnownNames, Use, read_use
 
 COMMANDS = command_list({"claude": "Claude", "grok": "Grok", "hal": "Klaus"}, ("debate", "story"), ("soul.md",))
-PLACES = Places({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
+PLACES = KnownNames({"debate": 10, "casual": 11}, {"claude": 1, "you": 9})
 
 
 @pytest.mark.parametrize(

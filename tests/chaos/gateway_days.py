@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from agent_config import AGENTS
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from tests.chaos.scene import until
 from tests.chaos.stage import Inside
 
@@ -97,7 +97,7 @@ async def too_many(scene: Inside) -> None:
 
     async def refuse() -> None:
         headers = {"Retry-After": str(wait)}
-        scene.f.discord.faults.add(Fault("POST", "/messages$", 429, times=times, body=said, headers=headers))
+        scene.f.discord.faults.add(RestFault("POST", "/messages$", 429, times=times, body=said, headers=headers))
 
     await _through(scene, refuse)
 
@@ -107,7 +107,7 @@ async def broken(scene: Inside) -> None:
     times, late = (1 if scene.quick else scene.rng.randint(1, 3)), scene.rng.random() < 0.5
 
     async def fail() -> None:
-        scene.f.discord.faults.add(Fault("POST", "/messages$", 500, times=times, late=late))
+        scene.f.discord.faults.add(RestFault("POST", "/messages$", 500, times=times, late=late))
 
     await _through(scene, fail)
 
@@ -115,6 +115,6 @@ async def broken(scene: Inside) -> None:
 async def cut(scene: Inside) -> None:
     async def sever() -> None:
         when = scene.rng.choice(("before", "after"))
-        scene.f.discord.faults.add(Fault("POST", "/messages$", cut=when, times=1))
+        scene.f.discord.faults.add(RestFault("POST", "/messages$", cut=when, times=1))
 
     await _through(scene, sever)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from agent_local.discord.faults import Fault, RequestInfo
+from agent_local.discord.faults import RequestInfo, RestFault
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
@@ -136,7 +136,7 @@ class Trial:
         self.f.models.answer = answer
         self.f.discord.faults.on_request = hold  # type: ignore[assignment]
         if self.point == "posted":
-            self.f.discord.faults.add(Fault("POST", "/messages$", status=None, cut="after"))
+            self.f.discord.faults.add(RestFault("POST", "/messages$", status=None, cut="after"))
 
     def _process(self) -> Program:
         environment = {

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
 
@@ -18,7 +18,7 @@ async def asked(f, bot, author="Alice"):
 
 async def test_a_bot_whose_login_finds_no_discord_comes_later_and_nobody_waits_for_it(tmp_path, caplog):
     async with flow(tmp_path) as f:
-        f.discord.faults.add(Fault("GET", "/users/@me$", cut=True, times=2, bot="grok"))
+        f.discord.faults.add(RestFault("GET", "/users/@me$", cut=True, times=2, bot="grok"))
         async with f.running(**PAIR) as runtime:
             assert not runtime.bots["grok"].online
             await asked(f, "claude")
@@ -30,7 +30,7 @@ async def test_a_bot_whose_login_finds_no_discord_comes_later_and_nobody_waits_f
 
 async def test_a_bot_whose_connection_breaks_comes_back_and_the_other_never_notices(tmp_path):
     async with flow(tmp_path) as f, f.running(**PAIR) as runtime:
-        fault = f.discord.faults.add(Fault("GET", "/gateway", status=503, times=1, bot="claude"))
+        fault = f.discord.faults.add(RestFault("GET", "/gateway", status=503, times=1, bot="claude"))
         await f.discord.drop_gateway("claude")
         await until(lambda: fault.hits)
         await asked(f, "grok")

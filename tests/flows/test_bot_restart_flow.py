@@ -4,7 +4,7 @@ import asyncio
 
 import aiohttp
 
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_protocol.wire import keys
 from agent_runtime.health import serving_health
 from tests.support.flow import flow
@@ -88,7 +88,7 @@ def _agent_of(listener):
 
 async def test_a_login_that_is_refused_for_no_fault_of_the_token_is_tried_again_by_another_run(tmp_path, caplog):
     async with flow(tmp_path) as f:
-        f.discord.faults.add(Fault("GET", "/users/@me$", 403, bot="claude"))
+        f.discord.faults.add(RestFault("GET", "/users/@me$", 403, bot="claude"))
         async with f.running(**TWO) as runtime:
             assert "claude is offline: it could not stay online (Forbidden). It starts again in" in caplog.text
             await until(lambda: runtime.bots["claude"].online)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agent_cogs.turn.failure_replies import MEANINGS
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_local.discord.limits import RateLimits
 from tests.support.flow import decision, flow
 from tests.support.models.wire.values import SMALL_PNG, Answer
@@ -105,7 +105,7 @@ async def test_a_post_whose_answer_cannot_be_read_is_made_once_and_nothing_is_sa
         f.models.answer = lambda _: decision("Here I am.")
         me = {"id": str(f.user_id("claude")), "username": "Claude", "discriminator": "0", "avatar": None}
         body = {"id": "5", "channel_id": str(f.channel("debate")), "author": me, "content": "Here I am.", **answer}
-        odd = f.discord.faults.add(Fault("POST", "/messages$", 200, body=body, late=True))
+        odd = f.discord.faults.add(RestFault("POST", "/messages$", 200, body=body, late=True))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
         await f.discord.wait_for(lambda: odd.hits and f.said("debate", "claude"))
         await runtime.bots["claude"].cog._taker.inbox._empty.wait()
@@ -169,7 +169,7 @@ async def test_typing_is_shown_while_the_bot_thinks(tmp_path):
 async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes_no_second_one(tmp_path, cut):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
         f.models.answer = lambda r: decision("here")
-        f.discord.faults.add(Fault("POST", "/messages$", cut=cut))
+        f.discord.faults.add(RestFault("POST", "/messages$", cut=cut))
         for number in (1, 2):
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
             await f.discord.wait_for(lambda number=number: len(f.said("debate", "claude")) == number)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import redis.asyncio
 
 from agent_config import AGENTS
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
 from tests.support.flow import decision, flow
@@ -43,7 +43,7 @@ async def a_bit_of_everything(f, runtime, kept):
     await f.discord.say("Bob", "casual", f"<@{grok}> hello")
     await f.discord.wait_for(lambda: f.said("casual", "grok"))
     f.models.answer = lambda r: decision("hello")
-    refused = f.discord.faults.add(Fault("POST", "/messages$", status=403, body={"message": "no", "code": 50013}))
+    refused = f.discord.faults.add(RestFault("POST", "/messages$", status=403, body={"message": "no", "code": 50013}))
     await f.discord.say("Alice", "casual", f"<@{claude}> again")
     await until(lambda: refused.hits)
     odd = [

@@ -1,7 +1,7 @@
 """What Discord refuses is counted over all bots of the process, and where it refuses much the program is still."""
 
 from agent_discord.rest.rate_limit import CLOSE_AT, NARROW_AT
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_protocol.wire import keys
 from tests.support.flow import flow
 from tests.support.redis_server import until
@@ -11,7 +11,9 @@ async def test_refusals_of_all_bots_are_one_count(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
         refused = runtime.services.outbound.refused
         before = refused.recent()
-        faults = [f.discord.faults.add(Fault("POST", "/messages$", status=403, bot=bot)) for bot in ("claude", "grok")]
+        faults = [
+            f.discord.faults.add(RestFault("POST", "/messages$", status=403, bot=bot)) for bot in ("claude", "grok")
+        ]
         for bot in ("claude", "grok"):
             await f.discord.say("Alice", "debate", f"<@{f.user_id(bot)}> hello")
         await until(lambda: all(fault.hits for fault in faults))
@@ -37,7 +39,7 @@ async def test_with_many_refusals_people_are_still_answered_and_with_more_nothin
 
 async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_others_run_on(tmp_path, caplog):
     async with flow(tmp_path) as f, f.running(agents=("claude", "grok")) as runtime:
-        f.discord.faults.add(Fault("*", "", status=401, times=None, bot="grok", body={"message": "no", "code": 0}))
+        f.discord.faults.add(RestFault("*", "", status=401, times=None, bot="grok", body={"message": "no", "code": 0}))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('grok')}> hello")
         await until(lambda: "grok is offline: Discord refuses its token: check BOT_TOKEN_GROK" in caplog.text)
         await until(lambda: runtime._tasks["grok"].done())
@@ -54,7 +56,7 @@ async def test_a_bot_whose_request_is_answered_401_is_ended_and_named_and_the_ot
 async def test_a_post_that_discord_failed_on_is_made_again_as_often_as_the_owner_wants(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("agent_discord.rest.retries.pauses", lambda rng: iter([0.0] * 20))
     async with flow(tmp_path, DISCORD_RETRIES="6") as f, f.running(agents=("claude",)):
-        failing = f.discord.faults.add(Fault("POST", "/messages$", status=500, times=6))
+        failing = f.discord.faults.add(RestFault("POST", "/messages$", status=500, times=6))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
         await f.discord.wait_for(lambda: f.said("debate", "claude"))
         assert (failing.hits, len(f.said("debate", "claude"))) == (6, 1)

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -54,7 +54,7 @@ async def test_a_picture_that_was_drawn_is_posted_by_the_stand_by_and_not_drawn_
         async with flow(tmp_path, redis_url=redis.url, STANDBY="true") as f:
             f.models.answer = lambda _: decision("Look.", generate_image=True, image_prompt="a cat")
             only = {"agents": ("chatgpt",), "coordinator": False}
-            lost = f.discord.faults.add(Fault("POST", "/messages$", delay=60.0, bot="chatgpt"))
+            lost = f.discord.faults.add(RestFault("POST", "/messages$", delay=60.0, bot="chatgpt"))
             async with f.running(**only) as first, f.running(**only) as second:
                 await f.discord.say("Alice", "debate", f"<@{f.user_id('chatgpt')}> show me a cat")
                 await until(lambda: lost.hits)

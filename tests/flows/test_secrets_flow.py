@@ -10,7 +10,7 @@ import pytest
 import redis.asyncio
 
 from agent_config import AGENTS
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
 from tests.support.flow import SHOWN, decision, flow
@@ -122,7 +122,9 @@ async def a_bad_day(f, secrets: Mapping[str, str]):
     f.models.answer = lambda r: Answer(text=f"no decision but {everything}")
     await mention(f, claude)
     f.models.answer = lambda r: leaking(secrets, r)
-    refused = f.discord.faults.add(Fault("POST", "/messages$", status=403, body={"message": everything, "code": 50013}))
+    refused = f.discord.faults.add(
+        RestFault("POST", "/messages$", status=403, body={"message": everything, "code": 50013})
+    )
     await f.discord.say("Alice", "debate", f"<@{claude}> hello")
     await until(lambda: refused.hits)
     for name in ("chatgpt", "claude", "gemini"):

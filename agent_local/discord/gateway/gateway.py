@@ -25,7 +25,7 @@ from agent_local.discord.gateway.sessions import (
     RECONNECT,
     REQUEST_MEMBERS,
     RESUME,
-    Connection,
+    GatewaySocket,
     Session,
 )
 from agent_local.discord.world.world import BotApplication, Guild
@@ -43,7 +43,7 @@ class Gateway:
     def __init__(self, backend: Backend, faults: Faults) -> None:
         self._backend = backend
         self._faults = faults
-        self._connections: set[Connection] = set()
+        self._connections: set[GatewaySocket] = set()
         self.url = ""
         self.accepted = 0  # connections so far
         self.sessions: dict[str, Session] = {}
@@ -73,7 +73,7 @@ class Gateway:
         if self._faults.close_gateway is not None:
             await ws.close(code=self._faults.close_gateway)
             return ws
-        connection = Connection(ws, request, compressed=request.query.get("compress") == "zlib-stream")
+        connection = GatewaySocket(ws, request, compressed=request.query.get("compress") == "zlib-stream")
         self._connections.add(connection)
         writer = asyncio.create_task(connection.write(), name="discord stand-in: gateway writer")
         connection.send_op(HELLO, {"heartbeat_interval": HEARTBEAT_MS, "_trace": ["stand-in"]})
@@ -88,17 +88,17 @@ class Gateway:
                 await writer
         return ws
 
-    def _detach(self, connection: Connection) -> None:
+    def _detach(self, connection: GatewaySocket) -> None:
         self._connections.discard(connection)
         if connection.session is not None and connection.session.connection is connection:
             connection.session.connection = None
             self._backend.changed()
 
-    def _acknowledge(self, connection: Connection) -> None:
+    def _acknowledge(self, connection: GatewaySocket) -> None:
         if connection in self._connections:
             connection.send_op(HEARTBEAT_ACK)
 
-    async def _on_text(self, connection: Connection, text: str) -> None:
+    async def _on_text(self, connection: GatewaySocket, text: str) -> None:
         frame = _parsed(text)
         if frame is None:
             await connection.close(DECODE_ERROR, "Error while decoding payload.")
@@ -118,7 +118,7 @@ class Gateway:
         elif op == REQUEST_MEMBERS:
             self._send_members(connection.session, data)
 
-    async def _identify(self, connection: Connection, data: dict[str, Any]) -> None:
+    async def _identify(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
         app = self._backend.world.app_by_token(str(data.get("token", "")).removeprefix("Bot "))
         if app is None:
             await connection.close(AUTHENTICATION_FAILED, "Authentication failed.")
@@ -182,7 +182,7 @@ class Gateway:
             "soundboard_sounds": [],
         }
 
-    def _resume(self, connection: Connection, data: dict[str, Any]) -> None:
+    def _resume(self, connection: GatewaySocket, data: dict[str, Any]) -> None:
         session = self.sessions.get(str(data.get("session_id")))
         seq = int(data.get("seq") or 0)
         if session is None or session.app.token != data.get("token") or not session.can_resume_from(seq):

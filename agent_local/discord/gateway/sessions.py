@@ -23,7 +23,7 @@ REQUEST_MEMBERS, INVALID_SESSION, HELLO, HEARTBEAT_ACK = 8, 9, 10, 11
 _KEPT_EVENTS = 2000
 
 
-class Connection:
+class GatewaySocket:
     """One websocket with its own writer, so that telling an event never waits for a slow reader."""
 
     def __init__(self, ws: web.WebSocketResponse, request: web.Request, compressed: bool) -> None:
@@ -71,11 +71,11 @@ class Connection:
 class Session:
     """What one identified bot gets to hear. intents are those that it asked for."""
 
-    def __init__(self, session_id: str, app: BotApplication, intents: int, connection: Connection) -> None:
+    def __init__(self, session_id: str, app: BotApplication, intents: int, connection: GatewaySocket) -> None:
         self.id = session_id
         self.app = app
         self.intents = intents
-        self.connection: Connection | None = connection
+        self.connection: GatewaySocket | None = connection
         self._seq = 0
         self._kept: deque[tuple[int, str, str]] = deque(maxlen=_KEPT_EVENTS)  # number, name, data that sessions share
 
@@ -103,7 +103,7 @@ class Session:
         first_kept = self._kept[0][0] if self._kept else self._seq + 1
         return first_kept - 1 <= seq <= self._seq
 
-    def resume(self, connection: Connection, seq: int) -> None:
+    def resume(self, connection: GatewaySocket, seq: int) -> None:
         """Goes on over a new connection: replays what came after seq, then says RESUMED."""
         self.connection = connection
         for number, name, data_json in self._kept:

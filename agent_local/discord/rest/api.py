@@ -18,9 +18,9 @@ from aiohttp import web
 
 from agent_local.discord import errors
 from agent_local.discord.backend import Backend
-from agent_local.discord.calls import Answer, Call, Endpoint
-from agent_local.discord.faults import Fault, Faults, RequestInfo
-from agent_local.discord.limits import Limiter, Verdict
+from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint
+from agent_local.discord.faults import Faults, RequestInfo, RestFault
+from agent_local.discord.limits import LimitCheck, Limiter
 from agent_local.discord.rest import apps as rest_apps
 from agent_local.discord.rest import channels as rest_channels
 from agent_local.discord.rest import guilds as rest_guilds
@@ -31,7 +31,7 @@ from agent_local.discord.rest import webhooks as rest_webhooks
 from agent_local.discord.world.world import BotApplication
 
 PREFIX = "/api/v10"
-ENDPOINTS: list[Endpoint] = [
+ENDPOINTS: list[RestEndpoint] = [
     *rest_messages.ENDPOINTS,
     *rest_reactions.ENDPOINTS,
     *rest_channels.ENDPOINTS,
@@ -75,24 +75,24 @@ class RestApi:
         self.gateway_url = ""
 
     def add_to(self, app: web.Application) -> None:
-        gateway = [Endpoint("GET", path, self._gateway) for path in ("/gateway", "/gateway/bot")]
+        gateway = [RestEndpoint("GET", path, self._gateway) for path in ("/gateway", "/gateway/bot")]
         for endpoint in [*gateway, *ENDPOINTS]:
             app.router.add_route(endpoint.method, PREFIX + endpoint.path, self._serving(endpoint))
-        unknown = Endpoint("*", "/{tail:.*}", self._unknown, open=True)
+        unknown = RestEndpoint("*", "/{tail:.*}", self._unknown, open=True)
         app.router.add_route("*", "/api/{tail:.*}", self._serving(unknown))
 
-    async def _gateway(self, call: Call) -> Any:
+    async def _gateway(self, call: RestCall) -> Any:
         limit = {"total": 1000, "remaining": 999, "reset_after": 86_400_000, "max_concurrency": 1}
         return {"url": self.gateway_url, "shards": 1, "session_start_limit": limit}
 
-    async def _unknown(self, call: Call) -> Any:
+    async def _unknown(self, call: RestCall) -> Any:
         self.unknown_requests.append((call.request.method, call.request.path))
         raise errors.not_found()
 
-    def _serving(self, endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def _serving(self, endpoint: RestEndpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def serve(request: web.Request) -> web.StreamResponse:
             app = self._who(request)
-            call = Call(self._backend, request, app)
+            call = RestCall(self._backend, request, app)
             info = RequestInfo(
                 method=request.method,
                 path=request.path.removeprefix(PREFIX),
@@ -110,7 +110,7 @@ class RestApi:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         return self._backend.world.app_by_token(token) if kind == "Bot" else None
 
-    async def _with_faults(self, call: Call, endpoint: Endpoint, info: RequestInfo) -> web.StreamResponse:
+    async def _with_faults(self, call: RestCall, endpoint: RestEndpoint, info: RequestInfo) -> web.StreamResponse:
         half_way = self._faults.rest_delay / 2
         if half_way:
             await asyncio.sleep(half_way)
@@ -120,7 +120,7 @@ class RestApi:
         return response
 
     async def _faulty(
-        self, call: Call, info: RequestInfo, fault: Fault | None, work: Callable[[], Awaitable[web.Response]]
+        self, call: RestCall, info: RequestInfo, fault: RestFault | None, work: Callable[[], Awaitable[web.Response]]
     ) -> web.StreamResponse:
         if fault is None:
             return await self._hooked(info) or await work()
@@ -144,7 +144,7 @@ class RestApi:
         answer = self._faults.on_request(info)
         return await answer if inspect.isawaitable(answer) else answer
 
-    async def _limited(self, call: Call, endpoint: Endpoint) -> web.Response:
+    async def _limited(self, call: RestCall, endpoint: RestEndpoint) -> web.Response:
         """Authentication comes first: what has no valid token is refused before it counts against a limit."""
         if not endpoint.open:
             try:
@@ -161,13 +161,13 @@ class RestApi:
             return _response(429, body, verdict.headers)
         return await self._worked(call, endpoint, verdict.headers)
 
-    def _verdict(self, call: Call, endpoint: Endpoint) -> Verdict:
+    def _verdict(self, call: RestCall, endpoint: RestEndpoint) -> LimitCheck:
         path = call.request.match_info
         major = next((path[name] for name in _MAJORS if name in path), "")
         who = major if endpoint.open else call.app.key
         return self.limiter.check(who, endpoint.bucket, major, counts_globally=not endpoint.open)
 
-    async def _worked(self, call: Call, endpoint: Endpoint, headers: dict[str, str]) -> web.Response:
+    async def _worked(self, call: RestCall, endpoint: RestEndpoint, headers: dict[str, str]) -> web.Response:
         try:
             result = await endpoint.handler(call)
         except errors.ApiError as error:
@@ -176,7 +176,7 @@ class RestApi:
             _log.warning("%s %s: a body that could not be used", endpoint.method, call.request.path, exc_info=True)
             refusal = errors.invalid_form("body", "BASE_TYPE_REQUIRED", repr(error))
             return _response(refusal.status, refusal.body, headers)
-        if isinstance(result, Answer):
+        if isinstance(result, RestAnswer):
             return _response(result.status, result.body, headers)
         return _response(204 if result is None else 200, result, headers)
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from agent_local.discord import errors, payloads
-from agent_local.discord.calls import Answer, Call, Endpoint
+from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint
 
 
-async def info(call: Call) -> Any:
+async def info(call: RestCall) -> Any:
     return payloads.application(call.world, call.app)
 
 
-def _commands(call: Call) -> list[dict[str, Any]]:
+def _commands(call: RestCall) -> list[dict[str, Any]]:
     """The list that the path names: of the guild in it, or the global one. Only the application's own."""
     if call.id("application_id") != call.app.id:
         raise errors.ApiError(403, 20012, "You are not authorized to perform this action on this application")
@@ -20,7 +20,7 @@ def _commands(call: Call) -> list[dict[str, Any]]:
     return call.app.commands.setdefault(guild_id, [])
 
 
-def _stored(call: Call, body: dict[str, Any], known: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _stored(call: RestCall, body: dict[str, Any], known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """A command as Discord keeps it; one of the same name keeps its id."""
     old = known.get(body["name"])
     stored = {
@@ -49,26 +49,26 @@ def _normal(option: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-async def commands(call: Call) -> Any:
+async def commands(call: RestCall) -> Any:
     return _commands(call)
 
 
-async def replace_commands(call: Call) -> Any:
+async def replace_commands(call: RestCall) -> Any:
     kept = _commands(call)
     known = {c["name"]: c for c in kept}
     kept[:] = [_stored(call, body, known) for body in await call.json_list()]
     return kept
 
 
-async def add_command(call: Call) -> Any:
+async def add_command(call: RestCall) -> Any:
     kept = _commands(call)
     known = {c["name"]: c for c in kept}
     stored = _stored(call, await call.json(), known)
     kept[:] = [c for c in kept if c["name"] != stored["name"]] + [stored]
-    return Answer(200 if stored["name"] in known else 201, stored)
+    return RestAnswer(200 if stored["name"] in known else 201, stored)
 
 
-async def remove_command(call: Call) -> None:
+async def remove_command(call: RestCall) -> None:
     kept = _commands(call)
     wanted = call.request.match_info["command_id"]
     if all(c["id"] != wanted for c in kept):
@@ -76,11 +76,11 @@ async def remove_command(call: Call) -> None:
     kept[:] = [c for c in kept if c["id"] != wanted]
 
 
-async def no_items(call: Call) -> Any:
+async def no_items(call: RestCall) -> Any:
     return {"items": []}
 
 
-async def nothing(call: Call) -> Any:
+async def nothing(call: RestCall) -> Any:
     """py-cord reads the default sounds before it calls itself ready; local use needs none."""
     return []
 
@@ -89,18 +89,18 @@ _GLOBAL = "/applications/{application_id}/commands"
 _GUILD = "/applications/{application_id}/guilds/{guild_id}/commands"
 
 ENDPOINTS = [
-    Endpoint("GET", "/oauth2/applications/@me", info),
-    Endpoint("GET", "/applications/@me", info),
-    Endpoint("GET", "/applications/{application_id}/emojis", no_items),
-    Endpoint("GET", "/soundboard-default-sounds", nothing),
-    Endpoint("GET", "/guilds/{guild_id}/soundboard-sounds", no_items),
+    RestEndpoint("GET", "/oauth2/applications/@me", info),
+    RestEndpoint("GET", "/applications/@me", info),
+    RestEndpoint("GET", "/applications/{application_id}/emojis", no_items),
+    RestEndpoint("GET", "/soundboard-default-sounds", nothing),
+    RestEndpoint("GET", "/guilds/{guild_id}/soundboard-sounds", no_items),
 ] + [
     endpoint
     for path in (_GLOBAL, _GUILD)
     for endpoint in (
-        Endpoint("GET", path, commands),
-        Endpoint("PUT", path, replace_commands),
-        Endpoint("POST", path, add_command),
-        Endpoint("DELETE", path + "/{command_id}", remove_command),
+        RestEndpoint("GET", path, commands),
+        RestEndpoint("PUT", path, replace_commands),
+        RestEndpoint("POST", path, add_command),
+        RestEndpoint("DELETE", path + "/{command_id}", remove_command),
     )
 ]

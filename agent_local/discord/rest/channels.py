@@ -3,26 +3,26 @@
 from typing import Any
 
 from agent_local.discord import errors, payloads
-from agent_local.discord.calls import Answer, Call, Endpoint
+from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint
 from agent_local.discord.world import channels, permissions
 from agent_local.discord.world.world import PRIVATE_THREAD, PUBLIC_THREAD, THREADS, Overwrite
 
 
-async def get(call: Call) -> Any:
+async def get(call: RestCall) -> Any:
     return payloads.channel(call.world, call.channel())
 
 
-async def create(call: Call) -> Any:
+async def create(call: RestCall) -> Any:
     guild = call.guild()
     if not permissions.guild_permissions(guild, call.me.id) & permissions.MANAGE_CHANNELS:
         raise errors.missing_permissions()
     body = await call.json()
-    return Answer(
+    return RestAnswer(
         201, payloads.channel(call.world, channels.create(call.backend, guild, body["name"], body.get("topic")))
     )
 
 
-async def change(call: Call) -> Any:
+async def change(call: RestCall) -> Any:
     """Name and topic of a channel; name, archived and locked of a thread (whose owner may archive it)."""
     channel = call.channel()
     body = await call.json()
@@ -45,7 +45,7 @@ def _overwrite(body: dict[str, Any]) -> Overwrite:
     return Overwrite(int(body["id"]), int(body["type"]), int(body.get("allow", 0)), int(body.get("deny", 0)))
 
 
-async def remove(call: Call) -> Any:
+async def remove(call: RestCall) -> Any:
     channel = call.channel()
     bit = permissions.MANAGE_THREADS if channel.is_thread else permissions.MANAGE_CHANNELS
     permissions.require(call.world, call.me.id, channel, bit)
@@ -54,18 +54,18 @@ async def remove(call: Call) -> Any:
     return body
 
 
-async def thread_from_message(call: Call) -> Any:
+async def thread_from_message(call: RestCall) -> Any:
     channel = call.channel(permissions.CREATE_PUBLIC_THREADS)
     message = call.message(channel)
     if message.thread_id is not None:
         raise errors.ApiError(400, 160004, "A thread has already been created for this message")
     name = (await call.json())["name"]
-    return Answer(
+    return RestAnswer(
         201, payloads.channel(call.world, channels.create_thread(call.backend, channel, name, call.me, message))
     )
 
 
-async def thread_alone(call: Call) -> Any:
+async def thread_alone(call: RestCall) -> Any:
     body = await call.json()
     kind = int(body.get("type") or PRIVATE_THREAD)
     private = kind == PRIVATE_THREAD
@@ -73,10 +73,10 @@ async def thread_alone(call: Call) -> Any:
     if kind not in THREADS:
         raise errors.invalid_form("type", "BASE_TYPE_CHOICES", f"Value must be one of {sorted(THREADS)}.")
     thread = channels.create_thread(call.backend, channel, body["name"], call.me, kind=kind)
-    return Answer(201, payloads.channel(call.world, thread))
+    return RestAnswer(201, payloads.channel(call.world, thread))
 
 
-async def join_thread(call: Call) -> None:
+async def join_thread(call: RestCall) -> None:
     thread = call.channel()
     if not thread.is_thread:
         raise errors.ApiError(400, 50024, "Cannot execute action on this channel type")
@@ -85,14 +85,14 @@ async def join_thread(call: Call) -> None:
         channels.tell_changed(call.backend, thread)
 
 
-async def active_threads(call: Call) -> Any:
+async def active_threads(call: RestCall) -> Any:
     guild = call.guild()
     threads = [c for c in guild.channels.values() if c.is_thread and not c.archived]
     seen = [t for t in threads if permissions.may_view(call.world, call.me.id, t)]
     return {"threads": [payloads.channel(call.world, t) for t in seen], "members": []}
 
 
-async def archived_threads(call: Call) -> Any:
+async def archived_threads(call: RestCall) -> Any:
     channel = call.channel(permissions.READ_MESSAGE_HISTORY)
     guild = call.world.guilds[channel.guild_id or 0]
     threads = [
@@ -104,13 +104,13 @@ async def archived_threads(call: Call) -> Any:
 _ONE = "/channels/{channel_id}"
 
 ENDPOINTS = [
-    Endpoint("GET", _ONE, get),
-    Endpoint("PATCH", _ONE, change),
-    Endpoint("DELETE", _ONE, remove),
-    Endpoint("POST", "/guilds/{guild_id}/channels", create),
-    Endpoint("POST", _ONE + "/messages/{message_id}/threads", thread_from_message),
-    Endpoint("POST", _ONE + "/threads", thread_alone),
-    Endpoint("PUT", _ONE + "/thread-members/@me", join_thread),
-    Endpoint("GET", "/guilds/{guild_id}/threads/active", active_threads),
-    Endpoint("GET", _ONE + "/threads/archived/public", archived_threads),
+    RestEndpoint("GET", _ONE, get),
+    RestEndpoint("PATCH", _ONE, change),
+    RestEndpoint("DELETE", _ONE, remove),
+    RestEndpoint("POST", "/guilds/{guild_id}/channels", create),
+    RestEndpoint("POST", _ONE + "/messages/{message_id}/threads", thread_from_message),
+    RestEndpoint("POST", _ONE + "/threads", thread_alone),
+    RestEndpoint("PUT", _ONE + "/thread-members/@me", join_thread),
+    RestEndpoint("GET", "/guilds/{guild_id}/threads/active", active_threads),
+    RestEndpoint("GET", _ONE + "/threads/archived/public", archived_threads),
 ]

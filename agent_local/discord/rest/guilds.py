@@ -3,23 +3,23 @@
 from typing import Any
 
 from agent_local.discord import errors, payloads
-from agent_local.discord.calls import Call, Endpoint
+from agent_local.discord.calls import RestCall, RestEndpoint
 from agent_local.discord.world import channels, permissions
 from agent_local.discord.world.world import Guild
 
 
-async def me(call: Call) -> Any:
+async def me(call: RestCall) -> Any:
     return payloads.own_user(call.me)
 
 
-async def get_user(call: Call) -> Any:
+async def get_user(call: RestCall) -> Any:
     user = call.world.users.get(call.id("user_id"))
     if user is None:
         raise errors.unknown("User")
     return payloads.user(user)
 
 
-async def my_guilds(call: Call) -> Any:
+async def my_guilds(call: RestCall) -> Any:
     guilds = [g for g in call.world.guilds.values() if call.me.id in g.members]
     after = call.query_id("after") or 0
     return [_partial(g, call.me.id) for g in guilds if g.id > after][: call.limit(200, 200)]
@@ -36,30 +36,30 @@ def _partial(guild: Guild, user_id: int) -> dict[str, Any]:
     }
 
 
-async def my_direct_channel(call: Call) -> Any:
+async def my_direct_channel(call: RestCall) -> Any:
     recipient = int((await call.json())["recipient_id"])
     if recipient not in call.world.users:
         raise errors.ApiError(400, 50033, "Invalid Recipient(s)")
     return payloads.channel(call.world, channels.direct(call.backend, call.me.id, recipient))
 
 
-async def get_guild(call: Call) -> Any:
+async def get_guild(call: RestCall) -> Any:
     return payloads.guild(call.guild())
 
 
-async def guild_channels(call: Call) -> Any:
+async def guild_channels(call: RestCall) -> Any:
     return [payloads.channel(call.world, c) for c in call.guild().channels.values() if not c.is_thread]
 
 
-async def guild_roles(call: Call) -> Any:
+async def guild_roles(call: RestCall) -> Any:
     return [payloads.role(r) for r in call.guild().roles.values()]
 
 
-async def guild_emojis(call: Call) -> Any:
+async def guild_emojis(call: RestCall) -> Any:
     return payloads.guild(call.guild())["emojis"]
 
 
-async def members(call: Call) -> Any:
+async def members(call: RestCall) -> Any:
     guild = call.guild()
     if not call.app.members_intent:
         raise errors.missing_access()
@@ -68,13 +68,13 @@ async def members(call: Call) -> Any:
     return [payloads.member(m) for m in found[: call.limit(1, 1000)]]
 
 
-async def search_members(call: Call) -> Any:
+async def search_members(call: RestCall) -> Any:
     begins = call.request.query.get("query", "").lower()
     found = [m for m in call.guild().members.values() if (m.nick or m.user.username).lower().startswith(begins)]
     return [payloads.member(m) for m in found[: call.limit(1, 1000)]]
 
 
-async def get_member(call: Call) -> Any:
+async def get_member(call: RestCall) -> Any:
     guild = call.guild()
     who = call.me.id if call.request.match_info["user_id"] == "@me" else call.id("user_id")
     if who not in guild.members:
@@ -85,15 +85,15 @@ async def get_member(call: Call) -> Any:
 _GUILD = "/guilds/{guild_id}"
 
 ENDPOINTS = [
-    Endpoint("GET", "/users/@me", me),
-    Endpoint("GET", "/users/@me/guilds", my_guilds),
-    Endpoint("POST", "/users/@me/channels", my_direct_channel),
-    Endpoint("GET", "/users/{user_id}", get_user),
-    Endpoint("GET", _GUILD, get_guild),
-    Endpoint("GET", _GUILD + "/channels", guild_channels),
-    Endpoint("GET", _GUILD + "/roles", guild_roles),
-    Endpoint("GET", _GUILD + "/emojis", guild_emojis),
-    Endpoint("GET", _GUILD + "/members", members),
-    Endpoint("GET", _GUILD + "/members/search", search_members),
-    Endpoint("GET", _GUILD + "/members/{user_id}", get_member),
+    RestEndpoint("GET", "/users/@me", me),
+    RestEndpoint("GET", "/users/@me/guilds", my_guilds),
+    RestEndpoint("POST", "/users/@me/channels", my_direct_channel),
+    RestEndpoint("GET", "/users/{user_id}", get_user),
+    RestEndpoint("GET", _GUILD, get_guild),
+    RestEndpoint("GET", _GUILD + "/channels", guild_channels),
+    RestEndpoint("GET", _GUILD + "/roles", guild_roles),
+    RestEndpoint("GET", _GUILD + "/emojis", guild_emojis),
+    RestEndpoint("GET", _GUILD + "/members", members),
+    RestEndpoint("GET", _GUILD + "/members/search", search_members),
+    RestEndpoint("GET", _GUILD + "/members/{user_id}", get_member),
 ]

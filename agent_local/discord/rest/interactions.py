@@ -8,7 +8,7 @@ https://discord.com/developers/docs/interactions/receiving-and-responding
 from typing import Any
 
 from agent_local.discord import errors, payloads
-from agent_local.discord.calls import Answer, Call, Endpoint, draft_of, snowflake
+from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL, MESSAGE, TOKEN_SECONDS, Interaction
 from agent_local.discord.rest.messages import change_of
 from agent_local.discord.world import messages
@@ -16,18 +16,18 @@ from agent_local.discord.world.messages import Draft, Posting, Upload
 from agent_local.discord.world.world import COMMAND_REPLY
 
 
-def is_interaction(call: Call) -> bool:
+def is_interaction(call: RestCall) -> bool:
     return call.request.match_info["token"] in call.backend.interactions
 
 
-def _interaction(call: Call, seconds: float) -> Interaction:
+def _interaction(call: RestCall, seconds: float) -> Interaction:
     interaction = call.backend.interactions.get(call.request.match_info["token"])
     if interaction is None or call.backend.clock() - interaction.created > seconds:
         raise errors.unknown("interaction")
     return interaction
 
 
-async def callback(call: Call) -> Any:
+async def callback(call: RestCall) -> Any:
     """Takes the first answer: only once and in time."""
     interaction = _interaction(call, TOKEN_SECONDS)
     if interaction.callback is not None:
@@ -42,10 +42,10 @@ async def callback(call: Call) -> Any:
         interaction.original_id = int(message["id"])
         answer["resource"] = {"type": MESSAGE, "message": message}
     call.backend.changed()
-    return answer if call.request.query.get("with_response") == "true" else Answer(204)
+    return answer if call.request.query.get("with_response") == "true" else RestAnswer(204)
 
 
-def _post(call: Call, interaction: Interaction, draft: Draft) -> dict[str, Any]:
+def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, Any]:
     """Posts an answer; a hidden one is kept with the interaction and nobody else hears of it."""
     draft.check()
     channel = call.world.channel(interaction.channel_id)
@@ -71,7 +71,7 @@ def _post(call: Call, interaction: Interaction, draft: Draft) -> dict[str, Any]:
     return answer
 
 
-async def follow_up(call: Call) -> Any:
+async def follow_up(call: RestCall) -> Any:
     interaction = _interaction(call, TOKEN_SECONDS)
     body, uploads = await call.form()
     first = interaction.original_id is None and interaction.deferred
@@ -90,7 +90,7 @@ def _as_deferred(interaction: Interaction, body: dict[str, Any], uploads: list[U
     return draft
 
 
-def _answer_id(call: Call, interaction: Interaction) -> int:
+def _answer_id(call: RestCall, interaction: Interaction) -> int:
     text = call.request.match_info["message_id"]
     if text != "@original":
         return snowflake("message_id", text)
@@ -99,7 +99,7 @@ def _answer_id(call: Call, interaction: Interaction) -> int:
     return interaction.original_id
 
 
-def get_answer(call: Call) -> Any:
+def get_answer(call: RestCall) -> Any:
     interaction = _interaction(call, TOKEN_SECONDS)
     message_id = _answer_id(call, interaction)
     if message_id in interaction.hidden:
@@ -110,7 +110,7 @@ def get_answer(call: Call) -> Any:
     return payloads.message(call.world, message)
 
 
-async def change_answer(call: Call) -> Any:
+async def change_answer(call: RestCall) -> Any:
     """Edits an answer. For one that was only deferred this is the answer itself."""
     interaction = _interaction(call, TOKEN_SECONDS)
     body, uploads = await call.form()
@@ -130,11 +130,11 @@ async def change_answer(call: Call) -> Any:
     return payloads.message(call.world, message)
 
 
-def remove_answer(call: Call) -> None:
+def remove_answer(call: RestCall) -> None:
     interaction = _interaction(call, TOKEN_SECONDS)
     message_id = _answer_id(call, interaction)
     if interaction.hidden.pop(message_id, None) is None:
         messages.delete(call.backend, call.world.channel(interaction.channel_id), [message_id])
 
 
-ENDPOINTS = [Endpoint("POST", "/interactions/{interaction_id}/{token}/callback", callback, open=True)]
+ENDPOINTS = [RestEndpoint("POST", "/interactions/{interaction_id}/{token}/callback", callback, open=True)]

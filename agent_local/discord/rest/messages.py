@@ -3,7 +3,7 @@
 from typing import Any
 
 from agent_local.discord import errors, payloads
-from agent_local.discord.calls import Call, Endpoint, draft_of, snowflake
+from agent_local.discord.calls import RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.world import messages, permissions
 from agent_local.discord.world.messages import Change
 from agent_local.discord.world.snowflakes import iso
@@ -13,7 +13,7 @@ _TWO_WEEKS = 14 * 86_400
 _MAX_PINS = 250
 
 
-def shown(call: Call, channel: Channel, message: Message) -> payloads.Json:
+def shown(call: RestCall, channel: Channel, message: Message) -> payloads.Json:
     """A message as this bot may see it.
 
     An application without the message content intent gets others' messages emptied here as well.
@@ -24,7 +24,7 @@ def shown(call: Call, channel: Channel, message: Message) -> payloads.Json:
     return payloads.without_content(body, call.me.id)
 
 
-async def history(call: Call) -> Any:
+async def history(call: RestCall) -> Any:
     """Newest first.
 
     Without the permission to read history there are no messages, not an error: that is how Discord does it.
@@ -52,12 +52,12 @@ def _page(
     return oldest_first[-limit:]
 
 
-async def get_one(call: Call) -> Any:
+async def get_one(call: RestCall) -> Any:
     channel = call.channel(permissions.READ_MESSAGE_HISTORY)
     return shown(call, channel, call.message(channel))
 
 
-async def create(call: Call) -> Any:
+async def create(call: RestCall) -> Any:
     channel = call.channel()
     permissions.require(call.world, call.me.id, channel, permissions.sending_bit(channel))
     body, uploads = await call.form()
@@ -78,7 +78,7 @@ async def create(call: Call) -> Any:
     return payloads.message(call.world, message, call.me.id)
 
 
-def _reference(call: Call, channel: Channel, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
+def _reference(call: RestCall, channel: Channel, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
     if not wanted:
         return None
     permissions.require(call.world, call.me.id, channel, permissions.READ_MESSAGE_HISTORY)
@@ -90,7 +90,7 @@ def _reference(call: Call, channel: Channel, wanted: dict[str, Any] | None) -> d
     return None
 
 
-async def change(call: Call) -> Any:
+async def change(call: RestCall) -> Any:
     channel = call.channel()
     message = call.message(channel)
     body, uploads = await call.form()
@@ -118,7 +118,7 @@ def change_of(body: dict[str, Any], uploads: list[messages.Upload]) -> Change:
     )
 
 
-async def remove(call: Call) -> None:
+async def remove(call: RestCall) -> None:
     channel = call.channel()
     message = call.message(channel)
     if message.author.id != call.me.id:
@@ -126,7 +126,7 @@ async def remove(call: Call) -> None:
     messages.delete(call.backend, channel, [message.id])
 
 
-async def remove_many(call: Call) -> None:
+async def remove_many(call: RestCall) -> None:
     channel = call.channel(permissions.MANAGE_MESSAGES)
     ids = [int(m) for m in (await call.json()).get("messages") or ()]
     if not 2 <= len(ids) <= 100:
@@ -137,19 +137,19 @@ async def remove_many(call: Call) -> None:
     messages.delete(call.backend, channel, ids, bulk=True)
 
 
-async def typing(call: Call) -> None:
+async def typing(call: RestCall) -> None:
     channel = call.channel()
     permissions.require(call.world, call.me.id, channel, permissions.sending_bit(channel))
     messages.tell_typing(call.backend, channel, call.me.id, call.app.key)
 
 
-def _pinned(call: Call) -> tuple[Channel, list[Message]]:
+def _pinned(call: RestCall) -> tuple[Channel, list[Message]]:
     channel = call.channel(permissions.READ_MESSAGE_HISTORY)
     pinned = [m for m in channel.messages.values() if m.pinned_at is not None]
     return channel, sorted(pinned, key=lambda m: m.pinned_at or 0.0, reverse=True)
 
 
-async def pins(call: Call) -> Any:
+async def pins(call: RestCall) -> Any:
     channel, pinned = _pinned(call)
     limit = call.limit(50, 50)
     before = call.request.query.get("before")
@@ -159,19 +159,19 @@ async def pins(call: Call) -> Any:
     return {"items": items, "has_more": len(pinned) > limit}
 
 
-async def old_pins(call: Call) -> Any:
+async def old_pins(call: RestCall) -> Any:
     channel, pinned = _pinned(call)
     return [shown(call, channel, m) for m in pinned[:50]]
 
 
-async def pin(call: Call) -> None:
+async def pin(call: RestCall) -> None:
     channel = call.channel(permissions.PIN_MESSAGES)
     if sum(m.pinned_at is not None for m in channel.messages.values()) >= _MAX_PINS:
         raise errors.ApiError(400, 30003, f"Maximum number of pins reached for the channel ({_MAX_PINS})")
     messages.pin(call.backend, channel, call.message(channel), call.me)
 
 
-async def unpin(call: Call) -> None:
+async def unpin(call: RestCall) -> None:
     channel = call.channel(permissions.PIN_MESSAGES)
     messages.pin(call.backend, channel, call.message(channel), call.me, pinned=False)
 
@@ -180,17 +180,17 @@ _ALL = "/channels/{channel_id}/messages"
 _ONE = _ALL + "/{message_id}"
 
 ENDPOINTS = [
-    Endpoint("GET", _ALL + "/pins", pins),
-    Endpoint("PUT", _ALL + "/pins/{message_id}", pin),
-    Endpoint("DELETE", _ALL + "/pins/{message_id}", unpin),
-    Endpoint("GET", "/channels/{channel_id}/pins", old_pins),
-    Endpoint("PUT", "/channels/{channel_id}/pins/{message_id}", pin),
-    Endpoint("DELETE", "/channels/{channel_id}/pins/{message_id}", unpin),
-    Endpoint("POST", _ALL + "/bulk-delete", remove_many, "deletes"),
-    Endpoint("GET", _ALL, history, "history"),
-    Endpoint("POST", _ALL, create, "messages_per_channel"),
-    Endpoint("GET", _ONE, get_one),
-    Endpoint("PATCH", _ONE, change, "edits"),
-    Endpoint("DELETE", _ONE, remove, "deletes"),
-    Endpoint("POST", "/channels/{channel_id}/typing", typing, "typing"),
+    RestEndpoint("GET", _ALL + "/pins", pins),
+    RestEndpoint("PUT", _ALL + "/pins/{message_id}", pin),
+    RestEndpoint("DELETE", _ALL + "/pins/{message_id}", unpin),
+    RestEndpoint("GET", "/channels/{channel_id}/pins", old_pins),
+    RestEndpoint("PUT", "/channels/{channel_id}/pins/{message_id}", pin),
+    RestEndpoint("DELETE", "/channels/{channel_id}/pins/{message_id}", unpin),
+    RestEndpoint("POST", _ALL + "/bulk-delete", remove_many, "deletes"),
+    RestEndpoint("GET", _ALL, history, "history"),
+    RestEndpoint("POST", _ALL, create, "messages_per_channel"),
+    RestEndpoint("GET", _ONE, get_one),
+    RestEndpoint("PATCH", _ONE, change, "edits"),
+    RestEndpoint("DELETE", _ONE, remove, "deletes"),
+    RestEndpoint("POST", "/channels/{channel_id}/typing", typing, "typing"),
 ]

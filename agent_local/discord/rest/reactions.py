@@ -3,21 +3,21 @@
 from typing import Any
 
 from agent_local.discord import payloads
-from agent_local.discord.calls import Call, Endpoint
+from agent_local.discord.calls import RestCall, RestEndpoint
 from agent_local.discord.world import permissions, reactions
 from agent_local.discord.world.world import Channel, Message
 
 
-def _emoji(call: Call) -> reactions.Emoji:
+def _emoji(call: RestCall) -> reactions.Emoji:
     return reactions.parse_emoji(call.world, call.request.match_info["emoji"])
 
 
-def _target(call: Call, needed: int = 0) -> tuple[Channel, Message]:
+def _target(call: RestCall, needed: int = 0) -> tuple[Channel, Message]:
     channel = call.channel(needed)
     return channel, call.message(channel)
 
 
-async def add(call: Call) -> None:
+async def add(call: RestCall) -> None:
     channel, message = _target(call, permissions.READ_MESSAGE_HISTORY)
     emoji = _emoji(call)
     if emoji not in message.reactions:  # joining one that is there needs no permission
@@ -25,27 +25,27 @@ async def add(call: Call) -> None:
     reactions.add(call.backend, channel, message, call.me.id, emoji)
 
 
-async def remove_own(call: Call) -> None:
+async def remove_own(call: RestCall) -> None:
     channel, message = _target(call)
     reactions.remove(call.backend, channel, message, call.me.id, _emoji(call))
 
 
-async def remove_other(call: Call) -> None:
+async def remove_other(call: RestCall) -> None:
     channel, message = _target(call, permissions.MANAGE_MESSAGES)
     reactions.remove(call.backend, channel, message, call.id("user_id"), _emoji(call))
 
 
-async def remove_kind(call: Call) -> None:
+async def remove_kind(call: RestCall) -> None:
     channel, message = _target(call, permissions.MANAGE_MESSAGES)
     reactions.remove_kind(call.backend, channel, message, _emoji(call))
 
 
-async def remove_all(call: Call) -> None:
+async def remove_all(call: RestCall) -> None:
     channel, message = _target(call, permissions.MANAGE_MESSAGES)
     reactions.remove_all(call.backend, channel, message)
 
 
-async def users(call: Call) -> Any:
+async def users(call: RestCall) -> Any:
     _, message = _target(call, permissions.READ_MESSAGE_HISTORY)
     after = call.query_id("after") or 0
     who = sorted(u for u in message.reactions.get(_emoji(call), []) if u > after)
@@ -56,10 +56,10 @@ _ALL = "/channels/{channel_id}/messages/{message_id}/reactions"
 _KIND = _ALL + "/{emoji}"
 
 ENDPOINTS = [
-    Endpoint("PUT", _KIND + "/@me", add, "reactions"),
-    Endpoint("DELETE", _KIND + "/@me", remove_own, "reactions"),
-    Endpoint("DELETE", _KIND + "/{user_id}", remove_other, "reactions"),
-    Endpoint("DELETE", _KIND, remove_kind, "reactions"),
-    Endpoint("DELETE", _ALL, remove_all, "reactions"),
-    Endpoint("GET", _KIND, users),
+    RestEndpoint("PUT", _KIND + "/@me", add, "reactions"),
+    RestEndpoint("DELETE", _KIND + "/@me", remove_own, "reactions"),
+    RestEndpoint("DELETE", _KIND + "/{user_id}", remove_other, "reactions"),
+    RestEndpoint("DELETE", _KIND, remove_kind, "reactions"),
+    RestEndpoint("DELETE", _ALL, remove_all, "reactions"),
+    RestEndpoint("GET", _KIND, users),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_local.discord import errors, payloads
 from agent_local.discord.backend import Backend
-from agent_local.discord.calls import Answer, Call, Endpoint, draft_of, snowflake
+from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.rest import interactions as rest_interactions
 from agent_local.discord.rest.messages import change_of
 from agent_local.discord.world import messages, permissions
@@ -39,7 +39,7 @@ def face(webhook: Webhook, name: str | None, avatar: str | None = None) -> User:
     return User(webhook.id, name or webhook.name, bot=True, avatar=avatar or webhook.avatar)
 
 
-async def create(call: Call) -> Any:
+async def create(call: RestCall) -> Any:
     channel = call.channel(permissions.MANAGE_WEBHOOKS)
     name = str((await call.json()).get("name") or "").strip()
     _check_name("name", name)
@@ -53,15 +53,15 @@ def _check_name(field: str, name: str) -> None:
         raise errors.invalid_form(field, "WEBHOOK_NAME_INVALID", "Webhook name is not allowed.")
 
 
-def _of_channel(call: Call, channel: Channel) -> list[Webhook]:
+def _of_channel(call: RestCall, channel: Channel) -> list[Webhook]:
     return [w for w in call.world.webhooks.values() if w.channel_id == channel.id]
 
 
-async def of_channel(call: Call) -> Any:
+async def of_channel(call: RestCall) -> Any:
     return [_listed(call, w) for w in _of_channel(call, call.channel(permissions.MANAGE_WEBHOOKS))]
 
 
-def _listed(call: Call, webhook: Webhook) -> Any:
+def _listed(call: RestCall, webhook: Webhook) -> Any:
     """Another application's comes without its token."""
     shown = payloads.webhook(call.world, webhook)
     if webhook.application_id not in (None, call.app.id):
@@ -69,14 +69,14 @@ def _listed(call: Call, webhook: Webhook) -> Any:
     return shown
 
 
-async def of_guild(call: Call) -> Any:
+async def of_guild(call: RestCall) -> Any:
     guild = call.guild()
     if not permissions.guild_permissions(guild, call.me.id) & permissions.MANAGE_WEBHOOKS:
         raise errors.missing_permissions()
     return [_listed(call, w) for w in call.world.webhooks.values() if w.guild_id == guild.id]
 
 
-def _webhook(call: Call) -> Webhook:
+def _webhook(call: RestCall) -> Webhook:
     """The webhook in the path: by its token where the path has one, else by the bot's permission."""
     webhook = call.world.webhooks.get(call.id("webhook_id"))
     if webhook is None:
@@ -89,24 +89,24 @@ def _webhook(call: Call) -> Webhook:
     return webhook
 
 
-async def get(call: Call) -> Any:
+async def get(call: RestCall) -> Any:
     return payloads.webhook(call.world, _webhook(call))
 
 
-async def change(call: Call) -> Any:
+async def change(call: RestCall) -> Any:
     webhook = _webhook(call)
     webhook.name = (await call.json()).get("name") or webhook.name
     return payloads.webhook(call.world, webhook)
 
 
-async def remove(call: Call) -> None:
+async def remove(call: RestCall) -> None:
     webhook = _webhook(call)
     del call.world.webhooks[webhook.id]
     channel = call.world.channel(webhook.channel_id)
     call.backend.emit("WEBHOOKS_UPDATE", messages.place(channel), channel)
 
 
-def _place(call: Call, webhook: Webhook) -> Channel:
+def _place(call: RestCall, webhook: Webhook) -> Channel:
     """The webhook's channel, or the thread of it that the query names."""
     thread_id = call.query_id("thread_id")
     if thread_id is None:
@@ -117,7 +117,7 @@ def _place(call: Call, webhook: Webhook) -> Channel:
     return thread
 
 
-async def execute(call: Call) -> Any:
+async def execute(call: RestCall) -> Any:
     if rest_interactions.is_interaction(call):
         return await rest_interactions.follow_up(call)
     webhook = _webhook(call)
@@ -132,10 +132,10 @@ async def execute(call: Call) -> Any:
     message = messages.post(call.backend, channel, author, draft, how)
     if call.request.query.get("wait", "").lower() in ("true", "1"):
         return payloads.message(call.world, message)
-    return Answer(204)
+    return RestAnswer(204)
 
 
-def _message(call: Call) -> tuple[Channel, Message]:
+def _message(call: RestCall) -> tuple[Channel, Message]:
     webhook = _webhook(call)
     channel = _place(call, webhook)
     message = channel.messages.get(snowflake("message_id", call.request.match_info["message_id"]))
@@ -144,13 +144,13 @@ def _message(call: Call) -> tuple[Channel, Message]:
     return channel, message
 
 
-async def get_message(call: Call) -> Any:
+async def get_message(call: RestCall) -> Any:
     if rest_interactions.is_interaction(call):
         return rest_interactions.get_answer(call)
     return payloads.message(call.world, _message(call)[1])
 
 
-async def change_message(call: Call) -> Any:
+async def change_message(call: RestCall) -> Any:
     if rest_interactions.is_interaction(call):
         return await rest_interactions.change_answer(call)
     channel, message = _message(call)
@@ -158,7 +158,7 @@ async def change_message(call: Call) -> Any:
     return payloads.message(call.world, message)
 
 
-async def remove_message(call: Call) -> None:
+async def remove_message(call: RestCall) -> None:
     if rest_interactions.is_interaction(call):
         rest_interactions.remove_answer(call)
         return
@@ -170,17 +170,17 @@ _BY_TOKEN = "/webhooks/{webhook_id}/{token}"  # noqa: S105 - a path
 _MESSAGE = _BY_TOKEN + "/messages/{message_id}"
 
 ENDPOINTS = [
-    Endpoint("POST", "/channels/{channel_id}/webhooks", create),
-    Endpoint("GET", "/channels/{channel_id}/webhooks", of_channel),
-    Endpoint("GET", "/guilds/{guild_id}/webhooks", of_guild),
-    Endpoint("GET", "/webhooks/{webhook_id}", get),
-    Endpoint("PATCH", "/webhooks/{webhook_id}", change),
-    Endpoint("DELETE", "/webhooks/{webhook_id}", remove),
-    Endpoint("GET", _BY_TOKEN, get, open=True),
-    Endpoint("PATCH", _BY_TOKEN, change, open=True),
-    Endpoint("DELETE", _BY_TOKEN, remove, open=True),
-    Endpoint("POST", _BY_TOKEN, execute, "webhooks", open=True),
-    Endpoint("GET", _MESSAGE, get_message, open=True),
-    Endpoint("PATCH", _MESSAGE, change_message, "webhooks", open=True),
-    Endpoint("DELETE", _MESSAGE, remove_message, "webhooks", open=True),
+    RestEndpoint("POST", "/channels/{channel_id}/webhooks", create),
+    RestEndpoint("GET", "/channels/{channel_id}/webhooks", of_channel),
+    RestEndpoint("GET", "/guilds/{guild_id}/webhooks", of_guild),
+    RestEndpoint("GET", "/webhooks/{webhook_id}", get),
+    RestEndpoint("PATCH", "/webhooks/{webhook_id}", change),
+    RestEndpoint("DELETE", "/webhooks/{webhook_id}", remove),
+    RestEndpoint("GET", _BY_TOKEN, get, open=True),
+    RestEndpoint("PATCH", _BY_TOKEN, change, open=True),
+    RestEndpoint("DELETE", _BY_TOKEN, remove, open=True),
+    RestEndpoint("POST", _BY_TOKEN, execute, "webhooks", open=True),
+    RestEndpoint("GET", _MESSAGE, get_message, open=True),
+    RestEndpoint("PATCH", _MESSAGE, change_message, "webhooks", open=True),
+    RestEndpoint("DELETE", _MESSAGE, remove_message, "webhooks", open=True),
 ]

@@ -8,7 +8,7 @@ from agent_discord.reading.history import HistoryFetcher
 from agent_discord.reading.unreadable_events import SAY_AGAIN, UnreadableLog
 from agent_discord.rest.gate import Gate
 from agent_local.discord import payloads
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from tests.support.discord.gateway_scene import scene
 
 
@@ -212,7 +212,7 @@ async def test_one_message_that_cannot_be_read_does_not_make_the_others_of_a_pag
             await s.server.say("Alice", "lounge", f"m{number}")
         page = [said(s.server, f"m{number}") for number in (5, 4, 3)]
         page[0]["components"], page[1]["author"] = 7, None
-        s.server.faults.add(Fault("GET", r"/messages\b", 200, body=page))
+        s.server.faults.add(RestFault("GET", r"/messages\b", 200, body=page))
         found = await Gate().history(s.channel, 100, None)
         assert [message.id for message in found] == [int(one["id"]) for one in page]
         assert [(m.content, m.is_system()) for m in found] == [("m5", False), ("", True), ("m3", False)]
@@ -222,7 +222,7 @@ async def test_an_odd_message_among_the_past_is_left_out_of_the_record():
     async with scene() as s:
         page = [said(s.server, f"m{number}") for number in (5, 4, 3)]
         page[1]["author"], page[2]["content"] = None, None
-        s.server.faults.add(Fault("GET", r"/messages\b", 200, body=page))
+        s.server.faults.add(RestFault("GET", r"/messages\b", 200, body=page))
         transcripts = Transcripts(Directory())
         fetcher = HistoryFetcher(transcripts)
 
@@ -239,10 +239,10 @@ async def test_an_odd_message_among_the_past_is_left_out_of_the_record():
 async def test_a_post_that_discord_took_is_made_though_its_answer_is_odd(odd):
     async with scene() as s:
         answer = said(s.server, "posted", **odd)
-        s.server.faults.add(Fault("POST", "/messages$", 200, body=answer, late=True))
+        s.server.faults.add(RestFault("POST", "/messages$", 200, body=answer, late=True))
         posted = await Gate().send(s.channel, "posted", nonce="n")
         assert posted.id == int(answer["id"])
-        s.server.faults.add(Fault("PATCH", "/messages/", 200, body=answer, late=True))
+        s.server.faults.add(RestFault("PATCH", "/messages/", 200, body=answer, late=True))
         [stands] = [m for m in s.server.messages("lounge") if m["content"] == "posted"]
         message = await s.channel.fetch_message(int(stands["id"]))
         assert (await Gate().edit(message, "edited")).id == int(answer["id"])

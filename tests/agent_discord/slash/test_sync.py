@@ -4,7 +4,7 @@ import pytest
 
 from agent_discord.rest.gate import Gate
 from agent_discord.slash.sync import CommandSync
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from tests.support.discord.gateway_scene import scene
 
 COMMAND = {"name": "hello", "type": 1, "description": "Says hello.", "options": []}
@@ -15,7 +15,7 @@ async def test_what_discord_says_against_the_commands_is_logged_with_its_status_
         says = {"code": 50035, "message": "Invalid Form Body", "errors": {"0": {"name": {"_errors": [
             {"code": "BASE_TYPE_BAD_LENGTH", "message": "Must be between 1 and 32 in length."}
         ]}}}}  # fmt: skip
-        s.server.faults.add(Fault("PUT", "/commands$", 400, body=says))
+        s.server.faults.add(RestFault("PUT", "/commands$", 400, body=says))
         guild = s.bot.guilds[0].id
         sync = CommandSync(s.bot, Gate(), [COMMAND])
         assert not await sync.register(guild)
@@ -28,7 +28,7 @@ async def test_what_discord_says_against_the_commands_is_logged_with_its_status_
 @pytest.mark.parametrize("kept", [{"message": "no list"}, [5], [{"id": "1"}]])
 async def test_a_list_of_commands_that_cannot_be_read_is_named_and_asked_for_again(caplog, kept):
     async with scene() as s:
-        s.server.faults.add(Fault("GET", "/commands$", 200, body=kept))
+        s.server.faults.add(RestFault("GET", "/commands$", 200, body=kept))
         guild = s.bot.guilds[0].id
         sync = CommandSync(s.bot, Gate(), [COMMAND])
         assert not await sync.register(guild)

@@ -10,7 +10,7 @@ import aiohttp
 import discord
 import pytest
 
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_local.discord.limits import RateLimits
 from agent_local.discord.world.world import Overwrite
 from tests.support.discord.discord_standin_bots import a_world, one_bot
@@ -85,7 +85,7 @@ async def test_py_cord_keeps_within_the_limits_by_the_headers():
 async def test_py_cord_comes_through_a_429_that_no_header_foretold():
     async with one_bot() as (server, _, channel):
         body = {"message": "You are being rate limited.", "retry_after": 0.001, "global": False}
-        server.faults.add(Fault("POST", "/messages", 429, body=body))
+        server.faults.add(RestFault("POST", "/messages", 429, body=body))
         await channel.send("in the end")
         assert server.counts["429"] == 1
         assert [m["content"] for m in server.messages("debate")] == ["in the end"]
@@ -164,7 +164,7 @@ async def test_what_is_not_there_has_its_own_code_and_unknown_routes_are_noted()
 async def test_a_fault_hits_as_often_as_it_was_told_and_is_seen_in_the_log():
     world = a_world("claude", "grok")
     async with raw(world) as (server, ask):
-        fault = server.faults.add(Fault("GET", "^/users", 503, times=2, bot="claude"))
+        fault = server.faults.add(RestFault("GET", "^/users", 503, times=2, bot="claude"))
         assert (await ask("GET", "/users/@me", bot="grok"))[0] == 200
         assert [(await ask("GET", "/users/@me"))[0] for _ in range(3)] == [503, 503, 200]
         assert fault.hits == 2
@@ -179,7 +179,7 @@ async def test_a_fault_hits_as_often_as_it_was_told_and_is_seen_in_the_log():
 @pytest.mark.parametrize(("cut", "posted"), [("before", []), ("after", ["hello"])])
 async def test_a_cut_connection_leaves_the_caller_in_doubt_whether_the_work_was_done(cut, posted):
     async with one_bot() as (server, _, channel):
-        server.faults.add(Fault("POST", "/messages$", cut=cut))
+        server.faults.add(RestFault("POST", "/messages$", cut=cut))
         with pytest.raises(aiohttp.ClientConnectionError):
             await channel.send("hello")
         assert [m["content"] for m in server.messages("debate")] == posted
@@ -188,7 +188,7 @@ async def test_a_cut_connection_leaves_the_caller_in_doubt_whether_the_work_was_
 
 async def test_an_error_may_come_after_the_work_was_done():
     async with raw(a_world()) as (server, ask):
-        server.faults.add(Fault("POST", "/messages$", 500, late=True))
+        server.faults.add(RestFault("POST", "/messages$", 500, late=True))
         path = f"/channels/{server.world.channel('debate').id}/messages"
         answers = [(await ask("POST", path, {"content": text}))[0] for text in ("one", "two")]
         assert answers == [500, 200]

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agent_local.discord.faults import Fault
+from agent_local.discord.faults import RestFault
 from agent_local.discord.limits import RateLimits
 from tests.support.discord.stand_in import DiscordStandIn
 
@@ -44,12 +44,12 @@ class HttpControl:
         return {str(c.id): self._server.messages(c.id) for c in self._server.world.channels()}
 
     async def _faults(self, body: dict[str, Any]) -> Any:
-        """{rest_delay?, duplicate_events?, rules?: [fields of Fault], limits?: of RateLimits} → what holds now."""
+        """{rest_delay?, duplicate_events?, rules?: [fields of RestFault], limits?: of RateLimits} → what holds now."""
         faults = self._server.faults
         faults.rest_delay = float(body.get("rest_delay", faults.rest_delay))
         faults.duplicate_events = bool(body.get("duplicate_events", faults.duplicate_events))
         if "rules" in body:
-            faults.rules[:] = [Fault(**rule) for rule in body["rules"]]
+            faults.rules[:] = [RestFault(**rule) for rule in body["rules"]]
         if "limits" in body:
             self._server.limits = None if body["limits"] is None else RateLimits(**body["limits"])
         return {"rest_delay": faults.rest_delay, "rules": [asdict(rule) for rule in faults.rules]}
