@@ -1,7 +1,7 @@
 """The terminal of local mode: shows what happens in the channels and lets a person take part.
 
-Events come from the Discord stand-in as gateway payloads (terminal_view.py shows them), typed lines go back to it
-(terminal_input.py reads them). Nothing here knows agents, models or Redis.
+Events come from the Discord stand-in as gateway payloads (terminal_view.py renders them), typed lines go back to it
+(terminal_input.py parses them). Knows no agents, models or Redis.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from agent_local.terminal_input import (
     Quit,
     Say,
     Show,
+    TypedLine,
     Unclear,
     Vocabulary,
-    Wish,
     piped_lines,
     read_line,
     typed_lines,
@@ -45,16 +45,16 @@ __all__ = ["Header", "Names", "StandIn", "Terminal"]
 Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, Use], Awaitable[str]]
 FireConversation = Callable[[int, str | None], Awaitable[str]]
-"""Holds a conversation in a channel; why none began, "" where one was held."""
+"""Hold a conversation in a channel; return why none started, "" if one was held."""
 
 HELP = (
-    ("@claude hello", "talk to one of the bots, anywhere in the line; several are fine, @bots calls all"),
-    ("hello", "write into the channel; whoever speaks next takes it up"),
+    ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
+    ("hello", "write into the channel; the next bot of a running conversation responds"),
     ("#debate", "go to another channel; #debate hello writes there"),
-    ("/fire [channel] [theme]", "start a conversation, here where no channel is named"),
+    ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
     ("/bots status", "the bots' own commands, as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not,"),
     ("", "/agent-file, /forget me"),
-    ("/who  /channels", "who is here, where one can go"),
+    ("/who  /channels", "list the bots and people, list the channels"),
     ("/quit", "leave; Ctrl-D does the same"),
 )
 
@@ -62,10 +62,10 @@ log = logging.getLogger(__name__)
 
 
 class StandIn(Protocol):
-    """What the terminal needs of the Discord stand-in."""
+    """The part of the Discord stand-in that the terminal uses."""
 
     def subscribe(self, callback: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
-        """Calls back with (event name, gateway payload) from the loop; returns what ends it."""
+        """Call `callback` with (event name, gateway payload) from the loop; return a function that ends this."""
         ...
 
     async def say(self, author: int | str, channel: int | str, text: str) -> dict[str, Any]: ...
@@ -73,8 +73,8 @@ class StandIn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What is told at the start: each bot's shown name with the model it uses, None for a scripted voice; `free` are
-    those models that cost nothing, on a machine of the owner's."""
+    """What the start shows: each bot's display name with its model, None for a scripted voice; `free` are the models
+    that cost nothing, on the owner's machines."""
 
     voices: Mapping[str, str | None] = field(default_factory=dict)
     free: Collection[str] = ()
@@ -82,12 +82,12 @@ class Header:
 
 
 class Terminal:
-    """Shows and obeys until `/quit` or the end of the input.
+    """Shows events and obeys typed lines until `/quit` or the end of the input.
 
-    `me` is whom typed lines are posted as, `mention_ids` are the words that mention a user after `@`, `channel` is
-    where one stands at first (the first of `names.channels` otherwise). `fire` may take as long as a conversation
-    lasts: it runs beside the terminal and is cancelled with it; so does `use`, which answers to the bots' own
-    `commands`. `lines` replaces the standard input.
+    `me` is the author of typed lines, `mention_ids` the words that mention a user after `@`, `channel` the first
+    channel (default: the first of `names.channels`). `fire` may take as long as a conversation: it runs in a task of
+    its own, which is cancelled with the terminal; so does `use`, which carries out the bots' own `commands`. `lines`
+    replaces the standard input.
     """
 
     def __init__(
@@ -119,25 +119,25 @@ class Terminal:
 
     @property
     def channel(self) -> int:
-        """Where typed lines go."""
+        """The channel of typed lines."""
         return self._channel
 
     async def run(self) -> Ending:
-        """Obeys typed lines as they come, and shows events meanwhile. Says how it ended."""
+        """Obey typed lines and show events; return how it ended."""
         async with self.watching(), aclosing(self._lines or self._standard_input()) as lines:
             async for line in lines:
-                wish = read_line(line, self._channel, self._vocabulary())
-                if isinstance(wish, Quit):
+                typed = read_line(line, self._channel, self._vocabulary())
+                if isinstance(typed, Quit):
                     return "quit"
-                if wish is not None:
-                    await self._obey(wish)
+                if typed is not None:
+                    await self._obey(typed)
         return "eof"
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Shows the header and then events, while it is entered; cancels conversations begun by `/fire` at its end.
+        """Show the header and then events while entered; at the end cancel conversations started by `/fire`.
 
-        Around `run()` it goes on showing what happens after the end of the input; alone it needs no input.
+        Around `run()` it keeps showing events after the end of the input; alone it needs no input.
         """
         if self._watched:
             yield
@@ -152,17 +152,17 @@ class Terminal:
             await self._stop_fires()
 
     async def fires_done(self) -> None:
-        """Waits until no conversation begun by `/fire` runs any more."""
+        """Wait for the end of the conversations started by `/fire`."""
         await asyncio.gather(*self._fires)
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
-        """Prints an event, where it is worth a line."""
+        """Print an event if it is worth a line."""
         shown = self._view.shown(event, data, self._console.width)
         if shown is not None:
             self._console.print(shown)
 
     def note(self, text: str) -> None:
-        """A quiet line of the program's own, or several; what goes on stands below where it began."""
+        """Print a dim line, or several, of the program's own; continuation lines are indented."""
         row = Table.grid(padding=(0, 1))
         row.add_column(width=7)
         row.add_column(overflow="fold")
@@ -170,9 +170,9 @@ class Terminal:
         self._console.print(row)
 
     def export_svg(self, path: Path, title: str = "agentic-discord") -> None:
-        """Writes all that was printed as a picture that loads nothing from elsewhere. Needs `Console(record=True)`."""
+        """Write everything printed as an SVG that loads nothing. Needs `Console(record=True)`."""
         if not self._console.record:
-            raise RuntimeError("only a Console(record=True) can be exported")
+            raise RuntimeError("export_svg() needs a Console(record=True)")
         svg = self._console.export_svg(title=title, clear=False)
         path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL), encoding="utf-8")
 
@@ -189,8 +189,8 @@ class Terminal:
         roles = {name: role_id for role_id, name in self._names.roles.items()}
         return Vocabulary(channels, self._mention_ids, roles, self._themes, self._commands)
 
-    async def _obey(self, wish: Wish) -> None:
-        match wish:
+    async def _obey(self, line: TypedLine) -> None:
+        match line:
             case Say(channel_id, text):
                 await self._stand_in.say(self._me, channel_id, text)
             case Move(channel_id):
@@ -199,7 +199,7 @@ class Terminal:
             case Fire(channel_id, theme):
                 self._start(channel_id or self._channel, theme)
             case Use() as use:
-                self._beside(self._used(use), "a command")
+                self._start_task(self._used(use), "command")
             case Show(topic):
                 self._console.print({"help": _help, "who": self._who, "channels": self._channels}[topic]())
             case Unclear(hint):
@@ -208,9 +208,9 @@ class Terminal:
     def _start(self, channel_id: int, theme: str | None) -> None:
         about = f", with the theme {theme}" if theme else ""
         self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
-        self._beside(self._fired(channel_id, theme), "fire")
+        self._start_task(self._fired(channel_id, theme), "fire")
 
-    def _beside(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._fires.add(task)
         task.add_done_callback(self._fires.discard)
@@ -218,10 +218,10 @@ class Terminal:
     async def _fired(self, channel_id: int, theme: str | None) -> None:
         try:
             if why_not := await self._fire(channel_id, theme):
-                self.note(f"no conversation began: {why_not}")
+                self.note(f"no conversation started: {why_not}")
         except Exception as error:
-            # The outermost edge of a task of its own: a failed wish must not end the terminal.
-            log.exception("a conversation could not be held")
+            # The outermost edge of a task of its own: a failed command must not end the terminal.
+            log.exception("a conversation started by /fire failed")
             self.note(f"the conversation failed: {type(error).__name__}")
 
     async def _used(self, use: Use) -> None:
@@ -229,7 +229,7 @@ class Terminal:
         try:
             answer = await self._use(self._channel, use)
         except (LookupError, ValueError, TimeoutError) as error:
-            answer = f"the command did not come to anything: {error}"
+            answer = f"the command failed: {error}"
         if words := self._view.plain(answer):
             self.note(words)
 
@@ -248,12 +248,12 @@ class Terminal:
         if scripted:
             lines.append(_labelled("scripted", f"{', '.join(scripted)}: prepared lines, no model, no cost"))
         if free:
-            lines.append(_labelled("at home", f"{', '.join(free)}: a model of your own, no cost"))
+            lines.append(_labelled("local", f"{', '.join(free)}: a model on your own machines, no cost"))
         if paid:
-            lines.append(_labelled("paid key", f"{', '.join(paid)}: calls cost money"))
+            lines.append(_labelled("paid", f"{', '.join(paid)}: calls cost money"))
         if self._header.data_dir:
             lines.append(_labelled("data", self._header.data_dir))
-        lines.append(_labelled("you type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
+        lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
         return Panel(
             Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
         )

@@ -1,7 +1,7 @@
-"""What a person types: where the lines come from, and what each line wants.
+"""What a person types: reading lines and parsing them.
 
-From a terminal lines come by prompt_toolkit, which keeps what is being typed apart from what is printed; from a pipe or
-a file they are read in a thread, since not every kind of standard input can be waited for by an event loop.
+A terminal is read with prompt_toolkit, which keeps the typed line separate from the output. A pipe or file is read in a
+thread, since an event loop cannot wait for every kind of standard input.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ class Quit:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Nothing is done; `hint` says what was not understood."""
+    """A line that was not understood; `hint` says why."""
 
     hint: str
 
 
-Wish = Say | Move | Fire | Use | Show | Quit | Unclear
+TypedLine = Say | Move | Fire | Use | Show | Quit | Unclear
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a person may type, in any case of letters: channels, `@` words of users and roles, themes;
-    `commands` are those of the bots, as agent_discord.slash.definitions has them."""
+    """The names that a person may type, in upper or lower case: channels, `@` words of users and roles, themes;
+    `commands` are those of the bots, as in agent_discord.slash.definitions."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]
@@ -80,16 +80,16 @@ class Vocabulary:
     commands: Sequence[Mapping[str, Any]] = ()
 
     def words(self) -> list[str]:
-        """Everything that can be completed."""
+        """Everything that tab completion offers."""
         mentions = [f"@{name}" for name in (*self.users, *self.roles)]
-        return [*mentions, *(f"#{name}" for name in self.channels), *_COMMANDS, *self._theirs(), *self.themes]
+        return [*mentions, *(f"#{name}" for name in self.channels), *_COMMANDS, *self._bot_commands(), *self.themes]
 
-    def _theirs(self) -> list[str]:
+    def _bot_commands(self) -> list[str]:
         return [f"/{command['name']}" for command in self.commands if command["name"].islower()]
 
 
-def read_line(line: str, current: int, known: Vocabulary) -> Wish | None:
-    """What a typed line wants, said in the channel `current`; None for an empty one."""
+def read_line(line: str, current: int, known: Vocabulary) -> TypedLine | None:
+    """Parse a line that was typed in the channel `current`; None for an empty one."""
     line = line.strip()
     if not line:
         return None
@@ -100,7 +100,7 @@ def read_line(line: str, current: int, known: Vocabulary) -> Wish | None:
     return _said(line, current, known)
 
 
-def _command(words: list[str], known: Vocabulary) -> Wish:
+def _command(words: list[str], known: Vocabulary) -> TypedLine:
     match _COMMANDS.get(words[0].lower()):
         case "quit":
             return Quit()
@@ -112,22 +112,22 @@ def _command(words: list[str], known: Vocabulary) -> Wish:
             return Show(topic)
 
 
-def _use(words: list[str], known: Vocabulary) -> Wish:
+def _use(words: list[str], known: Vocabulary) -> TypedLine:
     """A command of the bots."""
-    places = KnownNames(
+    known_names = KnownNames(
         *({name.lower(): value for name, value in each.items()} for each in (known.channels, known.users))
     )
-    match read_use(words, known.commands, places):
+    match read_use(words, known.commands, known_names):
         case Use() as use:
             return use
         case None:
-            return Unclear(f"{words[0]} is not known; /help lists what is")
+            return Unclear(f"unknown command {words[0]}; /help lists the known ones")
         case hint:
             return Unclear(hint)
 
 
-def _fire(words: list[str], known: Vocabulary) -> Wish:
-    """A channel, a theme or both; a word that is both is the channel first."""
+def _fire(words: list[str], known: Vocabulary) -> TypedLine:
+    """A channel, a theme or both; a word that is both counts as the channel first."""
     channel: int | None = None
     theme: str | None = None
     for word in words:
@@ -148,7 +148,7 @@ def _theme(word: str, known: Vocabulary) -> str | None:
     return next((theme for theme in known.themes if theme.lower() == word.lower()), None)
 
 
-def _to_channel(line: str, known: Vocabulary) -> Wish:
+def _to_channel(line: str, known: Vocabulary) -> TypedLine:
     name, _, text = line[1:].partition(" ")
     channel = _lookup(known.channels, name)
     if channel is None:
@@ -156,7 +156,7 @@ def _to_channel(line: str, known: Vocabulary) -> Wish:
     return _said(text.strip(), channel, known) if text.strip() else Move(channel)
 
 
-def _said(text: str, channel: int, known: Vocabulary) -> Wish:
+def _said(text: str, channel: int, known: Vocabulary) -> TypedLine:
     text = with_mentions(text, known)
     if len(text) > MAX_MESSAGE:
         return Unclear(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
@@ -164,7 +164,8 @@ def _said(text: str, channel: int, known: Vocabulary) -> Wish:
 
 
 def with_mentions(text: str, known: Vocabulary) -> str:
-    """`@claude` → `<@id>` and `@bots` → `<@&id>`, wherever they stand; a user goes before a role of the same name."""
+    """Replace `@claude` by `<@id>` and `@bots` by `<@&id>`, anywhere; a user takes precedence over a role of that
+    name."""
     marks = {name.lower(): f"<@&{role}>" for name, role in known.roles.items()}
     marks |= {name.lower(): f"<@{user}>" for name, user in known.users.items()}
     if not marks:
@@ -179,7 +180,7 @@ def _lookup(names: Mapping[str, int], word: str) -> int | None:
 
 
 async def typed_lines(prompt: Callable[[], str], toolbar: Callable[[], str], words: list[str]) -> AsyncGenerator[str]:
-    """Lines from the terminal, until Ctrl-D or Ctrl-C. What is printed meanwhile stands above the prompt."""
+    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.patch_stdout import patch_stdout
@@ -195,7 +196,7 @@ async def typed_lines(prompt: Callable[[], str], toolbar: Callable[[], str], wor
     with patch_stdout(raw=True):
         while True:
             try:
-                # Signals and the loop's errors belong to the whole program, not to a prompt in it.
+                # Signals and the loop's errors are handled by the program, not by the prompt.
                 line = await session.prompt_async(handle_sigint=False, set_exception_handler=False)
             except (EOFError, KeyboardInterrupt):
                 return
@@ -203,34 +204,34 @@ async def typed_lines(prompt: Callable[[], str], toolbar: Callable[[], str], wor
 
 
 async def piped_lines(fd: int) -> AsyncGenerator[str]:
-    """Lines of UTF-8 from a file descriptor, until its end. The thread that reads ends with the descriptor."""
+    """Yield lines of UTF-8 from a file descriptor until its end. The reading thread ends with the descriptor."""
     loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
 
-    def tell(line: str | None) -> None:
+    def put(line: str | None) -> None:
         loop.call_soon_threadsafe(queue.put_nowait, line)
 
-    # A daemon, since a read of standard input cannot be called off; os.read holds no lock that would hinder the exit.
-    threading.Thread(target=_read_lines, args=(fd, tell), name="stdin", daemon=True).start()
+    # A daemon, since a read of standard input cannot be cancelled; os.read holds no lock that would block the exit.
+    threading.Thread(target=_read_lines, args=(fd, put), name="stdin", daemon=True).start()
     while (line := await queue.get()) is not None:
         yield line
 
 
-def _read_lines(fd: int, tell: Callable[[str | None], None]) -> None:
+def _read_lines(fd: int, put: Callable[[str | None], None]) -> None:
     decode, rest = codecs.getincrementaldecoder("utf-8")("replace").decode, ""
     try:
         while chunk := _read(fd):
             *lines, rest = (rest + decode(chunk)).split("\n")
             for line in lines:
-                tell(line)
+                put(line)
         if rest:
-            tell(rest)
-        tell(None)
+            put(rest)
+        put(None)
     except RuntimeError:
-        return  # the loop is closed: nobody listens any more
+        return  # the loop is closed
 
 
 def _read(fd: int) -> bytes:
-    """Waits for bytes; b"" at the end, also where the descriptor was closed or never open."""
+    """Wait for bytes; b"" at the end, also if the descriptor is closed or was never open."""
     while True:
         try:
             return os.read(fd, READ_BYTES)

@@ -1,7 +1,7 @@
 """Discord's events as lines of a terminal.
 
-Whatever comes from a message is untrusted: it is only ever put into rich `Text`, which knows no markup, and loses its
-control characters first, so that it can neither colour, move nor turn around what stands beside it.
+Text from messages is untrusted: it is only put into rich `Text`, which has no markup, and its control characters are
+removed first, so that it cannot colour, move or reverse the text around it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Channel id → name, user id → (shown name, colour as rich knows it), role id → name. Read anew for each event."""
+    """Channel id → name, user id → (display name, rich colour), role id → name. Read for each event."""
 
     channels: Mapping[int, str]
     users: Mapping[int, tuple[str, str]]
@@ -53,7 +53,7 @@ class _Seen:
 
 
 class View:
-    """Turns gateway payloads into what rich prints. `clock` in unix seconds, `timezone` None for the machine's."""
+    """Turn gateway payloads into rich renderables. `clock` in unix seconds, `timezone` None for the machine's."""
 
     def __init__(self, names: Names, *, clock: Callable[[], float], timezone: tzinfo | None = None) -> None:
         self._names, self._clock, self._timezone = names, clock, timezone
@@ -61,7 +61,7 @@ class View:
         self._typing: dict[tuple[int, int], float] = {}
 
     def shown(self, event: str, data: Data, width: int) -> RenderableType | None:
-        """What to print for an event; None for one that is not worth a line."""
+        """Render an event; None for one that is not worth a line."""
         match event:
             case "MESSAGE_CREATE":
                 return self._message(data, width)
@@ -76,7 +76,7 @@ class View:
         return None
 
     def plain(self, text: str) -> str:
-        """An answer to a command as words: names for mentions, times of day, none of Discord's marks."""
+        """An answer to a command as plain text: names for mentions, times of day, no markup of Discord's."""
         text = harmless(self._named(_TIME.sub(self._clock_time, text), {})).replace("**", "")
         lines = (line.removeprefix("-# ") for line in text.splitlines() if not line.startswith("```"))
         return "\n".join(lines).strip("\n")
@@ -85,7 +85,7 @@ class View:
         return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
 
     def typing(self) -> str:
-        """Who is typing now, "" for nobody."""
+        """A line about typing users, "" for none."""
         now = self._clock()
         self._typing = {key: until for key, until in self._typing.items() if until > now}
         return ", ".join(f"{self._user(user)[0]} is typing in #{self._channel(at)}" for at, user in self._typing)
@@ -103,7 +103,7 @@ class View:
         return self._row(Text(time, "dim"), Text(channel, "dim"), Text(author, f"bold {style}"), body)
 
     def _row(self, time: Text, channel: Text, author: Text, body: RenderableType) -> Table:
-        """All messages have the same columns, so that they line up."""
+        """Give all messages the same columns, so that they line up."""
         channels = max((len(name) + 1 for name in self._names.channels.values()), default=CHANNEL_COLUMNS)
         authors = max((len(clean_name(name)) for name, _ in self._names.users.values()), default=NAME_COLUMNS)
         row = Table.grid(padding=(0, 1))
@@ -119,7 +119,7 @@ class View:
         for attachment in data.get("attachments") or ():
             kind, url = "picture" if _is_picture(attachment) else "file", one_line(attachment.get("url"))
             lines.append(Text(f"[{kind}: {one_line(attachment.get('filename'))}]", Style(italic=True, link=url)))
-            if kind == "file":  # something to read; not every terminal makes a link of the line above
+            if kind == "file":  # not every terminal makes a link of the line above
                 lines.append(Text(url, "dim"))
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
@@ -127,7 +127,7 @@ class View:
         return lines or [Text("[empty]", "dim")]
 
     def _content(self, data: Data) -> Text:
-        """The words, with mentions as names in the colours of who is meant."""
+        """The text, with mentions as names in their users' colours."""
         mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
         text = Text(harmless(self._named(str(data["content"]), mentioned)))
         for name, colour in self._names.users.values():
@@ -139,7 +139,7 @@ class View:
         return to_names(text, {**mentioned, **known}, self._names.channels, self._names.roles)
 
     def _edit(self, data: Data) -> Text | None:
-        """None for an update that changed no words: a preview, a pin, a thread."""
+        """None for an update that did not change the text: a preview, a pin, a thread."""
         seen, content = self._seen.get(_id(data, "id")), data.get("content")
         if content is None or seen is None or seen.text == content:
             return None
@@ -153,14 +153,14 @@ class View:
         return _aside("✗", ("a message of ", ""), (seen.author, seen.style), (" was deleted", ""))
 
     def _reaction(self, data: Data) -> Text:
-        who, emoji = self._user(_id(data, "user_id")), one_line((data.get("emoji") or {}).get("name")) or "?"
+        user, emoji = self._user(_id(data, "user_id")), one_line((data.get("emoji") or {}).get("name")) or "?"
         seen = self._seen.get(_id(data, "message_id"))
         if seen is None:
-            return _aside("↳", who, (f" reacted {emoji} to an earlier message", ""))
+            return _aside("↳", user, (f" reacted {emoji} to an earlier message", ""))
         words = one_line(self._named(seen.text, {}))
         snippet = words if len(words) <= SNIPPET else f"{words[:SNIPPET].strip()}…"
         about = f": {snippet}" if snippet else ""
-        return _aside("↳", who, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))
+        return _aside("↳", user, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))
 
     def _remember(self, data: Data, author: str, style: str) -> None:
         self._seen[_id(data, "id")] = _Seen(author, style, str(data.get("content") or ""))
@@ -182,9 +182,9 @@ class View:
 
 
 def harmless(text: str) -> str:
-    """The text without control, bidirectional and other characters that steer a terminal; newlines stay."""
+    """Remove control, bidirectional and other characters that affect a terminal; newlines stay."""
     text = text.replace("\r\n", "\n").replace("\t", _TAB)
-    return "".join(char for char in text if char == "\n" or not _steers(char))
+    return "".join(char for char in text if char == "\n" or not _is_control(char))
 
 
 def one_line(text: object) -> str:
@@ -192,8 +192,8 @@ def one_line(text: object) -> str:
     return " ".join(harmless(str(text)).split()) if text is not None else ""
 
 
-def _steers(char: str) -> bool:
-    """Joiners are spared, since emoji are made with them."""
+def _is_control(char: str) -> bool:
+    """Joiners do not count, since emoji contain them."""
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in "\u200c\u200d"
 
 
@@ -207,7 +207,7 @@ def _is_picture(attachment: Data) -> bool:
 
 
 def _aside(mark: str, *parts: tuple[str, str]) -> Text:
-    """A line beside the messages, quieter than they are."""
+    """A dim line between the messages."""
     text = Text(f"      {mark} ", "dim")
     for words, style in parts:
         text.append(words, style=f"dim {style}".strip())
@@ -215,6 +215,6 @@ def _aside(mark: str, *parts: tuple[str, str]) -> Text:
 
 
 def _id(data: Data, key: str) -> int:
-    """A snowflake of a payload as a number; 0 for one that is missing."""
+    """A snowflake of a payload as a number; 0 if it is missing."""
     value = str(data.get(key) or "")
     return int(value) if value.isdecimal() else 0

@@ -27,7 +27,7 @@ from agent_local.terminal_input import (
     Show,
     Unclear,
     Vocabulary,
-    Wish,
+    TypedLine,
     piped_lines,
     read_line,
     typed_lines,
@@ -210,7 +210,7 @@ def test_an_event_without_the_expected_fields_is_shown_as_far_as_it_is_known(eve
 
 
 @pytest.mark.parametrize(
-    ("line", "wish"),
+    ("line", "typed"),
     [
         ("", None),
         ("   ", None),
@@ -232,8 +232,8 @@ def test_an_event_without_the_expected_fields_is_shown_as_far_as_it_is_known(eve
         (" /exit ", Quit()),
     ],
 )
-def test_a_typed_line_is_read(line: str, wish: Wish | None) -> None:
-    assert read_line(line, 10, KNOWN) == wish
+def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
+    assert read_line(line, 10, KNOWN) == typed
 
 
 @pytest.mark.parametrize("line", ["#nowhere hi", "/dance", "/fire opera", "x" * 2001])
@@ -324,13 +324,13 @@ async def test_why_no_conversation_began_is_told() -> None:
     async with screen.watching():
         await screen.run()
         await screen.fires_done()
-    assert "no conversation began: somebody wants silence there" in out.getvalue()
+    assert "no conversation started: somebody wants silence there" in out.getvalue()
 
 
 def test_a_word_that_is_no_theme_is_told_with_the_themes() -> None:
-    wish = read_line("/fire opera", 11, KNOWN)
-    assert isinstance(wish, Unclear)
-    assert "themes are debate, story" in wish.hint
+    typed = read_line("/fire opera", 11, KNOWN)
+    assert isinstance(typed, Unclear)
+    assert "themes are debate, story" in typed.hint
 
 
 async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> None:
@@ -361,7 +361,7 @@ async def test_the_header_says_who_is_scripted_who_costs_and_how_to_talk() -> No
     text = out.getvalue()
     assert "Claude: prepared lines" in text
     assert "Grok (xai/grok-4.7): calls cost money" in text
-    assert "Gemini (ollama/llama3.3): a model of your own, no cost" in text
+    assert "Gemini (ollama/llama3.3): a model on your own machines, no cost" in text
     for word in ("data/local", "@claude hello", "#debate", "/fire", "/quit"):
         assert word in text
 
@@ -370,15 +370,15 @@ async def test_help_lists_every_command() -> None:
     screen, out = terminal("/help", "/nonsense")
     await screen.run()
     assert all(word in out.getvalue() for word in ("@claude", "#debate", "/fire", "/who", "/channels", "/quit"))
-    assert "/nonsense is not known" in out.getvalue()
+    assert "unknown command /nonsense" in out.getvalue()
 
 
 async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_reads_as_words() -> None:
     used: list[tuple[int, Use]] = []
 
-    async def use(channel_id: int, wish: Use) -> str:
-        used.append((channel_id, wish))
-        if wish.command == "resume":
+    async def use(channel_id: int, command: Use) -> str:
+        used.append((channel_id, command))
+        if command.command == "resume":
             raise LookupError("no bot has its commands yet")
         return "**Grok** is muted in <#11>, as <@9> wished\nuntil <t:1789992000:R>"
 
@@ -398,7 +398,7 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
 
 
 async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
-    async def use(channel_id: int, wish: Use) -> str:
+    async def use(channel_id: int, command: Use) -> str:
         return "first " * 20 + "\n-# small\n```md\nin code\n```"
 
     screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
@@ -417,7 +417,7 @@ async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
 async def test_without_bots_that_have_commands_their_words_are_not_known() -> None:
     screen, out = terminal("/bots status")
     await screen.run()
-    assert "/bots is not known" in out.getvalue()
+    assert "unknown command /bots" in out.getvalue()
 
 
 async def test_lines_come_from_a_pipe_until_its_end_also_without_a_last_newline() -> None:

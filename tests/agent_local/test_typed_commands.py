@@ -50,10 +50,10 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
             "/bots mute eve",
             "eve does not fit /bots mute: bot is one of claude, grok, hal; minutes is a whole number from 1 to",
         ),
-        ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is somebody, as /who lists them"),
+        ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is a person or bot, as /who lists them"),
         ("/ask claude", "/ask needs prompt"),
         ("/stop 0", "0 does not fit"),
-        ("/stop 30 40", "40 does not fit /stop: nothing more can be said there"),
+        ("/stop 30 40", "40 does not fit /stop: it takes no more options"),
         ("/agent-file show claude soul", "soul does not fit /agent-file show: file is one of soul.md"),
     ],
 )

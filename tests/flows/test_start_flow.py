@@ -24,7 +24,10 @@ PROJECT = Path(__file__).parents[2]
 
 
 # Nobody watches: voices think and wait no longer than they must.
-AT_ONCE = "from agent_local import mode; mode.ONCE = mode.WATCHING = mode.Pace((0, 0), (0, 0.01), max_rounds=2); "
+AT_ONCE = (
+    "from agent_local import mode; from agent_local.local_settings import Pace; "
+    "mode.ONCE = mode.WATCHING = Pace((0, 0), (0, 0.01), max_rounds=2); "
+)
 
 
 def run(folder, *arguments, before="", typed="", **environment):
@@ -136,7 +139,7 @@ def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
 def test_local_mode_shows_in_any_terminal_what_can_be_shown(tmp_path):
     ended = as_typed(tmp_path, "run_all.py", "--local", "--once", PYTHONIOENCODING="ascii", TIMEZONE="UTC")
     assert ended.returncode == 0, ended.stderr
-    assert "1 conversation" in ended.stdout
+    assert " rounds, ended: " in ended.stdout
     assert ended.stderr == ""
 
 
@@ -146,8 +149,8 @@ def test_local_mode_hints_at_what_a_line_lacks_and_only_there(tmp_path):
     assert ended.returncode == 0, ended.stderr
     hints = [line for line in ended.stdout.splitlines() if "@claude" in line and "·" in line]
     assert len(hints) == 2
-    assert "@claude m continue names one" in hints[0]
-    assert "@claude calls a bot" in hints[1]
+    assert "name one: @claude m continue" in hints[0]
+    assert "mention a bot (@claude)" in hints[1]
 
 
 @pytest.mark.parametrize("name", ["personas", "agentic-discord.log"])
@@ -195,11 +198,11 @@ def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_pat
     assert "goes on" not in log
     assert "observer" not in log
     ended = run(tmp_path, "--local", "--scripted", COLUMNS="200", TIMEZONE="UTC", typed="/quit\n")
-    assert "somebody wants silence in #debate" in ended.stdout
+    assert "#debate is stopped" in ended.stdout
     ended = run(tmp_path, "--local", "--once", COLUMNS="200", TIMEZONE="UTC")
     assert ended.returncode == 1
     assert ended.stderr == (
-        "No conversation: somebody wants silence in #debate, also from an earlier start; /resume there lifts it.\n"
+        "No conversation: #debate is stopped, perhaps since an earlier start; /resume there lifts it.\n"
     )
 
 
@@ -218,7 +221,7 @@ def test_local_once_that_is_interrupted_shows_no_summary_instead_of_a_wrong_one(
         running.tell(signal.SIGINT)
         assert running.wait() == 0
     assert "messages" not in running.stdout
-    assert running.stderr == "Stopped in the middle of the conversation: there is no summary.\n"
+    assert running.stderr == "Stopped during the conversation; no summary.\n"
 
 
 async def test_a_bot_with_a_wrong_token_is_named_and_the_others_run_on(tmp_path, caplog):
