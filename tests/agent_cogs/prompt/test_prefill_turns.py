@@ -16,6 +16,7 @@ from agent_cogs.turn.failure_replies import LINES
 from agent_context.steering.options import Options
 from agent_llm.errors import PrefillRefused
 from agent_llm.prefill_support import PrefillMemory
+from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire.messages import HistoryEntry
 from agent_tools.call_log.records import ToolRecords
 from tests.support.agent_scene import CALL, LOUNGE, MEMES
@@ -230,6 +231,14 @@ async def test_a_model_that_refuses_is_asked_in_chat_mode_with_one_warning(stage
     assert scene.texts() == ["In chat.", "Again."]
     assert [prompt.prefill is None for prompt, _ in scene.cog.asked] == [False, True, True]
     assert sum("prefilled answer" in record.message for record in caplog.records) == 1
+
+
+async def test_a_conversations_last_turn_has_no_tools(stage):
+    scene = await stage(caps=Caps(all=0.004))
+    scene.answers(words("Bye."))
+    result = await scene.instruct()
+    assert (result.text, result.reason) == ("Bye.", "budget")
+    assert "can use tools" not in scene.prompt.prefill
 
 
 async def test_a_model_of_today_is_never_asked_so(stage):
