@@ -1,1 +1,1 @@
-"""Tools of a model: protocol, call loop, the built-in ones, MCP servers, the log of calls. Knows no channel."""
+"""Tools for models: protocol, call loop, built-in tools, MCP servers, the log of calls. Knows no channel."""

@@ -1,9 +1,9 @@
-"""Whether a call's arguments fit the tool's JSON schema, as the `jsonschema` package judges it; in one line for models.
+"""Validate a call's arguments against the tool's JSON schema, with a one-line message for the model.
 
-A schema may come from another program. Nothing in it is fetched: a reference to elsewhere takes anything. No regular
-expression of it is run, because one can take for ever. One that is no schema, or whose references do not come to an
-end, takes anything too: what is not judged here is left to the tool, which judges its arguments itself. So is `oneOf`,
-which other programs write where they mean `anyOf`.
+A schema may come from another program. References are not fetched, and one that cannot be resolved accepts anything.
+Regular expressions are not run, because one can take forever. An invalid schema, or one whose references never end,
+accepts anything too: the tool checks its own arguments. `oneOf` is read as `anyOf`, which is what other programs mean
+by it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
 
-MOST_REFERENCES = 10_000  # followed for one call: a few that double each other are more than anybody could follow
-RAW = "_raw"  # where a provider's module puts arguments that are no JSON
+MOST_REFERENCES = 10_000  # followed for one call: a few references that double each other would never end
+RAW = "_raw"  # the key under which a provider's module puts arguments that are not JSON
 
 _WITH_PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
 _WORDS: Mapping[str, Callable[[Any], str]] = {
@@ -39,7 +39,7 @@ _references_left: ContextVar[list[int]] = ContextVar("references_left")
 
 
 def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
-    """What does not fit, in one line that the model can act on; None where everything does."""
+    """Say what does not fit, in one line that the model can act on. None if everything fits."""
     if set(arguments) == {RAW} and RAW not in (schema.get("properties") or {}):
         return "the arguments are not one JSON object"
     from referencing import Registry  # no registry retrieves by itself
@@ -49,15 +49,15 @@ def problem_with(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str
     try:
         validator = _validator()({"type": "object", **schema}, registry=Registry())
         error = next(validator.iter_errors(dict(arguments)), None)
-        return None if error is None else _told(error)
+        return None if error is None else _described(error)
     except (Unresolvable, RecursionError, TypeError, ValueError, AttributeError, LookupError):
-        return None  # it is no schema
+        return None  # not a valid schema
 
 
 @cache
 def _validator() -> Any:
-    """The class, without what would run a schema's regular expressions."""
-    from jsonschema import Draft202012Validator, validators  # 60 ms, and only for who calls tools
+    """Return the validator class, without the keywords that run a schema's regular expressions."""
+    from jsonschema import Draft202012Validator, validators  # 60 ms, and only needed to call tools
     from jsonschema.exceptions import UnknownType
     from referencing.exceptions import Unresolvable
 
@@ -89,7 +89,7 @@ def _validator() -> Any:
     )
 
 
-def _told(error: Any) -> str:
+def _described(error: Any) -> str:
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.absolute_path)[:200]
     path, keyword, value = place.lstrip("."), str(error.validator), error.instance
     if keyword == "required" and isinstance(value, dict):

@@ -1,8 +1,7 @@
-"""The calls of one answer, run: checked, side by side, in bounded time, with bounded results, each one once a turn.
+"""Run the calls of one answer: validated, concurrently, with limits of time and size, each call once a turn.
 
-A model reads an error and may do better, so nothing that goes wrong with a tool ends a turn: an unknown name, arguments
-that do not fit, a tool that fails or hangs are results too, of one line. What is not known to be harmless is not shown:
-the traceback goes to the log.
+A model reads an error and may do better, so no failing tool ends a turn. An unknown name, arguments that do not fit,
+and a tool that fails or hangs become results of one line. A traceback goes to the log only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from agent_tools.call_log.record import ToolRecord
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
 from agent_tools.toolbox import Toolbox
 
-AGAIN = "[This call was made before in this turn and is not run again; its result was:]\n"
+AGAIN = "[This call was already made in this turn and is not run again; its result was:]\n"
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 log = logging.getLogger(__name__)
@@ -31,11 +30,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopLimits:
-    """What a turn's tools may take.
+    """Limits of a turn's tools.
 
-    `call_seconds` for one call; `answer_seconds` are left to the model for its last words. `calls` of one answer, of
-    which `at_once` run side by side. `characters` of one result, `turn_characters` of all. `pictures` of one result,
-    `picture_bytes` each. `idle` answers that ask for nothing new, one after the other, end the loop.
+    `call_seconds`: for one call. `answer_seconds`: reserved for the model's last answer. `calls`: of one answer,
+    `at_once` of them concurrently. `characters`: of one result, `turn_characters` of all. `pictures`: of one result,
+    `picture_bytes` each. `idle`: this many answers in a row without a new call end the loop.
     """
 
     call_seconds: float = 30.0
@@ -51,7 +50,7 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class ToolEvent:
-    """A call that begins, or has its result."""
+    """A call that begins or has its result."""
 
     kind: Literal["call", "result"]
     record: ToolRecord
@@ -59,9 +58,9 @@ class ToolEvent:
 
 @dataclass(slots=True)
 class CallRunner:
-    """Runs the calls of one turn and remembers them. `ends` and `clock` in unix seconds.
+    """Runs and remembers the calls of one turn. `ends` and `clock` are in unix seconds.
 
-    `earlier` are those of the same turn in a run of the program that was cut off: what went well is not run again.
+    `earlier`: the turn's calls before a crash of the program; those that succeeded are not run again.
     """
 
     box: Toolbox
@@ -86,7 +85,7 @@ class CallRunner:
         }
 
     async def run(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-        """One result for each call, in their order. Raises nothing but CancelledError."""
+        """Return one result for each call, in order. Raises nothing but CancelledError."""
         calls = [_sound(call) for call in calls]
         new: dict[str, ToolCall] = {}
         for call in calls[: self.limits.calls]:
@@ -101,7 +100,7 @@ class CallRunner:
         return results
 
     def refuse(self, call: ToolCall, problem: str) -> ToolResult:
-        """The result of a call that cannot be read."""
+        """Return the result of an unreadable call."""
         self.idle += 1
         return ToolResult(call.id, call.name, problem, is_error=True)
 
@@ -120,13 +119,13 @@ class CallRunner:
     def _result(self, call: ToolCall, is_first: bool) -> ToolResult:
         output = self._done.get(_key(call))
         if output is None:
-            return ToolResult(call.id, call.name, "too many calls at once: ask again for this one", is_error=True)
+            return ToolResult(call.id, call.name, "too many calls at once: make this one again", is_error=True)
         if is_first:
             return ToolResult(call.id, call.name, output.text, output.pictures, output.is_error)
         return ToolResult(call.id, call.name, AGAIN + output.text, is_error=output.is_error)
 
     async def _recorded(self, call: ToolCall) -> ToolOutput:
-        """Runs a call and tells of it before and after."""
+        """Run a call and record it before and after."""
         context, place = self.context, len(self.records)
         record = ToolRecord(
             id=f"{context.turn_id}:{len(self.earlier) + place + 1}",
@@ -141,14 +140,14 @@ class CallRunner:
         )
         self.records.append(record)
         self.seen(ToolEvent("call", record))
-        output = bounded(await self._fitted(await self._output(call)), self.limits)
+        output = limited(await self._fitted(await self._output(call)), self.limits)
         self.ended = self.ended or output.ends_turn
         record = self.records[place] = replace(record, output=output.text, is_error=output.is_error)
         self.seen(ToolEvent("result", record))
         return output
 
     async def _fitted(self, output: ToolOutput) -> ToolOutput:
-        """Its pictures as the model takes them; what cannot be made so is judged as it is."""
+        """Scale the pictures for the model. One that cannot be scaled is checked as it is."""
         fit = self.context.fit
         if fit is None or not output.pictures:
             return output
@@ -158,7 +157,7 @@ class CallRunner:
     async def _output(self, call: ToolCall) -> ToolOutput:
         tool = self.box.get(call.name)
         if tool is None:
-            return ToolOutput.failed(f"there is no such tool; there are: {', '.join(self.box.names)}")
+            return ToolOutput.failed(f"there is no such tool; the tools are: {', '.join(self.box.names)}")
         problem = problem_with(call.arguments, tool.spec.parameters)
         if problem is not None:
             return ToolOutput.failed(f"the arguments do not fit: {problem}")
@@ -176,19 +175,19 @@ class CallRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            log.exception("the tool %s cancelled itself", call.name)
+            log.exception("tool %s cancelled itself", call.name)
         except TimeoutError:
             if limit.expired():
                 return ToolOutput.failed(f"it took too long, over {seconds:.0f} s")
-            log.exception("the tool %s failed", call.name)
+            log.exception("tool %s failed", call.name)
         except Exception:
-            # The outermost edge of what may be another maker's code: the model is owed a result.
-            log.exception("the tool %s failed", call.name)
+            # The outermost edge of possibly foreign code: the model must get a result.
+            log.exception("tool %s failed", call.name)
         return ToolOutput.failed("the tool failed")
 
 
-def bounded(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
-    """The output without what breaks encodings, and not larger than a result may be."""
+def limited(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
+    """Replace control characters and cut the output down to the limits."""
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", output.text)
     if len(text) > limits.characters:
         text = f"{text[: limits.characters]}\n[cut here; it has {len(text)} characters]"
@@ -196,12 +195,13 @@ def bounded(output: ToolOutput, limits: LoopLimits) -> ToolOutput:
     pictures = tuple(picture for picture in usable if picture is not None)[: limits.pictures]
     lost = len(output.pictures) - len(pictures)
     if lost:
-        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or none]".lstrip()
+        text = f"{text}\n[{lost} of {len(output.pictures)} pictures left out: too many, too large or broken]".lstrip()
     return replace(output, text=text or "(nothing)", pictures=pictures)
 
 
 def _usable(picture: Picture, most: int) -> Picture | None:
-    """The picture as what its bytes are; one that providers refuse would fail the whole request."""
+    """Return the picture with the type of its bytes, None if a provider would refuse it, which fails the whole
+    request."""
     if len(picture.data) > most:
         return None
     try:
@@ -211,7 +211,7 @@ def _usable(picture: Picture, most: int) -> Picture | None:
 
 
 def _sound(call: ToolCall) -> ToolCall:
-    """The call, without arguments that no JSON can be made of: too deep, or a number too long."""
+    """Return the call; arguments that cannot be written as JSON (too deep, a number too long) are dropped."""
     try:
         _key(call)
     except (ValueError, RecursionError):
@@ -220,5 +220,5 @@ def _sound(call: ToolCall) -> ToolCall:
 
 
 def _key(call: ToolCall | ToolRecord) -> str:
-    """The same for calls that ask the same."""
+    """Return a key that is equal for equal calls."""
     return f"{call.name} {json.dumps(call.arguments, sort_keys=True, default=str)}"

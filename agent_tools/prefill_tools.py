@@ -1,16 +1,16 @@
-"""Tools for a model that goes on with a transcript instead of calling functions. Pure: text in, text out.
+"""Tools for a model that continues a transcript instead of calling functions. Pure: text in, text out.
 
-The tools are described in a message that stands in the transcript for this one completion. The model calls one by
+The tools are described in a message that is in the transcript for this one completion. The model calls one by
 
     <call name="web_search">
     {"query": "the tallest <b>tree</b>"}
     </call>
 
-and the completion stops there: a raw new line before `</call>` cannot stand inside a JSON string, so no argument can
-end a call early. Where a call ends is told by its JSON and by nothing else, so that `<`, `</call>` and integers of any
-size come through unharmed. The result is set behind it, every line of it indented, and the completion goes on.
+and the completion stops there: a raw newline before `</call>` cannot be inside a JSON string, so no argument can end a
+call early. Only its JSON decides where a call ends, so `<`, `</call>` and integers of any size are safe. The result is
+appended, each line indented, and the completion continues.
 
-Only what the model has just written is read for calls. What people typed is in the prefill, and is never read.
+Only the text that the model has just written is searched for calls. People's messages are in the prefill, which is not.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ arguments:
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call in a completion. `before` is what the model said before it, `text` the call as it was written.
+    """A call in a completion. `before`: the text before it. `text`: the call as written.
 
-    `arguments` is None where they cannot be read; `problem` says why, in one line.
+    `arguments`: None if unreadable; `problem` says why, in one line.
     """
 
     before: str
@@ -58,7 +58,7 @@ class TextCall:
 
 
 def describe(tools: Sequence[Tool], speaker: str = "") -> str:
-    """The ephemeral message, without white space around it."""
+    """Return the ephemeral message, without surrounding whitespace."""
     lines = "\n".join(f"{INDENT}{_described(tool)}" for tool in tools)
     return _DESCRIPTION.format(speaker=speaker or "The one who speaks last", indent=INDENT, tools=lines)
 
@@ -69,9 +69,9 @@ def _described(tool: Tool) -> str:
 
 
 def with_description(prefill: str, tools: Sequence[Tool], speaker: str = "") -> str:
-    """The prefill with the description before its last line where that is the speaker's label, else before all of it.
+    """Insert the description before the prefill's last line if that is the speaker's label, else before all of it.
 
-    An own message that is gone on with is not torn apart so, and what stands before the prefill stays as it was.
+    That does not tear apart a message that is being continued, and the text before the prefill stays unchanged.
     """
     text = describe(tools, speaker)
     label = f"{speaker}:"
@@ -83,7 +83,7 @@ def with_description(prefill: str, tools: Sequence[Tool], speaker: str = "") -> 
 
 
 def call_in(completion: str) -> TextCall | None:
-    """The first call of a completion; what follows it is not looked at: the model cannot know its result."""
+    """Return the first call of a completion. The text after it is ignored: the model cannot know the result yet."""
     opening = _OPENING.search(completion)
     if opening is None:
         return None
@@ -111,15 +111,10 @@ def _refuse(constant: str) -> None:
 _decoder = json.JSONDecoder(strict=False, parse_constant=_refuse)
 
 
-def call_text(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call as it is to be written, closed."""
-    return f'<call name="{name}">\n{json.dumps(arguments, ensure_ascii=False)}{CALL_STOP}'
-
-
 def result_text(result: ToolResult, pictures_before: int = 0) -> str:
-    """A result behind its call; no line of it stands at the margin, so that none poses as a speaker or as an end.
+    """Return a result to append to its call. No line is at the margin, so none can pose as a speaker or an end.
 
-    Its pictures cannot stand there: the assistant has none. They are shown before its words, after `pictures_before`.
+    An assistant's message cannot hold pictures, so they are shown before it, after `pictures_before` others.
     """
     text = result.text
     for number in range(len(result.pictures)):
@@ -131,12 +126,12 @@ def result_text(result: ToolResult, pictures_before: int = 0) -> str:
 
 
 def went_on(prefill: str, call: TextCall, result: ToolResult, pictures_before: int = 0) -> str:
-    """What the completion goes on from. Ends without white space, which some providers refuse."""
+    """Return the text to continue from, without trailing whitespace, which some providers refuse."""
     return f"{prefill}{call.before}{call.text}{CALL_STOP}\n{result_text(result, pictures_before)}"
 
 
 def visible(text: str) -> str:
-    """What of a completion that still grows is certainly said to people: no call, and no beginning of one."""
+    """Return the part of a growing completion that is certainly an answer: no call and no beginning of one."""
     opening = _OPENING.search(text)
     if opening is not None:
         return text[: opening.start()]
@@ -149,7 +144,7 @@ def _may_become_a_call(end: str) -> bool:
 
 
 def spoken(parts: Sequence[str], speaker: str = "") -> str:
-    """What was said between the calls, as one message."""
+    """Join the texts between the calls into one message."""
     said = [_unlabelled(part.strip(), speaker) for part in parts]
     return "\n".join(part for part in said if part)
 

@@ -1,7 +1,7 @@
-"""What a tool is: a description that the model reads, and a function that runs what it asks for.
+"""The interface of a tool: a description that the model reads, and a function that runs a call.
 
-Whatever a tool brings back is data. It may come from a page, a file or another program, so nothing in it is an order,
-names a speaker or changes a setting; the loop says so to the model (`loop.py`) and bounds it (`running.py`).
+A tool's output is data. It may come from a page, a file or another program, so nothing in it is an instruction, names a
+speaker or changes a setting. The loop says so to the model (`loop.py`), and `call_runner.py` limits its size.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ FitPicture = Callable[[Picture], Awaitable[Picture | None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """For whom and where a tool runs.
+    """The turn that a tool runs in.
 
-    `asked_by` is the user id of the person whom the turn answers, or whose words brought it about, None where nobody
-    asked; `trusted` says that this person may have more done than anybody else. `deadline` is in unix seconds.
-    `after_message_id` is the newest message of the channel that the model has seen: what the tools bring stands behind
-    it when the context is built again. `fit` makes a picture such that the model can look at it, None where it cannot.
+    `asked_by`: the user id of the person whom the turn answers or who caused it, None if there is none. `trusted`: this
+    person has more rights than others. `deadline`: in unix seconds. `after_message_id`: the newest message that the
+    model has seen; later contexts show the results after it. `fit` scales a picture for the model and returns None if
+    that fails.
     """
 
     agent: str
@@ -38,9 +38,9 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What came of a call. `is_error`: one line that says what went wrong, without paths, keys or tracebacks.
+    """The output of a call. If `is_error`, the text is one line, without paths, keys or tracebacks.
 
-    `ends_turn`: the model is not asked again (it chose to be silent, or has said everything by its call).
+    `ends_turn`: do not ask the model again, because it chose to be silent or its call said everything.
     """
 
     text: str
@@ -60,17 +60,17 @@ class RunnableTool(Protocol):
     def spec(self) -> Tool: ...
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Runs it. Raises nothing but CancelledError, and obeys that one: errors are outputs."""
+        """Run a call. Raises nothing but CancelledError, and obeys that one; errors are outputs."""
         ...
 
 
 class ToolSource(Protocol):
-    """Something that has tools, which may come and go: a server, a folder."""
+    """A source of tools that may come and go, such as servers."""
 
     def tools_for(self, agent: str) -> Sequence[RunnableTool]:
-        """The tools that this agent may use now."""
+        """Return the tools that this agent may use now."""
         ...
 
     async def tried(self) -> None:
-        """Wait until each server has come up, or failed to, once."""
+        """Wait until each server has started or failed to start once."""
         ...

@@ -1,8 +1,7 @@
-"""The tools of one turn, by name, in an order that stays the same: they stand in the part of a prompt that is cached.
+"""The tools of one turn by name, in a stable order, because they are in the cached part of a prompt.
 
-Patterns are those of a shell (`*`, `?`, `[ab]`), compared with case; one that begins with `!` takes away what those
-before it gave. Someone may be allowed to narrow a list but not to widen it: `allowed` of a box never has more than the
-box.
+Patterns are those of a shell (`*`, `?`, `[ab]`), case-sensitive. One that begins with `!` removes names that earlier
+patterns gave. A list can be narrowed but not widened: `allowed` never returns more than the box holds.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from functools import lru_cache
 from agent_llm.types import Tool
 from agent_tools.protocol import RunnableTool
 
-WEB_SEARCH = "web_search"  # also what the models' makers offer under other names
-# What every provider takes as a function's name.
+WEB_SEARCH = "web_search"  # providers offer the same under other names
+# The names of functions that every provider accepts.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Toolbox:
-    """Tools by name. Raises ValueError for a name that providers refuse, or that two tools have."""
+    """Tools by name. Raises ValueError for a duplicate name, and for one that providers refuse."""
 
     def __init__(self, tools: Iterable[RunnableTool] = ()) -> None:
         found: dict[str, RunnableTool] = {}
@@ -44,19 +43,19 @@ class Toolbox:
 
     @property
     def specs(self) -> tuple[Tool, ...]:
-        """What the model reads, in the order of names."""
+        """The descriptions for the model, ordered by name."""
         return tuple(tool.spec for tool in self._tools.values())
 
     def get(self, name: str) -> RunnableTool | None:
         return self._tools.get(name)
 
     def allowed(self, patterns: Sequence[str]) -> Toolbox:
-        """The tools of this box that the patterns name; none where there is no pattern."""
+        """Return the tools of this box that the patterns match."""
         return Toolbox(tool for name, tool in self._tools.items() if is_allowed(name, patterns))
 
 
 def gathered(tools: Iterable[RunnableTool]) -> tuple[Toolbox, list[str]]:
-    """A box of those that fit, the first of a name, and one line for each that does not: for tools of other makers."""
+    """Return a box of the valid tools, the first of each name, and one line for each of the others."""
     found: dict[str, RunnableTool] = {}
     problems = []
     for tool in tools:
@@ -75,11 +74,11 @@ def _problem(name: str, taken: Container[str]) -> str | None:
 
 
 def is_allowed(name: str, patterns: Sequence[str]) -> bool:
-    """Whether the last pattern that speaks of the name gives it."""
+    """Whether the last pattern that matches the name allows it."""
     return _is_allowed(name, tuple(patterns))
 
 
-@lru_cache(maxsize=4096)  # the same few are asked for at every turn
+@lru_cache(maxsize=4096)  # every turn asks for the same few
 def _is_allowed(name: str, patterns: tuple[str, ...]) -> bool:
     given = False
     for pattern in patterns:

@@ -1,9 +1,9 @@
-"""The tools of an installation, built in and of the owner's MCP servers, and the record of their use.
+"""All tools of an installation, built in and from the owner's MCP servers, and the log of their use.
 
     ALLOWED_TOOLS > the servers' own lists (config/mcp.yaml) > the option `tools` of an agent in a channel
 
-Each takes away from the one before and adds nothing. agent_runtime opens it once for all agents of a process; which
-tools a turn has is asked anew, since servers come and go.
+Each level only removes tools from the one before. agent_runtime opens one Toolset for all agents of a process; the
+tools of a turn are looked up for each turn, because servers come and go.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from agent_tools.protocol import RunnableTool, ToolSource
 from agent_tools.toolbox import WEB_SEARCH, Toolbox, gathered, is_allowed
 
 MOST_BOXES = 500
-
-
 Own = Callable[[], Sequence[RunnableTool]]
-
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +29,24 @@ def nothing() -> Sequence[RunnableTool]:
 
 @dataclass(slots=True)
 class Toolset:
-    """`allowed` are the patterns of ALLOWED_TOOLS, `allowed_of` those of single agents; a tool that fits none is not
-    the agent's."""
+    """`allowed`: the patterns of ALLOWED_TOOLS; `allowed_of`: those of single agents. An agent has only tools that
+    match."""
 
     built_in: Sequence[RunnableTool]
     servers: ToolSource
     records: ToolRecords
     allowed: Sequence[str]
     allowed_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
     _boxes: dict[tuple[str, tuple[str, ...], bool], tuple[Sequence[RunnableTool], Toolbox]] = field(
         default_factory=dict
-    )  # with the tools that each was made of
+    )  # each with the tools that it was made from
 
     def toolbox(self, agent: str, patterns: tuple[str, ...], searches: bool, own: Own = nothing) -> Toolbox:
-        """The agent's tools at this moment, as far as their names fit `patterns`, the channel's option `tools`. With
-        `searches` its model searches the web by itself. `own` gives the tools that are made for this agent."""
+        """Return the agent's tools at this moment whose names match `patterns`, the channel's option `tools`.
+
+        `searches`: its model searches the web by itself. `own` returns the tools made for this agent.
+        """
         tools = (*self.built_in, *own(), *self.servers.tools_for(agent))
         key = (agent, patterns, searches)
         before = self._boxes.get(key)
@@ -64,7 +63,7 @@ class Toolset:
         return box
 
     def names(self, agent: str) -> tuple[str, ...]:
-        """All that the agent may ever use, as far as the servers are there."""
+        """Return the names of all tools that the agent may use, as far as the servers are running."""
         tools = (*self.built_in, *self.servers.tools_for(agent))
         return tuple(sorted(tool.spec.name for tool in self._known(agent, tools)))
 
@@ -72,8 +71,8 @@ class Toolset:
         box, problems = gathered(tools)
         allowed = self.allowed_of.get(agent, self.allowed)
         for problem in problems:
-            if problem not in self._told:
-                self._told.add(problem)
-                log.warning("a tool is left out: %s", problem)
+            if problem not in self._reported:
+                self._reported.add(problem)
+                log.warning("skipped a tool: %s", problem)
         found = (box.get(name) for name in box.names if is_allowed(name, allowed))
         return [tool for tool in found if tool is not None]

@@ -1,1 +1,1 @@
-"""The tools that come with the program: search, fetch, files, memory."""
+"""The built-in tools: search, fetch, files, memory."""

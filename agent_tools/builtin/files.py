@@ -1,8 +1,8 @@
-"""files_*: an agent reads, writes, edits and finds files in the one folder that is its own.
+"""files_*: an agent reads, writes, edits and searches files in its own folder.
 
-What leads out of it is refused by agent_personas.workspace. What a file holds may have been written after what
-strangers said, so it is data like every result of a tool. A file does not say where its text was learned, and is read
-in every channel: so nothing is written in a channel that not everybody reads.
+agent_personas.workspace refuses paths that lead out of it. What a file holds may have been written after strangers'
+words, so it is data like every output of a tool. A file does not record where its text was learned and can be read in
+every channel, so nothing is written in a channel that not everybody can read.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from agent_tools.builtin.memory import to_its_end
 from agent_tools.protocol import RunnableTool, ToolContext, ToolOutput
 
 WRITING = ("files_write", "files_edit")
-LINES = 200  # of a file that are read at once, unless more are asked for
+LINES = 200  # read at once by default
 MAX_LINES = 2_000
 
-_PATH = {"type": "string", "maxLength": MAX_PATH, "description": "relative to your folder, with / between its parts"}
-_PATTERN = {"type": "string", "maxLength": MAX_PATTERN, "description": "such as **/*.md; everything without it"}
+_PATH = {"type": "string", "maxLength": MAX_PATH, "description": "relative to your folder, with / between folders"}
+_PATTERN = {"type": "string", "maxLength": MAX_PATTERN, "description": "such as **/*.md; default: all files"}
 _TEXT = {"type": "string"}
 
 FILE_TOOLS = ("files_read", "files_glob", "files_grep", "files_write", "files_edit")
 
 CLOSED = (
-    "nothing was written: your folder is read in every channel, and not everybody reads this one. The memory tool keeps"
-    " what belongs to a channel"
+    "nothing was written: your folder can be read in every channel, but not everybody can read this one. Use the memory"
+    " tool for what belongs to a channel"
 )
 
 Do = Callable[[Workspace, Mapping[str, Any]], str]
@@ -37,7 +37,8 @@ Do = Callable[[Workspace, Mapping[str, Any]], str]
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
-    """One of them, for one agent's folder. `may_share`: whether what is said in a channel may be told in all others."""
+    """One of these tools, for one agent's folder. `may_share`: whether a channel's messages may be repeated in all
+    others."""
 
     spec: Tool
     workspace: Workspace
@@ -54,7 +55,7 @@ class FileTool:
 
 
 def file_tools(workspace: Workspace, may_share: Callable[[int], bool]) -> tuple[RunnableTool, ...]:
-    """All of them; which an agent has is for whoever makes its toolbox to say."""
+    """Return all of them. The caller decides which an agent has."""
     return tuple(FileTool(spec, workspace, do, may_share) for spec, do in _tools())
 
 
@@ -63,14 +64,14 @@ def _tools() -> Iterator[tuple[Tool, Do]]:
         "first_line": {"type": "integer", "minimum": 1},
         "lines": {"type": "integer", "minimum": 1, "maximum": MAX_LINES},
     }
-    yield _tool("files_read", "Reads a file of your own folder.", {"path": _PATH, **lines}, ("path",)), _read
-    yield _tool("files_glob", "Lists the files of your own folder.", {"pattern": _PATTERN}), _glob
+    yield _tool("files_read", "Reads a file in your own folder.", {"path": _PATH, **lines}, ("path",)), _read
+    yield _tool("files_glob", "Lists the files in your own folder.", {"pattern": _PATTERN}), _glob
     words = {"words": {"type": "string", "maxLength": MAX_PATTERN}, "pattern": _PATTERN}
     yield _tool("files_grep", "Finds lines with these words in your own folder.", words, ("words",)), _grep
     written = {"path": _PATH, "text": _TEXT}
-    yield _tool("files_write", "Makes or replaces a file of your own folder.", written, ("path", "text")), _write
+    yield _tool("files_write", "Creates or replaces a file in your own folder.", written, ("path", "text")), _write
     edited = {"path": _PATH, "old": _TEXT, "new": _TEXT, "everywhere": {"type": "boolean"}}
-    description = "Puts new text in the place of old text, which stands in the file once."
+    description = "Replaces old text, which must be in the file exactly once unless everywhere is true, with new text."
     yield _tool("files_edit", description, edited, ("path", "old", "new")), _edit
 
 
@@ -82,16 +83,16 @@ def _tool(name: str, description: str, properties: Mapping[str, Any], required: 
 def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     first, lines = int(arguments.get("first_line") or 1), int(arguments.get("lines") or LINES)
     text = workspace.read(str(arguments["path"]), first, lines)
-    return text or "(nothing stands there)"
+    return text or "(these lines are empty)"
 
 
 def _glob(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
-    return "\n".join(workspace.glob(str(arguments.get("pattern") or "**"))) or "(no file)"
+    return "\n".join(workspace.glob(str(arguments.get("pattern") or "**"))) or "(no files)"
 
 
 def _grep(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     hits = workspace.grep(str(arguments["words"]), str(arguments.get("pattern") or "**"))
-    return "\n".join(f"{hit.path}:{hit.line}: {hit.text}" for hit in hits) or "(no line has these words)"
+    return "\n".join(f"{hit.path}:{hit.line}: {hit.text}" for hit in hits) or "(no line contains these words)"
 
 
 def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:

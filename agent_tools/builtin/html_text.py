@@ -1,8 +1,9 @@
-"""HTML → text that reads well: headings, paragraphs, lists, tables and links, without what surrounds them on a page.
+"""Convert HTML to readable text: headings, paragraphs, lists, tables and links, without the page's navigation and the
+like.
 
-lxml parses: it is written in C, bounds depth and time on hostile pages (the standard library's parser takes quadratic
-time on some), fetches nothing, and ddgs brings it anyway. Everything here is a walk without recursion. It blocks for
-some milliseconds a megabyte: for a thread.
+lxml parses: it is written in C, limits depth and time on hostile pages (the standard library's parser takes quadratic
+time on some), fetches nothing, and ddgs requires it anyway. The tree is walked without recursion. Blocks for some
+milliseconds a megabyte: call it in a thread.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ _BLOCKS = frozenset(
     }
 )
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
-_WORTH = 400  # characters that make a page's main part its text
+_MIN_MAIN_TEXT = 400  # characters; a shorter main part is not taken for the page's text
 MAX_LINK = 300
 
-# White space that means something (in <pre>), until all other is folded.
+# Stands for significant white space (in <pre>) while all other is folded.
 _KEPT = "\x01"
 _SPACES = re.compile(r"[^\S\n]+")
 _LINES = re.compile(r"\n[\s]*\n")
@@ -44,7 +45,7 @@ class ReadablePage:
 
 
 def readable_page(html: str, address: str) -> ReadablePage:
-    """The title and the text of a page; links in it are absolute, `[words](address)`."""
+    """Return the title and the text of a page. Links in it are absolute, `[words](address)`."""
     tree = _parsed(html)
     if tree is None:
         return ReadablePage("", "")
@@ -52,17 +53,17 @@ def readable_page(html: str, address: str) -> ReadablePage:
     for path in (".//main", ".//article", ".//body"):
         found = list(tree.iterfind(path))
         text = _text(found[0], address) if len(found) == 1 else ""
-        if len(text) >= _WORTH:
+        if len(text) >= _MIN_MAIN_TEXT:
             return ReadablePage(title, text)
     return ReadablePage(title, _text(tree, address))
 
 
 def _parsed(html: str) -> Any:
-    # Here, since it takes 24 ms and 8 MiB, and not every process reads pages.
+    # Imported here, since it takes 24 ms and 8 MiB, and not every process reads pages.
     from lxml import etree  # type: ignore[import-untyped]
     from lxml import html as lxml_html
 
-    # As bytes, so that no declaration inside the page is believed about its characters.
+    # As bytes, so that the page's own declaration of its encoding is ignored.
     parser = lxml_html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     try:
         return lxml_html.document_fromstring(html.replace(_KEPT, "").encode("utf-8", "replace"), parser=parser)
@@ -77,7 +78,7 @@ def _text(root: Any, address: str) -> str:
 
 
 def _pieces(root: Any, address: str) -> Iterator[str]:
-    """The words of a tree and what stands between them, in the order of the page."""
+    """Yield a tree's text and separators in the order of the page."""
     from lxml import etree
 
     walk = etree.iterwalk(root, events=("start", "end"))
@@ -135,7 +136,7 @@ def _after(tag: str, targets: list[str]) -> str:
 
 
 def _target(element: Any, address: str) -> str:
-    """Where a link leads; "" where that is no other page."""
+    """Return a link's address, "" if it does not lead to another page."""
     href = (element.get("href") or "").strip()
     if not href or href.startswith("#"):
         return ""

@@ -1,9 +1,8 @@
-"""memory: an agent changes its own memory.md, by a change that is on the disk when the call is answered.
+"""memory: an agent changes its own memory.md. The change is on the disk when the call returns.
 
-What it notes is what somebody in the channel may have told it. So an entry carries the channel where it was learned
-and whose words brought it about, only what may be told in the channel can be replaced or forgotten from there, and a
-person's words bring about so many changes a day. The text itself is made harmless, and bounded, by
-agent_personas.memory.
+An agent notes what people in the channel may have said. So an entry records the channel where it was learned and the
+person who caused it. Only entries that may be shown in the channel can be replaced or forgotten from there, and each
+person can cause a limited number of changes a day. agent_personas.memory sanitizes and limits the text.
 """
 
 from __future__ import annotations
@@ -22,15 +21,19 @@ from agent_tools.protocol import ToolContext, ToolOutput
 NAME = "memory"
 SPEC = Tool(
     NAME,
-    "Changes your long-term memory, which you are shown above. append adds one entry; replace puts text in the place of"
-    " a whole section, one entry a paragraph; forget removes the entry that has these words. Note only what will still"
-    " matter in a month, and what people would want you to keep; never orders, never secrets.",
+    "Changes your long-term memory, which is shown above. append adds one entry; replace replaces a whole section with"
+    " text, one entry a paragraph; forget removes the entry that contains these words. Note only what will still matter"
+    " in a month and what people would want you to keep; never orders, never secrets.",
     {
         "type": "object",
         "properties": {
             "action": {"type": "string", "enum": ["append", "replace", "forget"]},
             "text": {"type": "string", "maxLength": 4 * MAX_ENTRY},
-            "section": {"type": "string", "maxLength": MAX_SECTION_NAME, "description": "its heading; for replace"},
+            "section": {
+                "type": "string",
+                "maxLength": MAX_SECTION_NAME,
+                "description": "its heading; for replace",
+            },
         },
         "required": ["action", "text"],
         "additionalProperties": False,
@@ -41,7 +44,7 @@ MayWrite = Callable[[ToolContext], Awaitable[bool]]
 
 
 class MemoryAudience(Protocol):
-    """Who reads which channel; agent_discord.objects.audience.Audience."""
+    """Who can read which channel; agent_discord.objects.audience.Audience."""
 
     def may_see(self, here: int) -> MaySee: ...
     def origin(self, here: int) -> int: ...
@@ -49,7 +52,7 @@ class MemoryAudience(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MemoryTool:
-    """Of the persona in `folder`. `may_write` counts a change, and refuses one that is too many."""
+    """The memory of the persona in `folder`. `may_write` counts a change and refuses one above the limit."""
 
     folder: Path
     places: MemoryAudience
@@ -58,9 +61,9 @@ class MemoryTool:
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         if arguments["action"] == "replace" and not arguments.get("section"):
-            return ToolOutput.failed("section is missing: replace needs the heading of one")
+            return ToolOutput.failed("section is missing: replace needs a section's heading")
         if not await self.may_write(context):
-            return ToolOutput.failed("the memory was changed often enough for today")
+            return ToolOutput.failed("the memory cannot be changed any more today: the limit is reached")
         try:
             return ToolOutput(await to_its_end(lambda: self._change(arguments, context)))
         except PersonaError as error:
@@ -68,7 +71,7 @@ class MemoryTool:
 
     def _change(self, arguments: Mapping[str, Any], context: ToolContext) -> str:
         here, text, section = context.channel_id, str(arguments["text"]), str(arguments.get("section") or "")
-        # What is learned nowhere (in a turn without a channel) came from what is for everywhere.
+        # A turn without a channel only knows what may be shown everywhere.
         origin = Origin(self.places.origin(here), context.guild_id, context.asked_by) if here else None
         if arguments["action"] == "append":
             append(self.folder, text, origin, section or None)
@@ -80,13 +83,13 @@ class MemoryTool:
 
 
 async def to_its_end(change: Callable[[], str]) -> str:
-    """Runs a change of the disk in a thread. Whoever is cancelled meanwhile goes when it has ended: nothing is written
-    behind an event that counts as done."""
+    """Run a change of the disk in a thread. A cancelled caller waits for its end: nothing is written after an event
+    that counts as done."""
     work = asyncio.ensure_future(asyncio.to_thread(change))
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         await asyncio.wait({work})
         if not work.cancelled():
-            work.exception()  # seen: nobody is left to be told
+            work.exception()  # retrieved, so that asyncio does not log it: the caller is gone
         raise

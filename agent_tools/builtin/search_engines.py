@@ -1,8 +1,8 @@
-"""Search engines: ddgs without a key, four others with one; each a name and `search`.
+"""Search engines: ddgs without a key, four others with one; each has a name and `search`.
 
-How each is asked and where its answer holds what is a table (ENGINES); its sources: docs.tavily.com/api-reference,
+ENGINES says how to ask each and how to read its answer. Sources: docs.tavily.com/api-reference,
 api-dashboard.search.brave.com/app/documentation, docs.perplexity.ai/api-reference, exa.ai/docs/reference/search. A key
-goes in a header, never into an address, and redirects are not followed, so that it is shown to nobody else.
+is sent in a header, never in an address, and redirects are not followed, so that no other server sees it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_SNIPPET = 600  # characters
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """A page that a search brought."""
+    """A page that a search found."""
 
     title: str
     url: str
@@ -32,7 +32,7 @@ class SearchResult:
 
 
 class SearchFailed(Exception):
-    """An engine failed. `reason` is one short line without keys; `rests` says that it wants to be left alone."""
+    """An engine failed. `reason`: one short line without keys. `rests`: do not ask this engine for a while."""
 
     def __init__(self, reason: str, *, rests: bool = False) -> None:
         super().__init__(reason)
@@ -44,13 +44,13 @@ class SearchEngine(Protocol):
     def name(self) -> str: ...
 
     async def search(self, query: str, count: int) -> list[SearchResult]:
-        """At most `count` pages, best first; [] where there are none. Raises SearchFailed, nothing else."""
+        """Return at most `count` pages, best first, [] if there are none. Raises SearchFailed and nothing else."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """How an engine over HTTP is asked. `results` leads to the list in its answer, `snippet` are keys in order."""
+    """The API of an engine. `results`: path of the list in its answer. `snippet`: keys to try, in order."""
 
     base: str
     path: str
@@ -93,7 +93,7 @@ ENGINES: Mapping[str, _Asking] = {
 
 @dataclass(frozen=True, slots=True)
 class KeyedEngine:
-    """One of ENGINES. `base` in the place of its own address; `timeout` in seconds."""
+    """One of ENGINES. `base` replaces its own address; `timeout` is in seconds."""
 
     name: str
     key: str = field(repr=False)
@@ -126,27 +126,27 @@ class KeyedEngine:
             async for chunk in response.content.iter_chunked(65_536):
                 data += chunk
                 if len(data) > MAX_BYTES:
-                    raise SearchFailed(f"{self.name} answered too much")
+                    raise SearchFailed(f"the answer of {self.name} is too long")
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            raise SearchFailed(f"{self.name} answered no JSON") from None
+            raise SearchFailed(f"{self.name} did not answer with JSON") from None
 
 
 TextSearch = Callable[[str, int, float], list[dict[str, Any]]]
 
 
 def ddgs_text(query: str, count: int, seconds: float) -> list[dict[str, Any]]:
-    """A search by the ddgs package; it blocks. Raises what ddgs raises."""
+    """Search with the ddgs package. Blocks; raises what ddgs raises."""
     from ddgs import DDGS  # here, since it loads several engines and lxml, and not every process searches
 
     return DDGS(timeout=max(1, int(seconds))).text(query, max_results=count)
 
 
 class KeylessEngine:
-    """ddgs: no key, but often refused; its calls block, so that they have two threads of their own.
+    """ddgs: no key, but often refused. Its calls block, so they have two threads of their own.
 
-    A thread cannot be cancelled: one that is given up runs on to its own timeout.
+    A thread cannot be cancelled: an abandoned one runs until its own timeout.
     """
 
     name = "ddgs"
@@ -167,14 +167,14 @@ class KeylessEngine:
         except TimeoutError:
             raise SearchFailed("ddgs took too long") from None
         except Exception as error:
-            # ddgs raises what its engines raise, and says by words alone that there is nothing.
+            # ddgs raises what its engines raise; only the words of an error say that nothing was found.
             if "no results" in str(error).lower():
                 return []
             raise SearchFailed(f"ddgs failed ({type(error).__name__})", rests=True) from error
 
 
 def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:
-    """What can be read of an answer."""
+    """Return the readable results of an answer."""
     found = []
     for item in answer if isinstance(answer, list) else ():
         if isinstance(item, Mapping) and isinstance(item.get(url), str) and item[url].startswith("http"):
@@ -187,5 +187,5 @@ def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[Sea
 
 
 def _plain(text: str) -> str:
-    """One line without tags."""
+    """Return the text on one line, without tags."""
     return " ".join(html.unescape(re.sub(r"</?[a-zA-Z][^<>]{0,200}>", "", text)).split())

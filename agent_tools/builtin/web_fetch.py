@@ -1,7 +1,7 @@
-"""web_fetch: a public page as text that reads well, a piece at a time.
+"""web_fetch: a public page as readable text, in pieces.
 
-The address comes from a model, which may have it from anybody, so only the fetcher that judges addresses is used
-(agent_net.public_fetcher). A page that was fetched is kept for some minutes, so that reading on costs nothing.
+The address comes from a model, which may have it from anybody, so only the fetcher that checks addresses is used
+(agent_net.public_fetcher). A fetched page is cached for some minutes, so that reading the next piece costs nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ KEPT_SECONDS = 600.0
 
 SPEC = Tool(
     "web_fetch",
-    "Reads a public web page or picture by its address. Long pages come in pieces: ask again with a higher offset.",
+    "Reads a public web page or picture by its address. Long pages come in pieces: call again with a higher offset.",
     {
         "type": "object",
         "properties": {
             "url": {"type": "string", "description": "the address, beginning with https:// or http://"},
-            "offset": {"type": "integer", "minimum": 0, "description": "characters to leave out, 0 at first"},
+            "offset": {"type": "integer", "minimum": 0, "description": "characters to skip, 0 at first"},
         },
         "required": ["url"],
         "additionalProperties": False,
@@ -59,7 +59,7 @@ class _CachedPage:
 
 @dataclass(slots=True)
 class WebFetch:
-    """`clock` in seconds; `characters` of a piece."""
+    """`clock` is in seconds; `characters`: the size of a piece."""
 
     fetcher: PageFetcher
     clock: Callable[[], float]
@@ -105,7 +105,7 @@ class WebFetch:
 
 
 def _end_of_piece(text: str, offset: int, characters: int) -> int:
-    """Between lines, where one ends in the second half of what may be shown."""
+    """Return where the piece ends: between lines, if a line ends in its second half."""
     end = offset + characters
     if end >= len(text):
         return len(text)
@@ -114,7 +114,7 @@ def _end_of_piece(text: str, offset: int, characters: int) -> int:
 
 
 def _read(found: Downloaded, at: float) -> _CachedPage:
-    """For a thread: parsing a page takes its time."""
+    """Parse a download. Takes long, so it runs in a thread."""
     address = str(found.address)
     if media_type_of(found.data) is not None:
         picture = as_picture(found.data)

@@ -1,8 +1,7 @@
-"""web_search: one tool over several engines, for models that have no search of their own.
+"""web_search: one tool over several engines, for models without a search of their own.
 
-The engines are asked in their order until one brings something; one that wants to be left alone rests for a while. What
-was found is kept for some minutes: several bots look for the same thing in the same conversation, and one search is
-made at a time for one question.
+Engines are asked in order until one finds something. One that refuses is skipped for a while. Results are cached for
+some minutes, and equal searches wait for the first: several bots search for the same thing in the same conversation.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ REST_SECONDS = 120.0
 
 SPEC = Tool(
     "web_search",
-    "Searches the web. Brings titles, addresses and a few words of each page.",
+    "Searches the web. Returns titles, addresses and a few words of each page.",
     {
         "type": "object",
         "properties": {
@@ -59,7 +58,7 @@ class WebSearch:
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         query = " ".join(str(arguments["query"]).split())
         if not query:
-            return ToolOutput.failed("there is nothing to look for")
+            return ToolOutput.failed("the query is empty")
         question = (query.casefold(), int(arguments.get("count") or COUNT))
         try:
             async with self._locks.setdefault(question, asyncio.Lock()):
@@ -75,7 +74,8 @@ class WebSearch:
         return found if 0 <= self.clock() - at < KEPT_SECONDS else None
 
     async def _search(self, query: str, question: _Question) -> list[SearchResult]:
-        """Asks the engines that do not rest, or all where all do. Raises SearchFailed with every engine's reason."""
+        """Ask the engines that are not being skipped, or all if all are. Raises SearchFailed with every engine's
+        reason."""
         awake = [engine for engine in self.engines if self._rests_until.get(engine.name, 0.0) <= self.clock()]
         reasons = []
         found: list[SearchResult] | None = None

@@ -1,4 +1,4 @@
-"""The tools that every agent may be given: web_search and web_fetch, made from settings."""
+"""Build the tools that every agent may have, web_search and web_fetch, from settings."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ async def built_in_tools(
     clock: Callable[[], float] = time.time,
     text: TextSearch = ddgs_text,
 ) -> AsyncIterator[tuple[RunnableTool, ...]]:
-    """The tools as long as the context lasts. `session` asks the engines that have keys; `pages` reads addresses.
+    """Open the tools. `session` is for the engines with keys; `pages` reads addresses.
 
-    Raises ValueError for a key of an engine that is not known.
+    Raises ValueError for the key of an unknown engine.
     """
     unknown = settings.search_keys.keys() - ENGINES.keys()
     if unknown:

@@ -1,1 +1,1 @@
-"""What tools were asked and brought, kept as files and rendered for people."""
+"""The log of tool calls and their results: kept as files, rendered for people and models."""

@@ -1,9 +1,9 @@
-"""Records of tools on the disk: one file of lines for an agent, a channel and an hour (UTC, of the call).
+"""Records on the disk: one file of lines for an agent, a channel and an hour (UTC, of the call).
 
-A line is appended whole by one write, and a file is open only while it is written, so that an hour's end needs nothing
-done. A process that is killed may leave a torn last line: it is skipped when the file is read, and what is appended
-later begins a line of its own. Files are rewritten beside and put in place at once. Other processes may write into the
-same folder (a stand-by that has taken an agent over), so appending takes a shared lock and rewriting an exclusive one.
+A line is appended by one write, and a file is open only during that write, so nothing happens at the end of an hour. A
+killed process may leave a torn last line: reading skips it, and the next append starts a new line. Rewriting creates a
+new file and renames it. Other processes may write into the same folder (a stand-by that took over an agent), so
+appending takes a shared lock and rewriting an exclusive one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 
 def without_person(line: bytes, user_id: int) -> bytes | None:
-    """A record's line without the person's id, which becomes a 0; None where it goes as a whole.
+    """Remove a person's id from a record's line, or return None to remove the line.
 
-    It goes where the person asked for it, or nobody did; what somebody else asked for is that person's. A torn line
-    goes too, for nobody can say whose it was.
+    The line is removed if the person asked for the call, or nobody did. A call that another person asked for is kept,
+    with 0 for the id. A torn line is removed too, because its owner is unknown.
     """
     named = _number(user_id)
     record = decoded(line)
@@ -46,18 +46,18 @@ def without_person(line: bytes, user_id: int) -> bytes | None:
 
 @lru_cache(maxsize=8)
 def _number(user_id: int) -> re.Pattern[bytes]:
-    """It, standing by itself."""
+    """Match the id as a whole number."""
     return re.compile(rb"(?<!\d)%d(?!\d)" % user_id)
 
 
 class RecordFiles:
-    """All of it blocks: for a thread."""
+    """The files of a folder. All methods block: call them in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def append(self, record: ToolRecord, line: str) -> None:
-        """Raises OSError."""
+        """Append a line. Raises OSError."""
         path = self.path_of(record)
         self._folder.mkdir(parents=True, exist_ok=True, mode=PRIVATE_FOLDER)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,8 @@ class RecordFiles:
         return sorted(newest.values(), key=lambda record: record.at)
 
     def forget(self, user_id: int) -> int:
-        """Rewrites every file that names the person, as `without_person` says. Returns how many lines went."""
+        """Rewrite every file that contains the person's id, as `without_person` says. Returns how many lines were
+        removed."""
         if not self._folder.exists():
             return 0
         with self._locked(fcntl.LOCK_EX):
@@ -118,7 +119,7 @@ class RecordFiles:
 
 
 def _last_of_each(path: Path) -> list[ToolRecord]:
-    """A file's records in the order of their calls, each as it was written last."""
+    """Return a file's records in the order of their calls, the last line of each."""
     found: dict[str, ToolRecord] = {}
     skipped = 0
     for line in path.read_bytes().splitlines():
@@ -128,7 +129,7 @@ def _last_of_each(path: Path) -> list[ToolRecord]:
         else:
             found[record.id] = record
     if skipped:
-        log.warning("%s: %d lines could not be read", path.name, skipped)
+        log.warning("tool records %s: skipped %d unreadable lines", path.name, skipped)
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""One call of a tool as it is kept, and its line of JSON."""
+"""The record of one tool call, and its line of JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRecord:
-    """`output` is None while the call runs, or where the process ended before it did.
+    """`output`: None while the call runs, or if the process ended before it did.
 
-    `after_message_id` is the newest message that the model had seen, `message_id` the post that the turn led to, None
-    as long as there is none. `at` is the time of the call in unix seconds.
+    `after_message_id`: the newest message that the model had seen. `message_id`: the post of the turn, None until there
+    is one. `at`: the time of the call in unix seconds.
     """
 
     id: str
@@ -31,12 +31,12 @@ class ToolRecord:
 
     @property
     def position(self) -> int:
-        """The message that it stands at in the channel."""
+        """The message at which the record is shown in the channel."""
         return max(self.after_message_id, self.message_id or 0)
 
     @property
     def size(self) -> int:
-        """Characters, about, that it takes in memory."""
+        """The approximate number of characters in memory."""
         return 500 + len(self.output or "") + len(str(self.arguments))
 
 
@@ -57,13 +57,13 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 
 
 def encoded(record: ToolRecord) -> str:
-    """The record as one line of JSON, without its end."""
+    """Return the record as one line of JSON, without the newline."""
     values = {name: getattr(record, name) for name in _KINDS} | {"arguments": dict(record.arguments)}
     return json.dumps(values, ensure_ascii=False, default=str).encode("utf-8", "replace").decode()
 
 
 def decoded(line: str | bytes) -> ToolRecord | None:
-    """The record of a line; None for one that is torn or of another kind. Fields of later versions are left out."""
+    """Parse a line. None if it is torn or not a record. Unknown fields, of later versions, are ignored."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -77,5 +77,5 @@ def decoded(line: str | bytes) -> ToolRecord | None:
 
 
 def _default(name: str) -> object:
-    """What a field has that may be absent; something of no field's type where it may not."""
+    """Return the default of an optional field, and a value of no valid type for a required one."""
     return {"message_id": None, "output": None, "asked_by": None, "is_error": False}.get(name, ...)

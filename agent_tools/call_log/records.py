@@ -1,12 +1,11 @@
-"""What an agent's tools were asked and what came back: the one part of a context that Discord does not keep.
+"""The record of every tool call and its result: the one part of a context that Discord does not keep.
 
     call → add() ─┬→ memory, by agent and channel → for_channel() when a context is built → prune()
-                  └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl (record_files.py)
+                  └→ one thread → data/tools/<agent>/<channel>/<YYYY-MM-DDTHH>.jsonl (files.py)
 
-A record is added at the call, again with the result, and again when it is known which post it belongs to; the last one
-of an id counts. Files are read once, at the start, from the newest back until memory is full; they are never deleted
-but for a person who asks for it. Writes of a process happen in the order of the calls, one thread does them all, and
-`aclose` waits for the last.
+A record is added at the call, again with the result, and again when its post is known; the last one of an id counts.
+Files are read once, at the start, from the newest back until memory is full. They are deleted only for a person who
+asks to be forgotten. One thread does all writes, in the order of the calls; `aclose` waits for the last.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ def unchanged(text: str) -> str:
 
 
 class ToolRecords:
-    """`async with ToolRecords(folder) as records`; `folder` is data/tools, made when it is needed.
+    """`async with ToolRecords(folder) as records`. `folder` is data/tools, created when needed.
 
-    `redact` takes secrets out of a line before it is kept anywhere.
+    `redact` removes secrets from a line before it is kept anywhere.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class ToolRecords:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tool-records")
 
     async def __aenter__(self) -> Self:
-        """Reads what earlier runs have kept. Raises OSError where the folder cannot be read."""
+        """Read the records of earlier runs. Raises OSError if the folder cannot be read."""
         read = self._thread.submit(self._files.read, self._max_of_channel, self._max_characters)
         for record in await asyncio.wrap_future(read):
             self._remember(record)
@@ -72,36 +71,36 @@ class ToolRecords:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Waits until everything that was added is written."""
+        """Wait until everything that was added is written."""
         await asyncio.to_thread(self._thread.shutdown)
 
     def add(self, record: ToolRecord) -> None:
-        """Remembers the record, in the place of an earlier one of its id, and has it written."""
+        """Remember and write the record, replacing an earlier one of its id."""
         line = self._redact(encoded(record))
         self._remember(decoded(line) or record)
-        self._thread.submit(self._files.append, record, line).add_done_callback(_tell_failure)
+        self._thread.submit(self._files.append, record, line).add_done_callback(_log_failure)
 
     def belongs_to(self, agent: str, channel_id: int, turn_id: str, message_id: int) -> None:
-        """The turn's tools led to this post."""
+        """Note that the turn's tools led to this post."""
         for record in self.for_channel(agent, channel_id):
             if record.turn_id == turn_id and record.message_id is None:
                 self.add(replace(record, message_id=message_id))
 
     def for_channel(self, agent: str, channel_id: int) -> tuple[ToolRecord, ...]:
-        """What is remembered of a channel, in the order of the calls."""
+        """Return the remembered records of a channel, in the order of the calls."""
         return tuple(self._channels.get((agent, channel_id), {}).values())
 
     def prune(self, agent: str, channel_id: int, oldest_message_id: int) -> None:
-        """Forgets, in memory alone, what lies before the oldest message of the context."""
+        """Drop records older than the context's oldest message, from memory only."""
         for record in self.for_channel(agent, channel_id):
             if record.position < oldest_message_id:
                 self._forget((agent, channel_id), record.id)
 
     async def forget_person(self, user_id: int) -> int:
-        """Takes every record that this person asked for, or nobody and that names their id, out of memory and out of
-        the files, and their id out of those that others asked for.
+        """Remove this person's records from memory and files, and their id from other people's.
 
-        Returns how many lines were taken out of files. Raises OSError where a file cannot be rewritten; it stays whole.
+        A record is removed if the person asked for the call, or if nobody did and it contains their id. Returns how
+        many lines were removed from files. Raises OSError if a file cannot be rewritten; it stays whole.
         """
         for place, records in list(self._channels.items()):
             for record in list(records.values()):
@@ -134,8 +133,8 @@ class ToolRecords:
             del self._channels[place]
 
 
-def _tell_failure(written: Future[None]) -> None:
-    """A full disk must not silence an agent: the record stays in memory and the log says what is lacking."""
+def _log_failure(written: Future[None]) -> None:
+    """Log a failed write. A full disk must not silence an agent: the record stays in memory."""
     error = written.exception()
     if error is not None:
-        log.error("a tool's record was not written: %s", error)
+        log.error("tool record not written, kept in memory only: %s", error)

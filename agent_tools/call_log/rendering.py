@@ -1,13 +1,13 @@
-"""Calls and results in words: for people in Discord, and for a model that reads the channel again.
+"""Calls and results as text: for people in Discord, and for a model that reads the channel later.
 
     .claude>[web_search]: query: tallest tree
     .claude<[web_search]: results:
       - title: …
         url: …
 
-JSON is unrolled: a `key: value` a line, what is inside of something indented below it. In Discord every post begins
-with exactly one period, whatever the name is, so that no bot reads it: two periods would be words of somebody who
-hesitates. Numbers stay as they were written.
+JSON is unrolled: one `key: value` a line, nested values indented below. In Discord every post begins with exactly one
+period, whatever the name, so that no bot reads it; two periods are an ordinary person's ellipsis. Numbers stay as
+written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RUNNING = "(no result)"
 
 
 def unrolled(value: Any) -> str:
-    """A JSON value as lines; "" for an empty map."""
+    """Return a JSON value as lines, "" for an empty map."""
     return "\n".join(_lines(value, 0))
 
 
@@ -63,7 +63,7 @@ def _scalar(value: Any) -> str:
 
 
 def readable(text: str) -> str:
-    """A result as lines: unrolled where it is a JSON object or list, as it is otherwise."""
+    """Return a result as lines: unrolled if it is a JSON object or list, else unchanged."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
@@ -83,13 +83,14 @@ def result_line(name: str, record: ToolRecord) -> str:
 
 
 def record_text(name: str, record: ToolRecord, limit: int = 4000) -> str:
-    """A record as it is put back into a context: not more than `limit` characters, and a note."""
+    """Return a record for a context: at most `limit` characters, and a note if it was cut."""
     text = f"{call_line(name, record)}\n{result_line(name, record)}"
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here]"
 
 
 def posts(name: str, record: ToolRecord, *, limit: int = LIMIT, max_posts: int = MAX_POSTS) -> list[str]:
-    """What Discord shows of a call: one post at least; the first one is made at the call and edited with the result.
+    """Return the posts that show a call in Discord, at least one. The first is made at the call and edited with the
+    result.
 
     Every post begins with one period and has at most `limit` UTF-16 units.
     """
@@ -106,34 +107,34 @@ def posts(name: str, record: ToolRecord, *, limit: int = LIMIT, max_posts: int =
 
 
 def rounds_as_text(rounds: Sequence[ToolRound]) -> str:
-    """What tools were asked and brought in this turn, for a completion that can have no tools."""
+    """Return this turn's calls and results as text, for a completion without tools."""
     lines = []
     for step in rounds:
         for call, result in zip(step.calls, step.results, strict=True):
-            lines.append(_headline(f"[{_plain(call.name)}] was asked:", unrolled(call.arguments)))
-            failed = "failed:" if result.is_error else "brought:"
-            lines.append(_headline(f"[{_plain(call.name)}] {failed}", f"\n{result.text}"))
+            lines.append(_headline(f"[{_plain(call.name)}] was called with:", unrolled(call.arguments)))
+            outcome = "failed:" if result.is_error else "returned:"
+            lines.append(_headline(f"[{_plain(call.name)}] {outcome}", f"\n{result.text}"))
     return "\n".join(lines)
 
 
 def _headline(head: str, text: str) -> str:
-    """The text behind its head; every further line is off the margin, so that none poses as another head."""
+    """Put the text after its head. Further lines are indented, so that none poses as another head."""
     return f"{head} {text}".replace("\r", "").replace("\n", f"\n{INDENT}").rstrip()
 
 
 def _plain(name: str) -> str:
-    """A name in one line that cannot end its brackets, does not begin with a period and is not empty."""
+    """Return a name on one line that cannot end its brackets, does not begin with a period and is not empty."""
     kept = " ".join("".join(char for char in name if char.isprintable() and char not in "[]<>:`*|~@#").split())
     return kept.lstrip(". ")[:MAX_NAME] or "tool"
 
 
 def _shown(text: str) -> str:
-    """Nothing in it opens a code block, which would swallow the rest."""
+    """Break up code fences, which would swallow the rest."""
     return text.replace("```", "`\u200b`\u200b`")
 
 
 def _pieces(text: str, room: int) -> list[str]:
-    """The text in pieces of at most `room` UTF-16 units, cut between lines where there is a good place."""
+    """Cut the text into pieces of at most `room` UTF-16 units, between lines if possible."""
     pieces: list[str] = []
     while text:
         end = _reach(text, room)

@@ -1,1 +1,1 @@
-"""Tools of MCP servers. The mcp package is imported only here."""
+"""Tools of MCP servers. Only this folder imports the mcp package."""

@@ -1,12 +1,12 @@
-"""The MCP servers of an installation, started together and stopped together: a source of tools.
+"""The MCP servers of an installation, started and stopped together: a source of tools.
 
     servers, problems = read_servers(Path("config/mcp.yaml"), settings)
     async with McpServers(servers, environment=settings) as mcp:
         mcp.tools_for("claude")
 
-Entering starts the servers side by side and waits for none: a slow one holds up nobody, its tools come when it is
-there. The SDK is imported in a thread, and only where a server is configured, since that takes most of a second.
-Leaving ends the connections in their own tasks, waits a bounded time, and leaves no process behind.
+Entering starts the servers concurrently and waits for none; a slow server's tools appear when it is up. The SDK is
+imported in a thread, and only if a server is configured, since that takes most of a second. Leaving ends each
+connection in its own task, waits a limited time, and leaves no process behind.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 
 class McpServers:
-    """A ToolSource. `environment`: of its names, programs see those of mcp_process.INHERITED and no other.
+    """A ToolSource. `environment`: programs get only those of its variables that `process.INHERITED` names.
 
-    `clock` in unix seconds; `connect` opens a connection (by default with the SDK); `pauses` in seconds.
+    `clock` is in unix seconds; `connect` opens a connection (by default with the SDK); `pauses` are in seconds.
     """
 
     def __init__(
@@ -62,24 +62,24 @@ class McpServers:
         try:
             await asyncio.wait({self._running}, timeout=STOP_SECONDS)
         finally:
-            self._running.cancel()  # no more than that where it is over; else its processes are killed
+            self._running.cancel()  # no effect if it has ended; otherwise its processes are killed
             await asyncio.gather(self._running, return_exceptions=True)
 
     def tools_for(self, agent: str) -> tuple[McpTool, ...]:
-        """The tools that this agent may use now, those of a server that is just started again included."""
+        """Return the tools that this agent may use now, including those of a server that is being restarted."""
         allowed = (server for server in self._servers if server.config.may_be_used_by(agent))
         return tuple(tool for server in allowed if not server.is_over for tool in tools_of(server))
 
     async def tried(self) -> None:
-        """Until every server has come up or failed once. It takes as long as the slowest."""
+        """Wait until every server has started or failed once, which takes as long as the slowest."""
         await asyncio.gather(*(server.tried() for server in self._servers))
 
     def status(self) -> dict[str, str]:
-        """Each server's name → running, starting or stopped."""
+        """Return each server's name → running, starting or stopped."""
         return {server.config.name: _state(server) for server in self._servers}
 
     def reasons(self) -> dict[str, str]:
-        """Each server's name → why its last start or connection ended, empty where none did."""
+        """Return each server's name → why its last start or connection ended, "" if none did."""
         return {server.config.name: server.reason for server in self._servers}
 
     async def _run(self) -> None:
@@ -88,7 +88,7 @@ class McpServers:
             if opened is None:
                 opened = await asyncio.to_thread(_sdk_connector, self._environment)
         except ImportError as error:
-            log.error("no MCP server can be used, the package mcp cannot be imported: %s", error)
+            log.error("MCP servers: none can be used, the package mcp cannot be imported: %s", error)
             for server in self._servers:
                 server.give_up()
             return

@@ -1,15 +1,15 @@
-"""The MCP servers of an installation, from a file of its owner: config/mcp.yaml, beside it an example.
+"""Read the owner's MCP servers from config/mcp.yaml (an example is beside it).
 
 A server is a program of the owner's choice that runs with the owner's rights, so nothing else may name one: no pin, no
 persona, no message. Secrets stay in the settings: `${NAME}` in a value of `env` or `headers`, or in `url`, is replaced
-by the setting of that name. A server whose entry is wrong is left out, with a line that names the file, the line in it
-and what is wrong there, never the value; the others run.
+by that setting. An invalid entry is skipped and reported with the file, the line and the problem, never the value; the
+other servers run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 
 from agent_tools.toolbox import is_allowed
 
-# No "__" and no "_" at the end: `server__tool` then names one tool of one server (mcp_tools.py).
+# No "__" and no "_" at the end: `server__tool` then names one tool of one server (tools.py).
 _NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _LONGEST_NAME = 24
 _SETTING = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SHORTEST_SECRET = 6  # characters; a shorter one would be found in ordinary words
+_SHORTEST_SECRET = 6  # characters; a shorter one would also match ordinary words
 
 Place = tuple[str | int, ...]
 
@@ -31,9 +31,8 @@ Place = tuple[str | int, ...]
 class ServerConfig(BaseModel):
     """One server: a `command` that speaks MCP over its standard input and output, or the `url` of one over HTTP.
 
-    `tools` are patterns of its own tools' names, `agents` of the agents that may use it; the last pattern that speaks
-    of a name counts, and `!` takes away. Times are in seconds: for a start with its first list of tools, and for one
-    call.
+    `tools`: patterns of its own tools' names. `agents`: patterns of the agents that may use it. The last pattern that
+    matches counts, and `!` excludes. Times are in seconds: for a start with its first list of tools, and for one call.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -50,13 +49,13 @@ class ServerConfig(BaseModel):
     start_seconds: float = Field(30.0, ge=1, le=300)
     call_seconds: float = Field(30.0, ge=1, le=600)
     enabled: bool = True
-    _secrets: frozenset[str] = PrivateAttr(frozenset())
+    _secrets: frozenset[str] = PrivateAttr(frozenset())  # the settings in its values: never logged
 
     @field_validator("name")
     @classmethod
     def _is_a_name(cls, name: str) -> str:
         if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-            raise ValueError(f"a server's name has a-z, 0-9 and single - or _, at most {_LONGEST_NAME} in all")
+            raise ValueError(f"a server's name has a-z, 0-9 and single - or _, at most {_LONGEST_NAME} characters")
         return name
 
     @field_validator("url")
@@ -88,13 +87,8 @@ class ServerConfig(BaseModel):
             raise ValueError(f"{given[0]} has no meaning beside a {kind}")
         return self
 
-    @property
-    def secrets(self) -> frozenset[str]:
-        """The settings that stand in its values: what no log may show."""
-        return self._secrets
-
     def redacted(self, text: str) -> str:
-        """The text without those."""
+        """Replace the settings that are in its values."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = text.replace(secret, "[redacted]")
         return text
@@ -104,9 +98,9 @@ class ServerConfig(BaseModel):
 
 
 def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerConfig, ...], list[str]]:
-    """The servers of the file that are switched on and right, and one line for each that is wrong.
+    """Return the valid servers that are switched on, and one line for each invalid one.
 
-    `settings` are the names that `${NAME}` may use, with their values. No file, no servers.
+    `settings`: the names and values that `${NAME}` may use. Without a file there are no servers.
     """
     if not path.is_file():
         return (), []
@@ -131,13 +125,13 @@ class _ConfigReader:
         if content is None or (isinstance(content, dict) and content == {"servers": None}):
             return (), []
         if not isinstance(content, dict) or not isinstance(entries, dict):
-            self._add((), "a mapping with the one key `servers` is expected, with the servers by name")
+            self._add((), "expected a mapping with the one key `servers`, which maps names to servers")
             return (), self._problems
         for key in content.keys() - {"servers"}:
-            self._add((key,), "not known; there is only `servers`")
+            self._add((key,), "unknown key; the only one is `servers`")
         twice = {place for place in _doubled(node) if place[:1] == ("servers",)}
         for place in sorted(twice, key=str):
-            self._add(place, "stands there twice")
+            self._add(place, "is given twice")
         if ("servers",) in twice:
             return (), self._problems
         wrong = {place[1] for place in twice}
@@ -147,13 +141,13 @@ class _ConfigReader:
     def _server(self, name: object, entry: object) -> ServerConfig | None:
         place: Place = ("servers", str(name))
         if not isinstance(entry, dict):
-            self._add(place, "a mapping is expected")
+            self._add(place, "expected a mapping")
             return None
         if "name" in entry:
-            self._add((*place, "name"), "not known; the key is the name")
+            self._add((*place, "name"), "unknown key; the server's own key is its name")
             return None
         if entry.get("enabled") is False:
-            return None  # nothing runs, whatever stands there
+            return None  # a disabled entry is not checked
         missing: dict[Place, str] = {}
         used: set[str] = set()
         filled = {key: self._filled(value, (key,), missing, used) for key, value in entry.items()}
@@ -171,7 +165,7 @@ class _ConfigReader:
         return server
 
     def _filled(self, value: Any, place: Place, missing: dict[Place, str], used: set[str]) -> Any:
-        """The value with the settings that it names; only where an entry may name some."""
+        """Replace the settings that a value names, in the keys where that is allowed."""
         if place[0] not in ("env", "headers", "url"):
             return value
         if isinstance(value, dict):
@@ -193,14 +187,14 @@ class _ConfigReader:
 
 
 def _in_words(problem: Mapping[str, Any]) -> str:
-    """What is wrong, for the owner; pydantic speaks of inputs."""
+    """Say what is wrong, for the owner; pydantic's messages speak of inputs."""
     if problem["type"] == "extra_forbidden":
-        return f"not known; known are {', '.join(name for name in ServerConfig.model_fields if name != 'name')}"
+        return f"unknown key; the keys are {', '.join(name for name in ServerConfig.model_fields if name != 'name')}"
     return str(problem["msg"]).removeprefix("Value error, ").replace("Input should be", "should be")
 
 
 def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, int]]:
-    """Each key's and item's place in the file → its line, the first being 1."""
+    """Yield the place of each key and item in the file → its line, from 1."""
     if node is None:
         return
     yield place, node.start_mark.line + 1
@@ -215,7 +209,7 @@ def _places(node: yaml.Node | None, place: Place = ()) -> Iterator[tuple[Place, 
 
 
 def _doubled(node: yaml.Node | None, place: Place = ()) -> Iterator[Place]:
-    """The places of keys that a mapping has twice: YAML readers keep the last one without a word."""
+    """Yield the places of duplicate keys: YAML readers silently keep the last one."""
     if not isinstance(node, yaml.MappingNode):
         return
     seen: set[str] = set()
@@ -230,8 +224,3 @@ def _doubled(node: yaml.Node | None, place: Place = ()) -> Iterator[Place]:
 def _line_of(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     return f":{mark.line + 1}" if mark is not None else ""
-
-
-def secrets_of(servers: Iterable[ServerConfig]) -> frozenset[str]:
-    """All settings that stand in the servers' values, for the log's redaction."""
-    return frozenset[str]().union(*(server.secrets for server in servers))

@@ -1,10 +1,10 @@
-"""A connection to one MCP server, by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
+"""A connection to one MCP server by the official SDK (mcp 2): over a program's standard streams, or streamable HTTP.
 
-What the SDK raises is turned into McpFailure here, and what a server sends is bounded here: the pages and the number of
-its tools, the size of a schema, of a description, of an answer. The client says that it takes no requests of the
-server's own: no sampling with our money, no questions to people, no folders.
+This module turns the SDK's errors into McpFailure and limits what a server sends: pages and number of tools, sizes of
+schemas, descriptions and answers. The client declares that it takes no requests from the server: no sampling at our
+cost, no questions to people, no folders.
 
-Servers of 2026-07-28 tell of changed tools on a stream that is asked for (`listen`), older ones by a notification.
+Servers of 2026-07-28 report changed tools on a stream that the client opens (`listen`), older ones by a notification.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MAX_ANSWER = 8 * 1024 * 1024  # bytes
 MAX_RESOURCES = 1_000
 RELISTEN = 5.0  # seconds
 CONNECT_SECONDS = 10.0
-SILENCE_SECONDS = 300.0  # a stream may be silent for as long
+SILENCE_SECONDS = 300.0  # the longest silence of a stream
 _LOST = ("Connection closed", "Session terminated")  # the SDK's own words: jsonrpc_dispatcher.py, streamable_http.py
 
 T = TypeVar("T")
@@ -66,14 +66,15 @@ P = TypeVar("P", bound=_ResultPage)
 
 
 def connector(environment: Mapping[str, str]) -> Connect:
-    """Opens connections; programs find in `environment` what INHERITED of mcp_process.py names."""
+    """Return a function that opens connections. Programs get the variables of `environment` that `process.INHERITED`
+    names."""
 
     @asynccontextmanager
     async def connect(config: ServerConfig, watch: Watch) -> AsyncIterator[SdkConnection]:
         async with _transport(config, environment, watch) as transport:
             client = Client(
                 transport,
-                message_handler=_hearing(watch),
+                message_handler=_change_handler(watch),
                 client_info=Implementation(name="agentic-discord", version="1"),
                 cache=None,
             )
@@ -103,9 +104,9 @@ async def _transport(config: ServerConfig, environment: Mapping[str, str], watch
 
 
 async def _bounded(response: httpx2.Response) -> None:
-    """Bounds what is read of an answer. A stream of events goes on for ever; its events have a limit of their own."""
+    """Limit the size of an answer. An event stream has no end; the SDK limits its events."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.DecodingError("an answer that is compressed though that was not asked for")
+        raise httpx2.DecodingError("a compressed answer, which was not requested")
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream)
@@ -127,16 +128,16 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _hearing(watch: Watch) -> MessageHandlerFnT:
-    async def hear(message: IncomingMessage) -> None:
+def _change_handler(watch: Watch) -> MessageHandlerFnT:
+    async def handle(message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification | ResourceListChangedNotification):
             watch.change()
 
-    return hear
+    return handle
 
 
 async def _listen(client: Client, watch: Watch) -> None:
-    """Hears of changes from a server that tells them on a stream; again when the stream was cut."""
+    """Report changes that a server sends on a stream, reopening the stream when it is cut."""
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return
     while True:
@@ -145,16 +146,16 @@ async def _listen(client: Client, watch: Watch) -> None:
                 async for _ in changes:
                     watch.change()
         except SubscriptionLost:
-            log.debug("an MCP server's stream of changes was cut")
+            log.debug("MCP server: its stream of changes was cut, reopening it")
         except (ListenNotSupportedError, MCPError, TimeoutError) as error:
-            log.debug("an MCP server does not tell of changes: %s", error)
+            log.debug("MCP server: it does not report changes: %s", error)
             return
         await asyncio.sleep(RELISTEN)
-        watch.change()  # what came in between was not heard
+        watch.change()  # changes in between were missed
 
 
 class SdkConnection:
-    """The Connection of mcp_server.py."""
+    """Implements `server.McpConnection` with the SDK."""
 
     def __init__(self, client: Client, config: ServerConfig, watch: Watch) -> None:
         self._client, self._config, self._watch = client, config, watch
@@ -167,7 +168,7 @@ class SdkConnection:
             tools = [tool for page in pages for tool in page.tools]
         found = tuple(usable for tool in tools if (usable := self._usable(tool)) is not None)
         if len(found) > MAX_TOOLS:
-            log.warning("MCP server %s has %d tools, the first %d are used", self._config.name, len(found), MAX_TOOLS)
+            log.warning("MCP server %s: %d tools, only the first %d are used", self._config.name, len(found), MAX_TOOLS)
         return Offer(found[:MAX_TOOLS], await self._has_resources())
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
@@ -184,7 +185,7 @@ class SdkConnection:
         return output_of_resource(await self._asked(self._client.read_resource(uri)))
 
     async def _has_resources(self) -> bool:
-        """Whether there is one now. A server that cannot say so has none."""
+        """Whether there is a resource now. A server that cannot list them has none."""
         if self._capabilities.resources is None:
             return False
         try:
@@ -199,7 +200,7 @@ class SdkConnection:
         try:
             more = await self._asked(self._pages(self._client.list_resource_templates))
         except McpFailure:
-            return resources[:MAX_RESOURCES], []  # not every server knows templates
+            return resources[:MAX_RESOURCES], []  # not every server supports templates
         templates = [one for page in more for one in page.resource_templates]
         return resources[:MAX_RESOURCES], templates[:MAX_RESOURCES]
 
@@ -212,28 +213,28 @@ class SdkConnection:
         return pages
 
     async def _asked(self, answer: Awaitable[T]) -> T:
-        """The answer. Raises McpFailure for whatever the SDK raises."""
+        """Return the answer. Raises McpFailure for everything that the SDK raises."""
         try:
             return await answer
         except MCPError as error:
             if self._config.url is not None and error.message in _LOST:
                 self._watch.end(error.message)
             if self._watch.ended is not None or (error.code == CONNECTION_CLOSED and error.message in _LOST):
-                raise McpFailure("the connection to the server was lost; it is being started again") from error
+                raise McpFailure("the connection to the server was lost; it is being restarted") from error
             raise McpFailure(f"the server says: {error.message}") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, OSError) as error:
             self._watch.end(f"{type(error).__name__}: {error}")
-            raise McpFailure("the connection to the server was lost; it is being started again") from error
+            raise McpFailure("the connection to the server was lost; it is being restarted") from error
         except (ValidationError, RuntimeError, ValueError) as error:
-            log.debug("MCP server %s answers what cannot be read: %s", self._config.name, error)
+            log.debug("MCP server %s: unreadable answer: %s", self._config.name, error)
             raise McpFailure("the server's answer could not be read") from error
 
     def _usable(self, tool: ServerTool) -> Tool | None:
-        """The tool for a model; None where its schema is no object's or too large."""
+        """Convert a tool for models. None if its schema is not an object's or too large."""
         schema = {"type": "object", "properties": {}, **tool.input_schema}
         size = len(json.dumps(schema, ensure_ascii=False, default=str))
         if schema["type"] != "object" or size > MAX_SCHEMA:
-            log.warning("MCP server %s: the schema of %.100r is of no use", self._config.name, tool.name)
+            log.warning("MCP server %s: skipped tool %.100r, its schema is unusable", self._config.name, tool.name)
             return None
         description = " ".join((tool.description or tool.title or "").split(" "))
         return Tool(tool.name, description[:MAX_DESCRIPTION], schema)

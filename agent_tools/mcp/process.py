@@ -1,13 +1,13 @@
 """An MCP server that is a program on this machine: one JSON message a line on its standard input and output.
 
-The SDK has a transport of its own for this. This one differs where a bad day comes from:
+This replaces the SDK's own transport, because it handles failures better:
 
-- The child sees the environment that it is given and nothing else: no token of ours.
-- A line has a limit, and so have lines that are no messages. What is printed on standard error goes to the log, and its
-  last lines into the reason when the server ends.
-- Its end is told at once and with a reason.
-- It runs in a session of its own. At the end its input is closed, then its whole group gets SIGTERM, then SIGKILL, and
-  the last also when we ourselves are cancelled: no process is left.
+- The child gets the given environment and nothing else: no token of ours.
+- A line has a size limit, and so has the number of lines that are not messages. Standard error goes to the log, and
+  its last lines into the reason when the server ends.
+- The end of the program is reported immediately, with a reason.
+- It runs in a session of its own. To stop it, its input is closed, then its group gets SIGTERM, then SIGKILL (also
+  when we are cancelled), so that no process is left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 from agent_tools.mcp.config import ServerConfig
 
 MAX_LINE = 8 * 1024 * 1024  # bytes: a picture of 6 MB in base64
-MAX_GARBAGE = 1000  # lines that are no messages; some programs greet on standard output
+MAX_GARBAGE = 1000  # lines that are not messages; some programs print a greeting
 GRACE = 2.0  # seconds for each step of the end
 POLL = 0.02
 ALIVE_POLL = 1.0
@@ -48,14 +48,15 @@ log = logging.getLogger(__name__)
 
 
 def child_environment(settings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """What a server may see: where programs, homes and temporary files are, the language, and what its entry gives."""
+    """Return a server's environment: paths, home, temporary folder, language, and the variables of its entry."""
     return {name: settings[name] for name in INHERITED if name in settings} | dict(own)
 
 
 class ServerProcess(Transport):
-    """The program of `config` while the context lasts, as a transport of the SDK. `ended` hears why it is over.
+    """The program of `config` for the duration of the context, as a transport of the SDK. `ended` gets the reason of
+    its end.
 
-    `grace` in seconds, for each step of the end. Raises OSError where it cannot be started.
+    `grace`: seconds for each step of stopping. Raises OSError if it cannot be started.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class ServerProcess(Transport):
             return
         _signal_group(process, signal.SIGTERM)
         if not await _within(self._grace, lambda: process.returncode is not None and not _group_lives(process)):
-            log.debug("MCP server %s does not stop and is killed", self._config.name)
+            log.debug("MCP server %s did not stop and is killed", self._config.name)
             _signal_group(process, signal.SIGKILL)
             await _within(self._grace, lambda: process.returncode is not None)
 
@@ -133,10 +134,10 @@ class ServerProcess(Transport):
         self._ended(problem or await self._last_words(process, hearing))
         incoming.close()
         while await process.stdout.read(65536):
-            """A server that cannot get rid of its output would not end."""
+            """Discard the rest: a server that cannot write its output would not end."""
 
     async def _pass_on(self, output: asyncio.StreamReader, incoming: Incoming) -> str | None:
-        """Messages until the output ends; what is wrong with it, if anything is."""
+        """Pass messages on until the output ends. Returns the problem with the output, if there is one."""
         garbage = 0
         while True:
             try:
@@ -152,9 +153,9 @@ class ServerProcess(Transport):
             if line.strip():
                 garbage += 1
             if garbage > MAX_GARBAGE:
-                return "it prints what is not MCP on its standard output"
-            log.debug("MCP server %s prints what is no message: %s", self._config.name, self._line(line))
-            await asyncio.sleep(0)  # lines that are there already come without a pause
+                return "it prints other text than MCP messages on its standard output"
+            log.debug("MCP server %s printed a line that is not a message: %s", self._config.name, self._line(line))
+            await asyncio.sleep(0)  # reading lines that are already there does not yield
 
     async def _write(self, process: Process, outgoing: Outgoing) -> None:
         assert process.stdin is not None
@@ -164,11 +165,11 @@ class ServerProcess(Transport):
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
-            log.debug("MCP server %s does not read any more: %r", self._config.name, error)
-            outgoing.close()  # who sends now learns it; why it ended is told by its output
+            log.debug("MCP server %s has stopped reading: %r", self._config.name, error)
+            outgoing.close()  # further sends fail; the end of its output says why
 
     async def _hear(self, process: Process) -> None:
-        """What it says on standard error, line by line, bounded."""
+        """Read standard error line by line, within limits."""
         assert process.stderr is not None
         rest = b""
         while chunk := await process.stderr.read(65536):
@@ -189,10 +190,10 @@ class ServerProcess(Transport):
         return _CONTROL.sub(" ", text).strip()[:_SAID_CHARACTERS]
 
     async def _watch(self, process: Process, incoming: Incoming) -> None:
-        """Its output stays open when a child of it holds it, so its end is also looked for."""
+        """Watch for the program's end. Its output stays open if a child of it holds it."""
         while process.returncode is None:  # noqa: ASYNC110  (asyncio tells of it only once the pipes are closed too)
             await asyncio.sleep(ALIVE_POLL)
-        await asyncio.sleep(ALIVE_POLL)  # its last messages, and the usual end
+        await asyncio.sleep(ALIVE_POLL)  # time for its last messages and the usual end
         self._ended(self._end_of(process))
         incoming.close()
 
@@ -218,7 +219,7 @@ def _message(line: bytes) -> JSONRPCMessage | None:
 
 
 async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
-    """Whether the condition came true in time. Looked at again and again: Process.wait() also waits for the pipes."""
+    """Wait until the condition is true. Polls, because Process.wait() also waits for the pipes."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while not condition():
@@ -229,12 +230,12 @@ async def _within(seconds: float, condition: Callable[[], bool]) -> bool:
 
 
 def _group_lives(process: Process) -> bool:
-    """Whether the program or a child of it that stayed in its group lives."""
+    """Whether the program, or a child that stayed in its group, is alive."""
     return _signal_group(process, 0)
 
 
 def _signal_group(process: Process, number: int) -> bool:
-    """The group's id is the leader's, also when that one is gone. False when nobody is there."""
+    """Signal the group, whose id is the leader's even after the leader has ended. False if the group is gone."""
     try:
         os.killpg(process.pid, number)
     except ProcessLookupError:
@@ -245,7 +246,7 @@ def _signal_group(process: Process, number: int) -> bool:
 
 
 def _close_pipes(process: Process) -> None:
-    """One that left the group may hold them open; asyncio shows them only here."""
+    """Close pipes that a process outside the group may hold open. asyncio exposes them only here."""
     transport = getattr(process, "_transport", None)
     if transport is not None:
         transport.close()

@@ -1,8 +1,8 @@
-"""What an MCP server answers, as a model can read it: text, and the pictures that are pictures.
+"""Convert an MCP server's answers for models: text and pictures.
 
-A result may be text, a structured value (by the standard also repeated as text), pictures, sounds, and resources, whole
-or as links. What a model here cannot take is named in square brackets instead of dropped without a word. A server's
-word for the kind of a picture is not asked: the bytes tell (agent_net/picture_headers.py).
+A result may hold text, a structured value (which the standard says to repeat as text), pictures, sounds, and resources,
+whole or as links. What a model cannot take is mentioned in square brackets instead of silently dropped. A picture's
+type is taken from its bytes, not from the server (agent_net/picture_headers.py).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NAME_CHARACTERS, _LINK_CHARACTERS = 200, 500
 
 
 def output_of(result: CallToolResult) -> ToolOutput:
-    """The result of a call."""
+    """Convert the result of a call."""
     gathered = _Gathered()
     for block in result.content:
         gathered.add(block)
@@ -51,7 +51,7 @@ def output_of(result: CallToolResult) -> ToolOutput:
 
 
 def output_of_resource(result: ReadResourceResult) -> ToolOutput:
-    """The contents of a resource; more than one where its address stands for several."""
+    """Convert the contents of a resource: several if its address stands for several."""
     gathered = _Gathered()
     for contents in result.contents:
         gathered.add_contents(contents, named=len(result.contents) > 1)
@@ -59,7 +59,7 @@ def output_of_resource(result: ReadResourceResult) -> ToolOutput:
 
 
 def output_of_listing(resources: Sequence[Resource], templates: Sequence[ResourceTemplate]) -> ToolOutput:
-    """One line a resource: its address, its name, what it is."""
+    """List resources, one a line: address, name, description."""
     lines = [_described(one.uri, one) for one in resources]
     lines += [_described(f"{one.uri_template} (fill in what stands in braces)", one) for one in templates]
     left = len(lines) - MAX_LISTED
@@ -98,7 +98,7 @@ class _Gathered:
             self._texts.append(text)
 
     def add_structured(self, value: object) -> None:
-        """A structured value, unless its text stands there already."""
+        """Add a structured value, unless its text is there already."""
         if not any(_says(text, value) for text in self._texts):
             self.add_text(json.dumps(value, ensure_ascii=False, default=str))
 
@@ -112,7 +112,7 @@ class _Gathered:
         self.add_text(contents.text)
 
     def _add_picture(self, data: str, what: str, kind: str = "") -> None:
-        """A picture in base64; where it is none of use here, what it is."""
+        """Add a picture in base64, or a mention of it if it cannot be used."""
         size = len(data) * 3 // 4
         if len(self._pictures) == MAX_PICTURES:
             self.add_text(f"[{what}: left out, there are {MAX_PICTURES} already]")
@@ -134,7 +134,7 @@ class _Gathered:
 
 
 def _picture(data: str) -> Picture | None:
-    """None for what is no base64, no picture, too large for any model, or cut off: a provider refuses it all."""
+    """Decode a picture. None if it is not base64, not a picture, too large or cut off: a provider would refuse it."""
     try:
         found = as_picture(base64.b64decode(data, validate=True))
     except (binascii.Error, ValueError, FetchRefused):
@@ -144,7 +144,7 @@ def _picture(data: str) -> Picture | None:
 
 
 def _says(text: str, value: object) -> bool:
-    """Whether a text is the value in JSON. The official server wraps what is no object as {"result": …}."""
+    """Whether a text is the value in JSON. The official server wraps a non-object as {"result": …}."""
     if value == {"result": text}:
         return True
     try:
@@ -161,5 +161,5 @@ def _described(address: str, one: Resource | ResourceTemplate) -> str:
 
 
 def _short(text: str, most: int = _NAME_CHARACTERS) -> str:
-    """On one line, and not long."""
+    """Return the text on one line, at most `most` characters."""
     return " ".join(text.split())[:most]

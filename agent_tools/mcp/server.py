@@ -1,13 +1,13 @@
-"""The life of one MCP server: connected, listed, listed again when it says so, connected anew when it is gone.
+"""The life of one MCP server: connect, list its tools, list again when they change, reconnect when it is gone.
 
-`McpServer.run` is a loop around one connection at a time, and everything of a connection happens in its task. Calls
-come from other tasks, by `use`: they wait for a connection within their own time, and a connection that ends under them
-is an error for them and a restart for the next. What the server has offered last stays on offer while it is away, since
-tools stand in the part of a prompt that is cached.
+`McpServer.run` is a loop with one connection at a time; everything of a connection happens in its task. Calls come from
+other tasks, through `use`: they wait for a connection within their own time limit. A connection that breaks during a
+call is an error for that call and restarted for the next. While a server is away its tools are still offered, because
+they are in the cached part of a prompt.
 
-The first restart comes at once, the next ones after growing pauses, until the server has run well for a minute. A
-program that does not start `MAX_STARTS` times in a row is given up, with one line; an address is asked for ever. This
-module knows nothing of the SDK: `Connect` opens a connection (mcp_connection.py), and `Watch` is how it reports.
+The first restart is immediate, later ones follow growing pauses, until the server has run well for a minute. A program
+that fails to start `MAX_STARTS` times in a row is given up; an address is retried forever. This module does not know
+the SDK: `Connect` opens a connection (connection.py), which reports through `Watch`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ log = logging.getLogger(__name__)
 
 
 class McpFailure(Exception):
-    """A server could not do what it was asked. The text is one line, for the model."""
+    """A server could not do a request. The text is one line, for the model."""
 
 
 class Watch:
-    """What one connection tells of itself: that it is over and why, that its offers have changed."""
+    """Reports from one connection: that it ended and why, and that the offer has changed."""
 
     def __init__(self) -> None:
         self.ended: str | None = None
@@ -46,7 +46,7 @@ class Watch:
         self._news = asyncio.Event()
 
     def end(self, reason: str) -> None:
-        """The first reason stays."""
+        """Report the end. The first reason counts."""
         if self.ended is None:
             self.ended = reason
         self._news.set()
@@ -56,14 +56,14 @@ class Watch:
         self._news.set()
 
     async def wait(self) -> None:
-        """Until there is something that was not waited for before."""
+        """Wait for the next report."""
         await self._news.wait()
         self._news.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a server has: its tools, by the names that it gives them, and whether there are resources to read."""
+    """A server's tools, by its own names, and whether it has resources to read."""
 
     tools: tuple[Tool, ...] = ()
     resources: bool = False
@@ -83,7 +83,7 @@ Connect = Callable[[ServerConfig, Watch], AbstractAsyncContextManager[McpConnect
 
 
 class McpServer:
-    """`run` it once in a task of its own; `stop` ends that. `clock` in unix seconds."""
+    """Call `run` once, in a task of its own; `stop` ends it. `clock` is in unix seconds."""
 
     def __init__(self, config: ServerConfig, *, clock: Callable[[], float], pauses: Sequence[float] = PAUSES) -> None:
         self.config = config
@@ -93,7 +93,7 @@ class McpServer:
         self._connection: McpConnection | None = None
         self._watch = Watch()
         self._stopping = asyncio.Event()
-        self._turned = asyncio.Event()  # there is a connection, or there will be none any more
+        self._turned = asyncio.Event()  # there is a connection, or there will never be one again
         self._first = asyncio.Event()
         self._over: str | None = None
         self._in_row = 0  # ends that came too early
@@ -101,7 +101,7 @@ class McpServer:
 
     @property
     def is_over(self) -> bool:
-        """Given up or stopped: it will not come back."""
+        """Whether it was given up or stopped and will not come back."""
         return self._over is not None
 
     @property
@@ -109,13 +109,13 @@ class McpServer:
         return self._connection is not None and self._watch.ended is None
 
     async def tried(self) -> None:
-        """Until the first start has succeeded or failed."""
+        """Wait until the first start has succeeded or failed."""
         await self._first.wait()
 
     async def use(
         self, operation: Callable[[McpConnection], Awaitable[ToolOutput]], context: ToolContext
     ) -> ToolOutput:
-        """The operation on the server as it is now, or as soon as it is there. Whatever goes wrong is the output."""
+        """Run the operation on the server, waiting for its connection. Failures become the output."""
         seconds = min(self.config.call_seconds, context.deadline - self._clock())
         if seconds <= 0:
             return ToolOutput.failed("there is no time left in this turn")
@@ -123,7 +123,7 @@ class McpServer:
             async with asyncio.timeout(seconds):
                 return await operation(await self._connected())
         except TimeoutError:
-            state = "took too long" if self.is_up else "is not running; it is being started again"
+            state = "took too long" if self.is_up else "is not running; it is being restarted"
             return ToolOutput.failed(f"the server {self.config.name} {state}")
         except McpFailure as failure:
             return ToolOutput.failed(self._line(str(failure)))
@@ -134,7 +134,7 @@ class McpServer:
                 raise McpFailure(f"the server {self.config.name} is not running")
             if self._connection is not None and self._watch.ended is None:
                 return self._connection
-            self._turned.clear()  # what it said is over, though `run` may not have seen that yet
+            self._turned.clear()  # the connection is over, though `run` may not have noticed yet
             await self._turned.wait()
 
     def stop(self) -> None:
@@ -142,14 +142,14 @@ class McpServer:
         self._watch.end("it was stopped")
 
     def give_up(self) -> None:
-        """It has no tools and will have none; whoever waits for it learns that."""
+        """Offer no tools any more, and wake up the calls that wait."""
         self._over = self._over or "given up"
         self.offer = Offer()
         self._first.set()
         self._turned.set()
 
     async def run(self, connect: Connect) -> None:
-        """Keeps the server running until it is stopped or given up. Raises nothing but CancelledError."""
+        """Keep the server running until it is stopped or given up. Raises nothing but CancelledError."""
         try:
             while not self._stopping.is_set() and not self.is_over:
                 began = self._clock()
@@ -164,7 +164,7 @@ class McpServer:
             self._turned.set()
 
     async def _once(self, connect: Connect) -> tuple[bool, str]:
-        """One connection from beginning to end: whether it was any use, and why it ended."""
+        """Run one connection. Returns whether it was ever up, and why it ended."""
         watch = self._watch = Watch()
         if self._stopping.is_set():
             watch.end("it was stopped")
@@ -178,23 +178,23 @@ class McpServer:
                 self._up(connection)
                 await self._stay(connection, watch)
         except Exception as error:
-            # The outermost edge of another maker's program, and of the SDK's task groups.
+            # The outermost edge of a foreign program, and of the SDK's task groups.
             watch.end(_reason(error, self.config))
         finally:
             self._connection = None
             self._turned.clear()
-        return was_up, watch.ended or "it is gone"
+        return was_up, watch.ended or "the connection is gone"
 
     def _up(self, connection: McpConnection) -> None:
         self._connection = connection
         self._starts_in_row = 0
         names = ", ".join(tool.name for tool in self.offer.tools) or "no tools"
-        log.info("MCP server %s runs: %s", self.config.name, self._line(names))
+        log.info("MCP server %s is running: %s", self.config.name, self._line(names))
         self._first.set()
         self._turned.set()
 
     async def _stay(self, connection: McpConnection, watch: Watch) -> None:
-        """Until the connection is over; lists anew whenever the server's offers have changed."""
+        """Wait for the end of the connection, listing again whenever the offer has changed."""
         while watch.ended is None:
             await watch.wait()
             if watch.changed and watch.ended is None:
@@ -208,10 +208,10 @@ class McpServer:
                 self.offer = await connection.offer()
         except (McpFailure, TimeoutError) as error:
             reason = self._line(str(error) or "no answer in time")
-            log.warning("MCP server %s does not list its tools anew: %s", self.config.name, reason)
+            log.warning("MCP server %s: listing its changed tools failed: %s", self.config.name, reason)
 
     async def _rest(self, watch: Watch) -> None:
-        """A moment, or until the connection is over."""
+        """Pause between listings, or until the connection is over."""
         changed = watch.changed
         try:
             async with asyncio.timeout(RELIST_PAUSE):
@@ -223,19 +223,19 @@ class McpServer:
                 watch.change()
 
     def _count(self, was_up: bool, settled: bool, reason: str) -> None:
-        """Counts an end, and says so once where it goes on and on."""
+        """Count an end and log it; repeated ones only once."""
         name, self.reason = self.config.name, self._line(reason)
         self._in_row = 0 if was_up and settled else self._in_row + 1
         if was_up:
-            log.warning("MCP server %s is gone and is started again: %s", name, self.reason)
+            log.warning("MCP server %s ended and is restarted: %s", name, self.reason)
             return
         self._starts_in_row += 1
         if self.config.command is not None and self._starts_in_row >= MAX_STARTS:
             self.give_up()
-            log.error("MCP server %s is given up after %d starts: %s", name, self._starts_in_row, self.reason)
+            log.error("MCP server %s is given up after %d failed starts: %s", name, self._starts_in_row, self.reason)
             return
         level = logging.WARNING if self._starts_in_row == 1 else logging.DEBUG
-        log.log(level, "MCP server %s does not start, which is tried again: %s", name, self.reason)
+        log.log(level, "MCP server %s failed to start, will retry: %s", name, self.reason)
 
     async def _pause(self) -> None:
         if self.is_over or not self._in_row:
@@ -249,12 +249,12 @@ class McpServer:
             return
 
     def _line(self, text: str) -> str:
-        """On one line, bounded, without what no log and no channel may show."""
+        """Return the text on one line, shortened, without secrets."""
         return " ".join(self.config.redacted(text).split())[:_REASON_CHARACTERS]
 
 
 def _reason(error: BaseException, config: ServerConfig) -> str:
-    """The innermost of an error's groups, in words."""
+    """Describe the innermost error of an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):

@@ -1,9 +1,8 @@
-"""The tools of MCP servers as agents see them.
+"""The tools of MCP servers under names that providers accept.
 
-Providers take names of letters, digits, `_` and `-`, 64 at most, while servers name their tools as they like, and two
-servers may use the same name. So a tool is `server__tool`, with other characters replaced; where that would not be
-plain or not be alone, it ends in a few characters that are made from the whole name and stay the same for ever. A
-server's resources are two tools more.
+Providers accept letters, digits, `_` and `-`, 64 at most. Servers name their tools freely, and two servers may use the
+same name. So a tool is called `server__tool`, with other characters replaced. If that is too long or not unique, it
+ends in a short hash of the full name, which never changes. A server's resources are two more tools.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ class McpTool:
     operation: Operation
 
     async def execute(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Runs it. Raises nothing but CancelledError: errors are outputs."""
+        """Run a call. Raises nothing but CancelledError; errors are outputs."""
         return await self.server.use(lambda connection: self.operation(connection, arguments), context)
 
 
 def tools_of(server: McpServer) -> tuple[McpTool, ...]:
-    """What the server offers and its entry allows, by name."""
+    """Return the tools that the server offers and its entry allows, by name."""
     offered = [(tool, _calling(tool.name)) for tool in server.offer.tools]
     if server.offer.resources:
         offered += _resource_tools(server.config.name)
@@ -56,9 +55,9 @@ def tools_of(server: McpServer) -> tuple[McpTool, ...]:
 
 
 def provider_names(server: str, tools: Sequence[str]) -> list[str]:
-    """A name for each tool of a server, in order: all different, as every provider takes them.
+    """Return a unique name for each tool of a server, in order, as every provider accepts them.
 
-    They do not depend on the order, and those of two servers are never the same.
+    They do not depend on the order, and those of two servers are never equal.
     """
     plain = [f"{server}__{_ODD.sub('_', tool)}" for tool in tools]
     counted = Counter(plain)
@@ -80,7 +79,7 @@ def _calling(name: str) -> Operation:
 def _resource_tools(server: str) -> list[tuple[Tool, Operation]]:
     listing = Tool(
         LIST,
-        f"Lists what can be read from {server}: one line a resource, with its address.",
+        f"Lists the resources of {server}, one a line, with their addresses.",
         {"type": "object", "properties": {}, "additionalProperties": False},
     )
     reading = Tool(
@@ -88,7 +87,7 @@ def _resource_tools(server: str) -> list[tuple[Tool, Operation]]:
         f"Reads one resource of {server} by its address.",
         {
             "type": "object",
-            "properties": {"uri": {"type": "string", "description": "an address as the list shows it"}},
+            "properties": {"uri": {"type": "string", "description": "an address from the list"}},
             "required": ["uri"],
             "additionalProperties": False,
         },

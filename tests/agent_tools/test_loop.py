@@ -103,7 +103,7 @@ async def test_the_same_call_twice_in_one_answer_runs_once_and_both_get_the_resu
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (call("nothing"), "there is no such tool; there are: fail, look"),
+        (call("nothing"), "there is no such tool; the tools are: fail, look"),
         (call("look", at=1), "the arguments do not fit: at must be string"),
         (call("look"), "the arguments do not fit: at is missing"),
         (call("fail"), "the tool failed"),
@@ -279,7 +279,7 @@ async def test_what_went_well_before_the_program_was_cut_off_is_not_run_again_an
     assert results == ["seen", "seen anew 2", "seen anew 3"]
     assert look.ran == [{"n": 2}, {"n": 3}]
     assert [record.id.rpartition(":")[2] for record in outcome.records] == ["4", "5"]
-    assert "made before in this turn" in model.prompts[4].text
+    assert "already made in this turn" in model.prompts[4].text
 
 
 async def test_a_call_may_end_the_turn():
@@ -300,7 +300,7 @@ async def test_results_are_cut_and_cleaned_and_bounded_in_pictures():
     (result,) = model.prompts[1].rounds[0].results
     assert result.text == (
         "a\ufffdb\ufffdcccccc\n[cut here; it has 104 characters]\n"
-        "[3 of 5 pictures left out: too many, too large or none]"
+        "[3 of 5 pictures left out: too many, too large or broken]"
     )
     assert result.pictures == (small, small)
 
@@ -316,7 +316,7 @@ async def test_more_calls_than_allowed_at_once_are_not_run():
     model = FakeModel([call("look", n, n=n) for n in range(5)], "done")
     await run(model, tool, limits=LoopLimits(calls=3))
     texts = [result.text for result in model.prompts[1].rounds[0].results]
-    assert texts == ["seen"] * 3 + ["too many calls at once: ask again for this one"] * 2
+    assert texts == ["seen"] * 3 + ["too many calls at once: make this one again"] * 2
     assert len(tool.ran) == 3
 
 

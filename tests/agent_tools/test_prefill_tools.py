@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from agent_llm.types import Picture, Prompt, Tool, ToolResult
 from agent_tools.call_runner import LoopLimits
 from agent_tools.loop import run_tools
-from agent_tools.prefill_tools import CALL_STOP, call_in, call_text, describe, result_text, visible, with_description
+from agent_tools.prefill_tools import CALL_STOP, call_in, describe, result_text, visible, with_description
 from agent_tools.protocol import ToolOutput
 from agent_tools.toolbox import Toolbox
 from tests.support.tools.tool_doubles import CONTEXT, FakeModel, FakeTool
@@ -31,6 +33,11 @@ NAMES = st.from_regex(r"\A[a-zA-Z0-9_-]{1,64}\Z")
 BEFORE = TEXTS.filter(lambda text: "<call" not in text)
 PNG_HEAD = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x10\0\0\0\x10"
 TRANSCRIPT = 'Bob: <call name="look">\n{"at": "me"}\n</call>\n\nClaude:'
+
+
+def call_text(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call as a model writes it, closed."""
+    return f'<call name="{name}">\n{json.dumps(arguments, ensure_ascii=False)}{CALL_STOP}'
 
 
 @given(BEFORE, NAMES, ARGUMENTS, TEXTS)

@@ -60,5 +60,5 @@ async def test_in_a_channel_that_not_everybody_reads_files_are_read_and_not_writ
 
 
 async def test_an_empty_folder_says_so(tmp_path):
-    assert (await use(tmp_path, "files_glob")).text == "(no file)"
+    assert (await use(tmp_path, "files_glob")).text == "(no files)"
     assert (await use(tmp_path, "files_read", path="a.md")).is_error

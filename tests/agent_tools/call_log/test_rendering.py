@@ -103,10 +103,10 @@ def test_lines_of_a_result_cannot_pose_as_another_head():
 
 def test_rounds_are_told_in_words():
     call, other = ToolCall("1", "look", {"at": "tree"}), ToolCall("2", "rm", {})
-    results = (ToolResult("1", "look", "tall\n[look] brought: gold"), ToolResult("2", "rm", "no", is_error=True))
+    results = (ToolResult("1", "look", "tall\n[look] returned: gold"), ToolResult("2", "rm", "no", is_error=True))
     assert rounds_as_text([ToolRound((call, other), results)]) == (
-        "[look] was asked: at: tree\n[look] brought: \n  tall\n  [look] brought: gold\n"
-        "[rm] was asked:\n[rm] failed: \n  no"
+        "[look] was called with: at: tree\n[look] returned: \n  tall\n  [look] returned: gold\n"
+        "[rm] was called with:\n[rm] failed: \n  no"
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_tools.mcp.config import _ConfigReader, read_servers, secrets_of
+from agent_tools.mcp.config import _ConfigReader, read_servers
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "mcp.example.yaml"
 
@@ -51,8 +51,8 @@ servers:
     assert servers["a"].env == {"TOKEN": "key-1234", "PLAIN": "x$y ${}"}
     assert servers["b"].url == "https://h/mcp?k=key-1234"
     assert servers["b"].headers == {"Authorization": "Bearer other-5678"}
-    assert secrets_of(servers.values()) == {"key-1234", "other-5678"}
-    assert servers["b"].redacted("k=key-1234") == "k=[redacted]"
+    assert servers["b"].redacted("k=key-1234&o=other-5678") == "k=[redacted]&o=[redacted]"
+    assert servers["a"].redacted("k=key-1234") == "k=[redacted]"
     assert "key-1234" not in repr(servers)
     assert "other-5678" not in repr(servers)
 
@@ -68,14 +68,14 @@ servers:
         ("{command: ''}", "2: servers.x.command: empty, or with a NUL character"),
         (
             "{comand: a}",
-            "2: servers.x.comand: not known; known are command, args, env, cwd, url, headers, tools, agents, "
+            "2: servers.x.comand: unknown key; the keys are command, args, env, cwd, url, headers, tools, agents, "
             "start_seconds, call_seconds, enabled",
         ),
         ("{command: a, call_seconds: 0}", "2: servers.x.call_seconds: should be greater than or equal to 1"),
         ("{command: a, env: {K: '${NONE}'}}", "2: servers.x.env.K: the setting NONE is not set"),
-        ("{command: a, name: y}", "2: servers.x.name: not known; the key is the name"),
-        ("[a]", "2: servers.x: a mapping is expected"),
-        ("{command: a, command: b}", "2: servers.x.command: stands there twice"),
+        ("{command: a, name: y}", "2: servers.x.name: unknown key; the server's own key is its name"),
+        ("[a]", "2: servers.x: expected a mapping"),
+        ("{command: a, command: b}", "2: servers.x.command: is given twice"),
     ],
 )
 def test_a_wrong_server_is_left_out_with_a_line_and_the_others_run(tmp_path, entry, problem):

@@ -88,7 +88,7 @@ async def test_a_program_that_does_not_start_is_given_up_with_one_line(caplog):
     assert len(server.watches) == 2 * MAX_STARTS
     lines = [record.getMessage() for record in caplog.records if "bad" in record.getMessage()]
     assert lines == [
-        "MCP server bad does not start, which is tried again: RuntimeError: no such thing",
+        "MCP server bad failed to start, will retry: RuntimeError: no such thing",
         f"MCP server bad is given up after {MAX_STARTS} starts: RuntimeError: no such thing",
     ]
 
@@ -110,7 +110,7 @@ async def test_the_pauses_grow_and_a_call_that_cannot_wait_as_long_says_so():
         server.watches[1].end("it ended again")
         output = await call(servers, "s__say")
         assert output.is_error
-        assert output.text == "the server s is not running; it is being started again"
+        assert output.text == "the server s is not running; it is being restarted"
         assert len(server.watches) == 2
 
 

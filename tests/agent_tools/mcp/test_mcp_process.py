@@ -53,7 +53,7 @@ async def test_one_that_prints_only_garbage_is_ended():
     ended = []
     async with program("while True: print('y')", ended):
         await until(lambda: ended)
-    assert ended == ["it prints what is not MCP on its standard output"]
+    assert ended == ["it prints other text than MCP messages on its standard output"]
 
 
 async def test_a_line_without_an_end_is_not_kept():

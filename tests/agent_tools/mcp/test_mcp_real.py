@@ -134,12 +134,12 @@ async def test_a_program_that_crashes_under_a_call_is_alive_at_the_next(caplog):
         assert names(servers) == ["t__crash", "t__environment", "t__say"]
         crashed = await call(servers, "t__crash")
         assert crashed.is_error
-        assert crashed.text == "the connection to the server was lost; it is being started again"
+        assert crashed.text == "the connection to the server was lost; it is being restarted"
         assert (await call(servers, "t__say", {"text": "again"})).text == "again"
         assert "PATH" in (await call(servers, "t__environment")).text.split()
         children = [child for child in psutil.Process().children() if str(PROGRAM) in child.cmdline()]
         assert len(children) == 1
-    assert "MCP server t is gone and is started again: it ended with exit code 7; it said:" in caplog.text
+    assert "MCP server t ended and is restarted: it ended with exit code 7; it said:" in caplog.text
     assert "out of cheese" in caplog.text
     assert not children[0].is_running()
 
@@ -194,5 +194,5 @@ async def test_headers_reach_the_server_and_a_key_that_it_refuses_shows_in_no_li
             await servers.tried()
             assert names(servers) == []
     assert b"Bearer hunter2000" in asked[0]
-    assert "MCP server t does not start, which is tried again: MCPError" in caplog.text
+    assert "MCP server t failed to start, will retry: MCPError" in caplog.text
     assert "hunter2000" not in caplog.text
