@@ -1,6 +1,6 @@
-"""An agent and an outlet, as a turn knows them: no cog, no bot user, no Discord object.
+"""An agent and its channels, as turns know them: no cog, no bot user, no Discord object.
 
-An agent may one day speak without a token, an outlet may one day not be Discord; a turn must not notice.
+An agent may have no token, a channel may belong to another service; a turn does not notice.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from typing import Literal, Protocol
 
+from agent_chat.incoming import Person
 from agent_chat.outlet import ChannelView, Outlet
 from agent_cogs.events import TurnEvent
 from agent_cogs.limits.cost_estimate import Frame, Tariff
@@ -60,7 +61,39 @@ class PersonaPrompts(Protocol):
     async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
 
 
-Find = Callable[[int], Awaitable[Outlet | None]]  # the channel with this id, where the bot may speak there
+@dataclass(frozen=True, slots=True)
+class ChannelInfo:
+    """A channel that the agent sees and may speak in; `parent_id` is set for a thread."""
+
+    channel_id: int
+    name: str
+    theme: str
+    guild_id: int | None = None
+    parent_id: int | None = None
+
+
+class ReactionView(ChannelView, Protocol):
+    """A view of a channel in which reactions can be looked up."""
+
+    async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]: ...
+    async def givers(self, message_id: int, emoji: str) -> Sequence[Person]: ...
+
+
+class Channels(Protocol):
+    """The channels in which an agent listens and speaks; agent_cogs.channels.AgentChannels has Discord's."""
+
+    @property
+    def me(self) -> int | None: ...  # the agent's user id; None where nobody can mention it
+    @property
+    def arriving(self) -> bool: ...  # channels of some guild are not known yet
+    def own_role(self, guild_id: int) -> int | None: ...
+    def known(self) -> Sequence[ChannelInfo]: ...
+    def parent(self, channel_id: int) -> int | None: ...
+    def is_stopped(self, channel_id: int) -> bool: ...
+    def view_of(self, channel_id: int) -> ReactionView | None: ...
+    def outlet_of(self, channel_id: int) -> Outlet | None: ...
+    async def outlet_in_scope(self, channel_id: int) -> Outlet | None: ...
+    async def wait_for(self, channel_id: int) -> None: ...
 
 
 async def never_reset(_: int) -> int:

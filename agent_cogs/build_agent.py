@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 
-from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, never_reset, no_tools, shown_nowhere
+from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, no_tools
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.model_access import profile
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.limits.reply_throttle import EXPLAINED_FOR, ReplyThrottle
 from agent_cogs.persona.memory import persona_memory_of
-from agent_cogs.persona.options import OptionBook, base_layer
 from agent_cogs.persona.pin_problems import PinProblemReporter
 from agent_cogs.prompt.window_store import WindowKeeper
 from agent_cogs.services import AgentServices
@@ -24,7 +24,7 @@ from agent_context.selecting.window import WindowMemory
 from agent_discord.objects.audience import ChannelOf
 from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
-from agent_llm.types import Model
+from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_net.picture_scaling import Fit
 from agent_tools.toolset import nothing
 
@@ -32,12 +32,21 @@ from agent_tools.toolset import nothing
 def build_agent(
     settings: AgentSettings,
     services: AgentServices,
-    model: ModelBinding,
-    guild_models: Mapping[int, ModelBinding],
-    show_tools: ShowTools = shown_nowhere,
-    channel_of: ChannelOf = lambda _: None,
+    model: Model,
+    guild_models: Mapping[int, Model],
+    *,
+    call_ai: Think,
+    generate_image: Draw,
+    redact: Callable[[str], str],
+    show_tools: ShowTools,
+    channel_of: ChannelOf,
 ) -> Agent:
-    """The agent as its turns know it; `channel_of` gives its bot's channels."""
+    """The agent as its turns know it. `call_ai` and `generate_image` ask `called_model()`; `redact` takes secrets out
+    of an answer; `channel_of` gives its bot's channels."""
+
+    def bind(of: AgentSettings, asked: Model) -> ModelBinding:
+        return bind_model(of, asked, call_ai, generate_image, redact, services.clock)
+
     spec, shared = settings.spec, services.settings
     windows = WindowMemory()
     persona = persona_memory_of(spec.name, services, channel_of)
@@ -45,8 +54,8 @@ def build_agent(
     return Agent(
         identity=Identity(spec.name, spec.display_name, shared.personality_of(spec.name), others),
         names=services.names,
-        model=model,
-        guild_models=guild_models,
+        model=bind(settings, model),
+        guild_models={guild: bind(settings.servers[guild], there) for guild, there in guild_models.items()},
         limits=AgentLimits(
             spec.name,
             services.ledger.limits,
@@ -57,7 +66,7 @@ def build_agent(
         costs=services.ledger.costs,
         reply_throttle=ReplyThrottle(services.clock),
         sign_throttle=ReplyThrottle(services.clock, EXPLAINED_FOR),
-        options=services.options or OptionBook(services.names, base_layer(shared)),
+        options=services.options,
         windows=windows,
         keeper=WindowKeeper(spec.name, windows, services.ledger.windows),
         show_costs=shared.show_cost_embeds,
@@ -66,7 +75,7 @@ def build_agent(
         clock=services.clock,
         rng=services.rng,
         barge_in=shared.barge_in,
-        reset=partial(services.resets.since, spec.name) if services.resets is not None else never_reset,
+        reset=partial(services.resets.since, spec.name),
         user_id=services.directory.id_of,
         pin_reporter=PinProblemReporter(services.notices) if services.notices is not None else None,
         prefill=services.prefill,
@@ -81,9 +90,25 @@ def build_agent(
 
 
 def bind_model(
-    settings: AgentSettings, model: Model, think: Think, draw: Draw, clock: Callable[[], float]
+    settings: AgentSettings,
+    model: Model,
+    call_ai: Think,
+    generate_image: Draw,
+    redact: Callable[[str], str],
+    clock: Callable[[], float],
 ) -> ModelBinding:
-    """The model that these settings name; `think` and `draw` call it."""
+    """The model that these settings name. Its answers are redacted as they arrive: they are kept in Redis as well as
+    posted."""
+
+    async def think(prompt: Prompt, history: Sequence[Message]) -> Reply:
+        with calling(model):
+            reply = await call_ai(prompt, history)
+        return replace(reply, text=redact(reply.text))
+
+    async def draw(prompt: str) -> Drawing:
+        with calling(model):
+            return await generate_image(prompt)
+
     profiles = [profile(one) for one in settings.usable or settings.models]
     coding = model if isinstance(model, AgentSdkModel) else None
     return ModelBinding(
@@ -113,7 +138,7 @@ _called: ContextVar[Model | None] = ContextVar("called", default=None)
 
 @contextmanager
 def calling(model: Model) -> Iterator[None]:
-    """What is awaited within is a call of this model."""
+    """Make `called_model` this model for what is awaited within."""
     before = _called.set(model)
     try:
         yield

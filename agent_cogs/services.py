@@ -70,14 +70,14 @@ class AgentServices:
     pasts: HistoryCache
     clock: Callable[[], float]
     rng: random.Random
-    resets: Resets | None = None
+    resets: Resets
+    webhooks: Webhooks
+    notices: Notices
+    options: OptionBook
     outbound: OutboundShared = field(default_factory=OutboundShared)
-    webhooks: Webhooks | None = None  # None: nothing is shown by webhook
-    notices: Notices | None = None
     tools: Toolset | None = None  # None: no agent has any
     personas: Personas | None = None  # None: the agents are what the table of agents says
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
-    options: OptionBook | None = None  # None: what .env sets alone
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
         """A message that speaks to an agent, as an event with the time that the owner gives a turn; `more` are further

@@ -1,10 +1,10 @@
-"""What the agent's tools are asked and bring, shown in Discord under its name, beside the turn.
+"""Tool calls and their results, shown in Discord under the agent's name, beside the turn.
 
     call   → a post by webhook, which begins with a period: no bot reads it
     result → the same post with the result, and further ones where it is long
 
-Nobody waits for a post: a turn goes on while it is made. Posts of a channel come in the order of their calls. What
-cannot be shown is logged and left out; the record of the call is not kept here (agent_tools.call_log.records).
+The turn does not wait for a post. Posts of a channel come in the order of their calls. A post that fails is logged and
+left out; the record of the call is kept elsewhere (agent_tools.call_log.records).
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from agent_chat.outlet import ChannelView
 from agent_discord.objects.channels import Channel
 from agent_discord.posting.webhooks import WebhookIdentity
 from agent_discord.rest.gate import Gate
+from agent_process.tasks import BackgroundTasks
 from agent_tools.call_log.record import ToolRecord
 from agent_tools.call_log.rendering import posts
 from agent_tools.call_runner import ToolEvent
 
 MOST_WAITING = 40  # posts and edits; a webhook takes five in two seconds
-REMEMBERED = 1000  # calls that wait for their result
+REMEMBERED = 1000  # calls whose result is awaited
 
 log = logging.getLogger(__name__)
 
@@ -47,37 +48,27 @@ class Spot:
     face: WebhookIdentity
 
 
-class ToolShow:
-    """One agent's. `spot` says where and as whom it shows a call in a channel, None where it may not at this moment."""
+class ToolDisplay:
+    """Shows the tool calls of one agent. `spot` says where and as whom, None where nothing may be shown now."""
 
     def __init__(self, poster: Poster, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
         self._locks: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._shown: LRUCache[str, int] = LRUCache(REMEMBERED)  # the post of a call, by the record's id
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def __call__(self, view: ChannelView, event: ToolEvent) -> None:
-        """Returns at once."""
+        """Show it in the background."""
         if len(self._tasks) >= MOST_WAITING:
-            log.warning("channel %d: a call of %s is not shown, too many wait", view.channel_id, event.record.name)
+            log.warning("channel %d: a call of %s is not shown: too many wait", view.channel_id, event.record.name)
             return
         lock = self._locks.setdefault(view.channel_id, asyncio.Lock())
         showing = self._in_order(lock, view.channel_id, event)
-        task = asyncio.create_task(showing, name=f"showing a call of {event.record.name}")
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        self._tasks.start(showing, f"showing a call of {event.record.name}")
 
     async def aclose(self) -> None:
-        """Drops what is not shown yet."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a call of a tool could not be shown", exc_info=error)
+        """Drop what is not shown yet."""
+        await self._tasks.cancel()
 
     async def _in_order(self, lock: asyncio.Lock, channel_id: int, event: ToolEvent) -> None:
         async with lock:  # given in the order in which it was asked for
@@ -89,10 +80,8 @@ class ToolShow:
         if spot is None:
             return
         gate, first = self._speaking(channel_id), posts(record.agent, record)[0]
-        message_id = await self._poster.send(gate, spot.channel, first, spot.face)
-        if message_id is None:
-            return
-        self._shown[record.id] = message_id
+        if (message_id := await self._poster.send(gate, spot.channel, first, spot.face)) is not None:
+            self._shown[record.id] = message_id
 
     async def _result(self, record: ToolRecord, channel_id: int) -> None:
         """The call's post with the result; where the call could not be shown, the result is not either."""
@@ -105,5 +94,5 @@ class ToolShow:
             await self._poster.send(gate, spot.channel, text, spot.face)
 
     def _speaking(self, channel_id: int) -> Gate:
-        """Looked for, made, cut off and sent once more, a post takes a while: it may be silence by then."""
+        """A post takes a while (find or make a webhook, retry): the bots may have been stopped meanwhile."""
         return self._gate.under(lambda: self._spot(channel_id) is not None)

@@ -19,7 +19,7 @@ from agent_discord.objects.channels import Channel, guild_id_of, guild_of, me_in
 from agent_discord.objects.mentions import clean_name
 from agent_discord.objects.permissions import person_in, with_members
 from agent_discord.reading.hide_reactions import MOST_GIVERS, with_marks_of_people
-from agent_discord.reading.history import HistoryFetcher
+from agent_discord.reading.history import PAGE_TIMEOUT, HistoryFetcher
 from agent_discord.reading.history_cache import HistoryCache
 from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate
@@ -158,11 +158,21 @@ class DiscordView:
             log.warning("channel %d: its newest messages could not be read: %s", self.channel_id, kind(error))
             return ()
 
+    async def newest_with(self, emoji: str, count: int) -> Sequence[tuple[int, int, float]]:
+        """Id, author and time (unix seconds) of those of the newest `count` messages that have the reaction."""
+        newest = await self.newest(count, PAGE_TIMEOUT)
+        found = [one for one in newest if any(str(given.emoji) == emoji for given in one.reactions)]
+        return [(one.id, one.author.id, one.created_at.timestamp()) for one in found]
+
     async def givers(self, message_id: int, emoji: str) -> Sequence[Person]:
-        """The people who gave a reaction, with what they may do here. Raises one of REQUEST_ERRORS."""
-        message = await self.gate.message(self.channel, message_id)
-        given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
-        people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
+        """The people who gave a reaction, with what they may do here; none where they cannot be read."""
+        try:
+            message = await self.gate.message(self.channel, message_id)
+            given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
+            people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
+        except REQUEST_ERRORS as error:
+            log.warning("channel %d: who gave %s at message %d: %s", self.channel_id, emoji, message_id, kind(error))
+            return ()
         return [person_in(await self._member(user.id) or user, self.channel) for user in people]
 
     async def _completed(self, messages: Sequence[discord.Message]) -> Sequence[discord.Message]:

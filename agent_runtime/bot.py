@@ -122,7 +122,7 @@ class BotSupervisor:
     @property
     def failure(self) -> str | None:
         """Why it is offline; None until it fails, and once it is online again."""
-        return self._failure if self._run.closed or not self.cog.ready.is_set() else None
+        return self._failure if self._run.closed or not self.cog.host.ready.is_set() else None
 
     async def run(self) -> None:
         """Logs in and stays online until cancelled. A refused token or intent ends this bot alone, in one line; after
@@ -163,7 +163,7 @@ class BotSupervisor:
         raise AssertionError("a run ends by an error, or is cancelled")
 
     async def _watch(self, run: BotRun) -> None:
-        waits = [asyncio.create_task(event.wait()) for event in (run.cog.ready, run.delayed)]
+        waits = [asyncio.create_task(event.wait()) for event in (run.cog.host.ready, run.delayed)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             self.settled.set()

@@ -148,10 +148,10 @@ class BotRun:
             "connection": self._stay_online(),
             LEASE: self._hold_lease(),
             "presence": self._stay_present(),
-            "catch-up": self.cog.attend(),
-            "automation": self.cog.run_errands(),
+            "catch-up": self.cog.host.run_catch_up(),
+            "automation": self.cog.host.run_automation(),
             "provider back-off": share_backoff(
-                self.agent.spec.name, self.cog.agent.model.backoff, self._services.ledger.backoffs
+                self.agent.spec.name, self.cog.host.agent.model.backoff, self._services.ledger.backoffs
             ),
             "status": self._show_rests(),
             "commands": self._keep_commands(),
@@ -184,7 +184,7 @@ class BotRun:
             await asyncio.to_thread(persona.boot, self.agent.spec)
 
     async def _keep_commands(self) -> None:
-        await self.cog.ready.wait()
+        await self.cog.host.ready.wait()
         services, name = self._services, self.agent.spec.name
         sync = CommandSync(self.client, self.cog.gate, command_list(services.names, tuple(THEMES), PERSONA_FILES))
         if services.settings.allow_dms:
@@ -194,21 +194,21 @@ class BotRun:
             priority_of(name, services.settings),
             services.ledger.command_owner,
             sync,
-            guilds=lambda: {channel.guild.id for channel in self.cog.channels()},
+            guilds=lambda: {channel.guild.id for channel in self.cog.channels.visible()},
             may_act=lambda: self._lease.held,
         )
         await keeper.run()
 
     async def _stay_present(self) -> None:
-        await self.cog.ready.wait()
+        await self.cog.host.ready.wait()
         services = self._services
         await keep_present(
             self.agent.spec.name, services.ledger.presence, services.directory, services.names, lambda: self.online
         )
 
     async def _show_rests(self) -> None:
-        await self.cog.ready.wait()  # a rest may have begun in an earlier run of the program
-        await show_rests(self.client, self.cog.agent.model.backoff)
+        await self.cog.host.ready.wait()  # a rest may have begun in an earlier run of the program
+        await show_rests(self.client, self.cog.host.agent.model.backoff)
 
     async def aclose(self) -> None:
         """Ends the turns, then the connection."""

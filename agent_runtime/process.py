@@ -130,7 +130,7 @@ class Runtime:
         await asyncio.gather(*waits)
         await self.services.bus.ready.wait()
         self._check_bot_ids()
-        return {name for name, bot in self.bots.items() if bot.cog.ready.is_set() and not bot.failure}
+        return {name for name, bot in self.bots.items() if bot.cog.host.ready.is_set() and not bot.failure}
 
     async def wait_connected(self) -> None:
         """Wait until every active bot is connected to Discord, has failed, or cannot reach it yet."""
@@ -164,7 +164,7 @@ class Runtime:
     def webhook_receiver(self, agent: str) -> Receive | None:
         """The function that takes webhook events for an agent; None while it is offline."""
         bot = self.bots.get(agent)
-        return bot.cog.errands.receive if bot is not None and not bot.failure else None
+        return bot.cog.host.automation.receive if bot is not None and not bot.failure else None
 
     def health(self) -> Health:
         online = tuple(name for name, bot in self.bots.items() if bot.online)
@@ -194,9 +194,9 @@ class Runtime:
         """
         self.stop.set()
         for bot in self.bots.values():  # first: stopping the coordinator may take a moment
-            bot.cog.stop_listening()
+            bot.cog.host.stop_listening()
         await self._end_coordinator()
-        turns = {name: bot.cog.drain() for name, bot in self.bots.items()}
+        turns = {name: bot.cog.host.drain() for name, bot in self.bots.items()}
         await last_turns(turns, self.setup.settings.shutdown_grace_seconds, self.stopping.hurry)
 
     async def _end_coordinator(self) -> None:

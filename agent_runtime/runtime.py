@@ -49,8 +49,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         runtime.start(services.ignores.run(), "ignores")
         runtime.start(services.ledger.mutes.run(services.names), "mutes")
         runtime.start(services.forgetting.run(), "forgetting")
-        if services.options is not None:
-            runtime.start(services.options.run(), "options")
+        runtime.start(services.options.run(), "options")
         await runtime.start_bots()
         if setup.coordinator:
             runtime.start_coordinator()
@@ -99,8 +98,7 @@ async def _read_shared_state(services: AgentServices) -> None:
         await recall_agents(services.ledger.presence, services.directory, services.names)
     services.forgetting.start()
     services.orders.start()
-    if services.resets is not None:
-        services.resets.start()
+    services.resets.start()
 
 
 async def serve(setup: Setup) -> int:

@@ -664,7 +664,7 @@ class ActionTests(CogCase):
 
     async def test_a_picture_is_afforded_with_what_the_turn_has_spent_already(self) -> None:
         scene = await self.scene()
-        agent, asked = scene.cog.agent, list[float]()
+        agent, asked = scene.cog.host.agent, list[float]()
 
         async def afford(_: object, turn_id: str, dollars: float) -> bool:
             asked.append(dollars)

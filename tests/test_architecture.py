@@ -52,6 +52,7 @@ INSIDE_COGS = (
     {"inbox"},
     {"automation", "slash"},
     {"build_agent"},
+    {"host"},
     {"base"},
     {f"{provider}_agent" for provider in ("openai", "anthropic", "gemini", "grok", "bedrock", "compatible")},
 )

@@ -1,12 +1,12 @@
-"""Hooks: what an agent does when it starts, right before and after each event, and when it stops.
+"""Lifecycle hooks: turns when an agent starts, before and after each event, and when it stops.
 
-    startup      once in a process, as soon as it acts for the agent and the agent is online; from the inbox
-    agent_begin  before an event's turn, once the turn was let in    ─┐ in line: the event, and its lane, wait for them;
-    agent_stop   after its result is settled, however it ended       ─┘ they never stand around a hook
+    startup      once in a process, as soon as the agent is online and this process acts for it; from the inbox
+    agent_begin  before an event's turn, once the turn is admitted   ─┐ in line: the event and its lane wait for them;
+    agent_stop   after its result is settled, however it ended       ─┘ they never run around a hook
     shutdown     once, while the last turns end
 
-Each is a turn of its own, with limits, costs and a record, and its failure is its own: the event goes on. One around an
-event that names no channel of its own reads the event's channel and says nothing there.
+Each is a turn of its own, with limits, costs and a record; where it fails, the event continues. A hook around an event
+that names no channel reads the event's channel and says nothing there.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from agent_cogs.events import HookEvent, TurnEvent
 from agent_cogs.turn.cancellation import Brake
 from agent_personas.schedules.hooks import Hook, HookName, Hooks
 
-AROUND_SECONDS = 30.0  # of one hook around an event
-BEGIN_SHARE = 3  # agent_begin has a third of the event's time at most
-LEAST_SECONDS = 2.0  # a hook that has less is passed over
+AROUND_SECONDS = 30.0  # for one hook around an event
+BEGIN_SHARE = 3  # agent_begin has at most a third of the event's time
+LEAST_SECONDS = 2.0  # a hook that has less is skipped
 
 Run = Callable[[TurnEvent, Brake], Awaitable[None]]  # takes the turn from its claim to its end
 
 log = logging.getLogger(__name__)
 
 
-class LifeHooks:
-    """One agent's. `hooks` reads them anew, `placing` finds their channels, `run` takes a turn."""
+class LifecycleHooks:
+    """The hooks of one agent. `hooks` reads its files, `targets` finds channels, `run` takes a turn."""
 
     def __init__(
-        self, agent: str, hooks: Callable[[], Hooks], placing: TargetResolver, run: Run, clock: Callable[[], float]
+        self, agent: str, hooks: Callable[[], Hooks], targets: TargetResolver, run: Run, clock: Callable[[], float]
     ) -> None:
-        self._agent, self._hooks, self._placing, self._run, self._clock = agent, hooks, placing, run, clock
+        self._agent, self._hooks, self._targets, self._run, self._clock = agent, hooks, targets, run, clock
         self._shut = False
 
     async def before(self, event: TurnEvent) -> None:
-        """agent_begin: the event's turn has been let in and is about to think."""
+        """agent_begin: the event's turn is admitted and about to read its context."""
         seconds = min(AROUND_SECONDS, (event.deadline - self._clock()) / BEGIN_SHARE)
         await self._around("agent_begin", event, seconds)
 
     async def after(self, event: TurnEvent) -> None:
-        """agent_stop: the event's turn was let in and has ended."""
+        """agent_stop: the event's turn was admitted and has ended."""
         await self._around("agent_stop", event, AROUND_SECONDS)
 
-    def startup(self, name: str, seconds: float) -> HookEvent | None:
-        """The event of this start, which `name` names; None where there is no such hook. Its turn has `seconds`."""
-        event = self._alone("startup", name, seconds)
+    def startup(self, start_id: str, seconds: float) -> HookEvent | None:
+        """The event of this start; None where there is no such hook. Its turn has `seconds`."""
+        event = self._alone("startup", start_id, seconds)
         return replace(event, seconds=seconds) if event is not None else None
 
     def pending(self, name: HookName) -> bool:
-        """Whether the hook's channel cannot be told yet."""
+        """Whether the hook's channel is not known yet."""
         hook = self._hooks().named(name)
-        return hook is not None and self._placing.pending(hook.channel)
+        return hook is not None and self._targets.pending(hook.channel)
 
-    async def shutdown(self, name: str, seconds: float) -> None:
-        """Within that time, and once, whoever asks."""
-        event = None if self._shut else self._alone("shutdown", name, seconds)
+    async def shutdown(self, end_id: str, seconds: float) -> None:
+        """Run the hook within that time, and only once."""
+        event = None if self._shut else self._alone("shutdown", end_id, seconds)
         self._shut = True
         if event is not None:
-            await self._take(event)
+            await self._run_hook(event)
 
     async def _around(self, name: HookName, event: TurnEvent, seconds: float) -> None:
         hook = self._hooks().named(name)
@@ -73,7 +73,7 @@ class LifeHooks:
         if place is not None:
             aside = hook.channel is None
             around = self._event(name, hook, place, f"{name}-{event.id}", seconds, event.kind, aside=aside)
-            await self._take(replace(around, on_behalf=event.person_id))
+            await self._run_hook(replace(around, on_behalf=event.person_id))
 
     def _alone(self, name: HookName, turn_id: str, seconds: float) -> HookEvent | None:
         hook = self._hooks().named(name)
@@ -83,7 +83,7 @@ class LifeHooks:
         return self._event(name, hook, place, f"{name}-{turn_id}", seconds)
 
     def _place_of(self, name: HookName, hook: Hook) -> Target | None:
-        return self._placing.of(hook.channel, f"agents.md, the hook {name}")
+        return self._targets.of(hook.channel, f"agents.md, the hook {name}")
 
     def _event(
         self,
@@ -109,16 +109,16 @@ class LifeHooks:
             aside=aside,
         )
 
-    async def _take(self, event: HookEvent) -> None:
+    async def _run_hook(self, event: HookEvent) -> None:
         if event.deadline - event.at < LEAST_SECONDS:
-            log.info("%s: the hook %s is passed over, there is no time for it", self._agent, event.hook)
+            log.info("%s: skipped the hook %s: there is no time for it", self._agent, event.hook)
             return
         brake = Brake()
         task = asyncio.create_task(self._run_safely(event, brake), name=f"{self._agent}: {event.hook}")
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            # The event's time is over, or the process's: the hook ends in order too, so that its cost is booked.
+            # The event's time is over, or the process stops: the hook ends in order too, so that its cost is booked.
             brake.pull("deadline")
             try:
                 await asyncio.wait({task})
@@ -130,5 +130,5 @@ class LifeHooks:
         try:
             await self._run(event, brake)
         except Exception:
-            # The outermost edge of a hook: the event that it stands around goes on.
+            # The outermost edge of a hook: the event that it runs around continues.
             log.exception("%s: the hook %s failed", self._agent, event.source)

@@ -1,23 +1,23 @@
-"""What an agent does without being asked in a channel, put together: its clocks, its hooks, news from outside.
+"""Automation: what an agent does unasked, by its clock, its hooks and signed webhooks.
 
-persona files ─ clocks.py ─┐
-signed requests ───────────┼─ inbox ─ take_turn
-hooks.py: startup ─────────┘             │ agent_begin, agent_stop in line, shutdown beside the last turns
+persona files ─ clock ──┐
+webhook server ─────────┼─ queue ─ take_turn
+hooks: startup ─────────┘             │ agent_begin, agent_stop in line, shutdown beside the last turns
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
-from agent_cogs.automation.clock import Clocks
-from agent_cogs.automation.hooks import LifeHooks
+from agent_cogs.agent import Channels
+from agent_cogs.automation.clock import AutomationClock
+from agent_cogs.automation.hooks import LifecycleHooks
 from agent_cogs.automation.target_channel import TargetResolver
 from agent_cogs.automation.webhook_server import Outcome, WebhookPayload
-from agent_cogs.channels import ChannelInfo
 from agent_cogs.events import HookEvent, WebhookEvent
+from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.persona.persona import Persona
 from agent_cogs.services import AgentServices
@@ -26,49 +26,45 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.turns import LATEST_DEADLINE
 
 STARTUP = "hook:startup"  # its field among the last runs
-STARTUP_AGAIN = 60.0  # seconds: a process that is restarted again and again, or a lease that flutters, costs one call
-LOOK_SECONDS = 1.0  # at whether this process holds the agent
-SHUTDOWN_MARGIN = 1.0  # seconds of the grace that the shutdown hook leaves
+STARTUP_AGAIN = 60.0  # seconds: a crash loop, or a lease that flutters, costs one startup hook a minute
+LOOK_SECONDS = 1.0  # between two looks whether this process holds the agent
+SHUTDOWN_MARGIN = 1.0  # seconds of SHUTDOWN_GRACE_SECONDS that the shutdown hook leaves
 
 log = logging.getLogger(__name__)
 
 
-class Doing(Protocol):
-    """An agent, as this module knows it; see agent_cogs.base."""
-
-    name: str
-    services: AgentServices
-    may_act: Callable[[], bool]
-    ready: asyncio.Event
-
-    def places(self) -> Sequence[ChannelInfo]: ...
-    def arriving(self) -> bool: ...
-    async def wait_for(self, channel_id: int) -> None: ...
-
-
-class Errands:
-    """One agent's. `sleep` for so many seconds."""
+class Automation:
+    """The automation of one agent. `ready` is set while it is online, `may_act` says whether this process holds its
+    lease; `sleep` for so many seconds."""
 
     def __init__(
-        self, agent: Doing, taker: TurnRunner, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        agent: str,
+        services: AgentServices,
+        channels: Channels,
+        queue: TurnQueue,
+        runner: TurnRunner,
+        *,
+        ready: asyncio.Event,
+        may_act: Callable[[], bool],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._agent, self._services, self._taker, self._sleep = agent, agent.services, taker, sleep
-        services, settings = agent.services, agent.services.settings
-        self._ticks, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
+        self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
+        self._ready, self._may_act, self._sleep = ready, may_act, sleep
+        settings = services.settings
+        self._last_runs, self._seconds = services.ledger.last_runs, settings.turn_timeout_seconds
         self._stopped = False
-        own = services.personas
-        self.persona = own.of(agent.name) if own else Persona(agent.name, settings.personas_dir / agent.name)
-        self._placing = TargetResolver(agent.name, agent.places, settings.output_channel_id, agent.arriving)
-        self._hooks = LifeHooks(agent.name, self.persona.hooks, self._placing, taker.in_line, services.clock)
-        taker.hooks = self._hooks
-        self._clocks = Clocks(
-            agent.name,
-            self.persona,
-            self._ticks,
-            self._placing,
-            enter=taker.enter,
-            has_room=taker.inbox.has_room,
-            is_open=taker.book.is_open,
+        persona = services.personas.of(agent) if services.personas else Persona(agent, settings.personas_dir / agent)
+        targets = TargetResolver(agent, channels, settings.output_channel_id)
+        self.hooks = LifecycleHooks(agent, persona.hooks, targets, runner.run_now, services.clock)
+        self._clock = AutomationClock(
+            agent,
+            persona,
+            self._last_runs,
+            targets,
+            enqueue=queue.enqueue,
+            has_room=queue.inbox.has_room,
+            is_open=runner.registry.is_open,
             may_act=self._acts,
             seconds=self._seconds,
             timezone=settings.timezone,
@@ -78,82 +74,82 @@ class Errands:
 
     async def run(self) -> None:
         """From when the agent is online, until cancelled."""
-        async with asyncio.TaskGroup() as group:  # a server that is long in coming holds up its own hook alone
-            group.create_task(self._start(), name=f"{self._agent.name}: startup hook")
-            group.create_task(self._clocks.run(), name=f"{self._agent.name}: clocks")
+        async with asyncio.TaskGroup() as group:  # a guild that arrives late holds up nothing but its own hook
+            group.create_task(self._start(), name=f"{self._agent}: startup hook")
+            group.create_task(self._clock.run(), name=f"{self._agent}: clock")
 
     def stop(self) -> None:
-        """Nothing begins by itself any more, and no news are taken."""
+        """Begin nothing any more, and take no webhook events."""
         self._stopped = True
 
     def _acts(self) -> bool:
-        return not self._stopped and self._agent.may_act()
+        return not self._stopped and self._may_act()
 
     async def shutdown(self) -> None:
-        """The shutdown hook, while the last turns end."""
-        if self._agent.may_act() and self._agent.ready.is_set():
+        """Run the shutdown hook, while the last turns end."""
+        if self._may_act() and self._ready.is_set():
             seconds = self._services.settings.shutdown_grace_seconds - SHUTDOWN_MARGIN
-            await self._hooks.shutdown(_name(self._services.clock()), seconds)
+            await self.hooks.shutdown(_start_id(self._services.clock()), seconds)
 
-    async def receive(self, news: WebhookPayload) -> Outcome:
+    async def receive(self, payload: WebhookPayload) -> Outcome:
         """Turn a webhook's payload into an event in the channel that it names. What is taken is kept until its turn."""
-        if not self._here():
+        if not self._is_here():
             return "standby"
-        await self._agent.wait_for(news.channel_id)
-        known = {place.channel_id: place for place in self._agent.places()}
-        if (place := known.get(news.channel_id)) is None:
-            return "standby" if self._agent.arriving() else "no_channel"
-        if news.id in self._taker.book:
+        await self._channels.wait_for(payload.channel_id)
+        known = {channel.channel_id: channel for channel in self._channels.known()}
+        if (channel := known.get(payload.channel_id)) is None:
+            return "standby" if self._channels.arriving else "no_channel"
+        if payload.id in self._queue:
             return "known"
         event = WebhookEvent(
-            id=news.id,
-            channel_id=place.channel_id,
-            theme=place.theme,
+            id=payload.id,
+            channel_id=channel.channel_id,
+            theme=channel.theme,
             deadline=self._services.clock() + self._seconds,
             seconds=self._seconds,
-            name=news.name,
-            payload_text=news.text,
+            name=payload.name,
+            payload_text=payload.text,
         )
-        return await self._entered(event)
+        return await self._enqueue(event)
 
-    async def _entered(self, event: WebhookEvent) -> Outcome:
-        turns, name = self._services.ledger.turns, self._agent.name
-        if not self._here() or not self._taker.inbox.has_room(event):
-            return "full" if self._here() else "standby"
+    async def _enqueue(self, event: WebhookEvent) -> Outcome:
+        if not self._is_here():
+            return "standby"
+        if not self._queue.inbox.has_room(event):
+            return "full"
         try:
-            await turns.keep(name, event.id, save_event(event, 0), LATEST_DEADLINE)
+            await self._services.ledger.turns.keep(self._agent, event.id, save_event(event, 0), LATEST_DEADLINE)
         except RedisAway as away:
-            log.debug("%s: news are kept in memory only: %s", name, away)
-        self._taker.enter(event)  # what finds no room any more waits in Redis for it
+            log.debug("%s: a webhook event is kept in memory only: %s", self._agent, away)
+        self._queue.enqueue(event)  # where the inbox has become full meanwhile, the event waits in Redis
         return "taken"
 
-    def _here(self) -> bool:
-        return self._acts() and self._agent.ready.is_set()
+    def _is_here(self) -> bool:
+        return self._acts() and self._ready.is_set()
 
     async def _start(self) -> None:
         event = await self._startup()
-        name = self._agent.name
         if event is None:
             return
         try:
-            await self._ticks.load(name)
+            await self._last_runs.load(self._agent)
         except RedisAway as away:
-            log.debug("%s: when it started last is not known: %s", name, away)
-        now, last = self._services.clock(), self._ticks.last(name, STARTUP)
+            log.debug("%s: the time of its last startup hook is not known: %s", self._agent, away)
+        now, last = self._services.clock(), self._last_runs.last(self._agent, STARTUP)
         if last is not None and 0 <= now - last < STARTUP_AGAIN:
-            log.info("%s: the startup hook ran less than a minute ago and is passed over", name)
-        elif self._taker.enter(event):
-            await self._ticks.run(name, STARTUP, now)
+            log.info("%s: skipped the startup hook: it ran less than a minute ago", self._agent)
+        elif self._queue.enqueue(event):
+            await self._last_runs.run(self._agent, STARTUP, now)
         else:
-            log.warning("%s: the startup hook is passed over, too many events wait already", name)
+            log.warning("%s: skipped the startup hook: the inbox is full", self._agent)
 
     async def _startup(self) -> HookEvent | None:
-        """The event of this start, as soon as the agent acts and the hook's channel can be told."""
-        while not self._acts() or self._hooks.pending("startup"):
+        """The event of this start, as soon as the agent acts and the hook's channel is known."""
+        while not self._acts() or self.hooks.pending("startup"):
             await self._sleep(LOOK_SECONDS)
-        return self._hooks.startup(_name(self._services.clock()), self._seconds)
+        return self.hooks.startup(_start_id(self._services.clock()), self._seconds)
 
 
-def _name(now: float) -> str:
-    """Of a start or an end: no two of an agent's are in one millisecond."""
+def _start_id(now: float) -> str:
+    """The id of a start or an end: an agent has no two in one millisecond."""
     return f"{now * 1000:.0f}"

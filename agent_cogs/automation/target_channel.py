@@ -1,13 +1,12 @@
-"""Where an errand speaks: the channel that its file names, else OUTPUT_CHANNEL_ID, else nowhere."""
+"""The channel of an automation task: the one that its file names, else OUTPUT_CHANNEL_ID, else none."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from agent_chat.outlet import NO_CHANNEL
-from agent_cogs.channels import ChannelInfo
+from agent_cogs.agent import Channels
 from agent_themes import DEFAULT_THEME
 
 log = logging.getLogger(__name__)
@@ -22,44 +21,37 @@ class Target:
 
 
 class TargetResolver:
-    """One agent's. `known` are the channels in scope that it sees now; `output` is OUTPUT_CHANNEL_ID; `arriving` says
-    whether a server of its bot is still on its way, so that unknown is not strange."""
+    """Finds the channels of one agent's tasks. `output` is OUTPUT_CHANNEL_ID."""
 
-    def __init__(
-        self,
-        agent: str,
-        known: Callable[[], Sequence[ChannelInfo]],
-        output: int | None,
-        arriving: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._agent, self._known, self._output, self._arriving = agent, known, output, arriving
-        self._told: set[tuple[str, str]] = set()
+    def __init__(self, agent: str, channels: Channels, output: int | None) -> None:
+        self._agent, self._channels, self._output = agent, channels, output
+        self._logged: set[tuple[str, str]] = set()
 
     def pending(self, channel: int | str | None) -> bool:
-        """Whether the place cannot be told yet: the channel may be one of a server that has not come."""
+        """Whether the channel may belong to a guild that has not arrived."""
         wanted = self._output if channel is None else channel
-        if wanted is None or not self._arriving():
+        if wanted is None or not self._channels.arriving:
             return False
-        return not any(wanted in (known.channel_id, known.name) for known in self._known())
+        return not any(wanted in (known.channel_id, known.name) for known in self._channels.known())
 
-    def of(self, channel: int | str | None, who: str) -> Target | None:
-        """The place that a file names by id or name, None where the agent may not speak there: that is told once.
-        `who` says for the log whose channel it is."""
-        if channel is None:
+    def of(self, channel: int | str | None, task: str) -> Target | None:
+        """The channel that a file names by id or name; None, with one log line, where the agent may not speak there.
+        `task` is the task's name for the log."""
+        if channel is None or channel == self._output:
             return self._default()
-        if channel == self._output:
-            return self._default()
-        for known in self._known():
+        for known in self._channels.known():
             if channel in (known.channel_id, known.name):
-                self._told -= {(who, f"{late} {channel}") for late in (True, False)}
+                self._logged = {(logged, reason) for logged, reason in self._logged if logged != task}
                 return Target(known.channel_id, known.theme)
-        late = self._arriving()
-        if (who, f"{late} {channel}") not in self._told:
-            self._told.add((who, f"{late} {channel}"))
-            reason = "is not there yet, its server has not come" if late else "is none of the bot's"
-            log.warning("%s: %s is passed over: the channel %s %s", self._agent, who, channel, reason)
+        if self._channels.arriving:
+            reason = f"channel {channel} is not known yet, its guild has not arrived"
+        else:
+            reason = f"channel {channel} is not one of this bot's channels"
+        if (task, reason) not in self._logged:
+            self._logged.add((task, reason))
+            log.warning("%s: skipped %s: %s", self._agent, task, reason)
         return None
 
     def _default(self) -> Target:
-        themes = {known.channel_id: known.theme for known in self._known()} if self._output else {}
+        themes = {known.channel_id: known.theme for known in self._channels.known()} if self._output else {}
         return Target(self._output or NO_CHANNEL, themes.get(self._output or NO_CHANNEL, DEFAULT_THEME))

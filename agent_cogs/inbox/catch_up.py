@@ -1,149 +1,149 @@
-"""What an agent finds when it comes back: turns that a crash left open, and people who asked while it was away.
+"""Catch-up: turns that a crash left open, and mentions that were missed while the agent was away.
 
-Turns are read from their index in Redis, at once and every few seconds, by whoever holds the agent. Missed mentions are
-looked for in each channel's past after every new session, and when the agent comes to this process. A mention that was
-answered has a record, whoever answered it; this Redis knows since when the agent exists, and nothing older is answered.
+Open turns are read from their index in Redis, every few seconds, by the process that holds the agent. Missed mentions
+are looked for in each channel's past after every new session, and when the agent comes to this process. An answered
+mention has a record, in whatever process; this Redis knows since when the agent exists, and nothing older is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from agent_chat.incoming import IncomingMessage
+from agent_cogs.agent import ChannelInfo, Channels
 from agent_cogs.events import TurnEvent
-from agent_cogs.inbox.missed_orders import LateOrders, heard_of
-from agent_cogs.inbox.runner import TurnRunner
+from agent_cogs.inbox.missed_orders import MissedOrders, heard_of
+from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import read_begun
-from agent_cogs.turn.registry import TurnRegistry
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import visible
-from agent_discord.objects.channels import Channel, guild_id_of, parent_of
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.ledger import Ledger
 
-TAKE_UP_EVERY = 5.0  # seconds
-MOST_MISSED = 3  # of a channel
+ROUND_SECONDS = 5.0
+MOST_MISSED = 3  # mentions answered in a channel
 
 log = logging.getLogger(__name__)
 
 
-class Returning(Protocol):
-    """An agent on its way back, as this module knows it; see agent_cogs.base."""
-
-    name: str
-    services: AgentServices
-    may_act: Callable[[], bool]
-    late_orders: LateOrders
-
-    def channels(self) -> Sequence[Channel]: ...
-    def owes(self, heard: IncomingMessage, said: Entry) -> Call | None: ...
-
-
 class CatchUp:
-    """One agent's."""
+    """Catches up for one agent. `pending_call` says how a missed message calls it; None: it is not to be answered."""
 
-    def __init__(self, agent: Returning, taker: TurnRunner) -> None:
-        self._agent, self._services, self._taker = agent, agent.services, taker
+    def __init__(
+        self,
+        agent: str,
+        services: AgentServices,
+        channels: Channels,
+        queue: TurnQueue,
+        missed_orders: MissedOrders,
+        pending_call: Callable[[IncomingMessage, Entry], Call | None],
+        *,
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._agent, self._services, self._channels, self._queue = agent, services, channels, queue
+        self._missed_orders, self._pending_call, self._may_act = missed_orders, pending_call, may_act
         self._back = asyncio.Event()
-        self._owed = False  # there may be mentions that nobody heard of
-        self._unread: set[int] = set()  # channels whose past they may stand in
+        self._missed_some = False  # messages may have been missed
+        self._unread: set[int] = set()  # the channels whose past is still to be looked through
         self._since = 0.0
-        self._people: set[int] = set()  # who had their answer
+        self._people: set[int] = set()  # those who had their answer
 
     def came_back(self) -> None:
-        """A new session: messages may have come that nobody here heard of."""
-        self._owed = True
-        self._agent.late_orders.came_back()
+        """After each new session: messages may have been missed before it."""
+        self._missed_some = True
+        self._missed_orders.came_back()
         self._back.set()
 
-    def missed_one(self) -> None:
-        """A message came while it was not certain that this process acts for the agent: it may be owed an answer."""
-        self._owed = True
+    def missed_message(self) -> None:
+        """A message came while it was not certain that this process acts for the agent."""
+        self._missed_some = True
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             self._back.clear()
             try:
-                await self._agent.late_orders.look_again()
-                await self.take_up()
+                await self._missed_orders.look_again()
+                await self.resume_open_turns()
                 await self._answer_missed()
             except RedisAway:
-                log.debug("%s: open turns wait for Redis", self._agent.name)
+                log.debug("%s: catch-up waits for Redis", self._agent)
             except Exception:
-                # The outermost edge of this loop: what one round could not do must not end the next ones.
-                log.exception("%s: what was left open or missed could not be looked at", self._agent.name)
+                # The outermost edge of this loop: a round that fails must not end the next ones.
+                log.exception("%s: catch-up round failed; will retry", self._agent)
             with suppress(TimeoutError):
-                async with asyncio.timeout(TAKE_UP_EVERY):
+                async with asyncio.timeout(ROUND_SECONDS):
                     await self._back.wait()
 
-    async def take_up(self) -> None:
-        """Goes on with the turns that are open and not at work here. Raises RedisAway."""
-        agent = self._agent
-        if agent.may_act():
-            for event in await left_open(agent.name, self._services.ledger, self._taker.book):
-                self._taker.enter(event)
+    async def resume_open_turns(self) -> None:
+        """Continue the turns that an earlier run or another process left open. Raises RedisAway."""
+        if self._may_act():
+            for event in await left_open(self._agent, self._services.ledger, self._queue):
+                self._queue.enqueue(event)
 
     async def _answer_missed(self) -> None:
-        if not self._agent.may_act():
-            self._owed = True  # who takes an agent over has not answered what came meanwhile
+        if not self._may_act():
+            self._missed_some = True  # once this process takes the agent over, it has what came meanwhile to answer
             return
-        if self._owed and self._services.settings.mention_catchup_seconds:
-            await self._note_owed()
-        for channel in self._agent.channels() if self._unread else ():
-            # A past that cannot be read now is tried again (fetching.py), and looked at in a later round.
-            if channel.id in self._unread and await self._services.fetcher.known(channel.id):
-                self._unread.discard(channel.id)
-                self._answer_missed_in(channel, self._since, self._people)
+        if self._missed_some and self._services.settings.mention_catchup_seconds:
+            await self._mark_unread()
+        for channel in self._channels.known() if self._unread else ():
+            # A past that cannot be read now is fetched again (agent_discord.reading.history), and looked at later.
+            if channel.channel_id in self._unread and await self._services.fetcher.known(channel.channel_id):
+                self._unread.discard(channel.channel_id)
+                self._answer_missed_in(channel)
 
-    async def _note_owed(self) -> None:
+    async def _mark_unread(self) -> None:
         """All channels are to be looked through. Raises RedisAway."""
         now, most = self._services.clock(), self._services.settings.mention_catchup_seconds
-        since = max(now - most, await self._services.ledger.presence.first_seen(self._agent.name) or now)
+        since = max(now - most, await self._services.ledger.presence.first_seen(self._agent) or now)
         self._since = min(self._since, since) if self._unread else since
-        self._owed = False
-        self._unread |= {channel.id for channel in self._agent.channels()}
+        self._missed_some = False
+        self._unread |= {channel.channel_id for channel in self._channels.known()}
         self._people = set()
 
-    def _answer_missed_in(self, channel: Channel, since: float, people: set[int]) -> None:
-        agent = self._agent
-        theme = self._services.scope.theme(channel.id, parent_of(channel), guild_id_of(channel))
-        entries = visible(self._services.transcripts.of(channel.id).entries())
-        calling = missed(entries, lambda entry: agent.owes(heard_of(entry, channel), entry), since, people)
-        for entry, call in calling if theme is not None else ():
-            event = self._services.mention(entry, channel.id, theme or "", to_all=call is Call.ROLE, late=True)
-            if self._taker.enter(event):
-                log.info("%s answers message %d, which may have come while it was away", agent.name, entry.id)
+    def _answer_missed_in(self, channel: ChannelInfo) -> None:
+        entries = visible(self._services.transcripts.of(channel.channel_id).entries())
+
+        def call_of(entry: Entry) -> Call | None:
+            heard = heard_of(entry, channel.channel_id, channel.guild_id, channel.parent_id)
+            return self._pending_call(heard, entry)
+
+        for entry, call in missed(entries, call_of, self._since, self._people):
+            event = self._services.mention(
+                entry, channel.channel_id, channel.theme, to_all=call is Call.ROLE, late=True
+            )
+            if self._queue.enqueue(event):
+                log.info("%s: answers message %d, which it may have missed", self._agent, entry.id)
 
 
-async def left_open(agent: str, ledger: Ledger, book: TurnRegistry) -> list[TurnEvent]:
-    """What the turns began with that are open and that this process knows nothing of. Raises RedisAway."""
+async def left_open(agent: str, ledger: Ledger, known: Container[str]) -> list[TurnEvent]:
+    """The events of open turns whose ids are not among the `known` ones. Raises RedisAway."""
     found = []
     for turn_id in await ledger.turns.open_ids(agent):
-        if turn_id not in book:
+        if turn_id not in known:
             event = read_begun(await ledger.turns.left(agent, turn_id)).event
             found += [event] if event is not None else []
     return found
 
 
 def missed(
-    entries: Sequence[Entry], called: Callable[[Entry], Call | None], since: float, people: set[int]
+    entries: Sequence[Entry], call_of: Callable[[Entry], Call | None], since: float, people: set[int]
 ) -> list[tuple[Entry, Call]]:
     """The newest messages since a time (unix seconds) that call the agent: three at most, one of each person.
 
-    `people` are those who had theirs, in whatever channel; those found here are added.
+    `people` have their answer already, in any channel; those found here are added.
     """
     found: list[tuple[Entry, Call]] = []
     for entry in reversed(entries):
         if entry.created_at < since or len(found) == MOST_MISSED:
             break
-        call = called(entry)
+        call = call_of(entry)
         if call is not None and entry.speaker.id not in people:
             people.add(entry.speaker.id)
             found.append((entry, call))

@@ -1,19 +1,20 @@
-"""`m continue` and `m context`: who is meant, and what is done.
+"""Message commands: `m continue` and `m context`.
 
-The agent that is mentioned or replied to is meant, otherwise the one that spoke last in the channel. Its command is
-taken away where that is allowed; nobody waits for it.
+A command is for the agent that it mentions or replies to, otherwise for the one that spoke last in the channel. The
+message is deleted in the background, where the bot may do that.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from agent_chat.outlet import ChannelSink, CommandReplies, Outlet
-from agent_cogs.agent import Agent, Turn
+from agent_chat.outlet import CommandReplies, Outlet
+from agent_cogs.agent import Agent, Channels, Turn
 from agent_cogs.events import MentionEvent
-from agent_cogs.inbox.runner import TurnRunner
+from agent_cogs.inbox.busy_replies import BusyReplies
+from agent_cogs.inbox.queue import TurnQueue
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.prompt.chat_mode import ModelRequest
 from agent_cogs.prompt.decide import mode_of, tools_of
@@ -21,7 +22,7 @@ from agent_cogs.prompt.view import look
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.selecting.visibility import is_visible
-from agent_context.steering.commands import MCommand, parse_m
+from agent_context.steering.commands import parse_m
 from agent_llm.types import Message, Prompt, Reply
 from agent_tools.loop import always
 
@@ -31,26 +32,22 @@ MANAGERS_ONLY = "`m context` is for people who may manage messages here."
 log = logging.getLogger(__name__)
 
 
-class MCommands:
-    """One agent's. `busy` hears of an event for which there was no room."""
+class MessageCommands:
+    """Carries out the commands that are for `agent`."""
 
     def __init__(
-        self,
-        agent: Agent,
-        services: AgentServices,
-        taker: TurnRunner,
-        busy: Callable[[ChannelSink, MentionEvent], None],
+        self, agent: Agent, services: AgentServices, channels: Channels, queue: TurnQueue, busy: BusyReplies
     ) -> None:
-        self._agent, self._services, self._taker, self._busy = agent, services, taker, busy
+        self._agent, self._services, self._channels, self._queue, self._busy = agent, services, channels, queue, busy
 
-    async def given(
-        self, command: MCommand, asked: Entry, outlet: Outlet, theme: str, *, call: Call | None, to_one: bool
-    ) -> None:
-        """Carries a person's command out, if this agent is meant. `call`: how the message calls it; `to_one`: the
-        message calls any of our agents."""
+    async def on_message(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
+        """Carry out the command that a message may be. `call`: how it calls this agent."""
+        command, outlet = parse_m(asked.text), self._channels.outlet_of(channel_id)
+        if command is None or outlet is None:
+            return
         await outlet.view.settle()
         entries = outlet.view.transcript.entries()
-        if call is None and (to_one or last_speaker(entries, asked.id) != self._agent.key):
+        if call is None and (self._names_an_agent(asked) or last_speaker(entries, asked.id) != self._agent.key):
             return
         replies = outlet.sink.command_replies
         goes = replies is not None and replies.discard(asked.id)
@@ -64,8 +61,12 @@ class MCommands:
         )
         if command == "context":
             await self._show(event, outlet, replies)
-        elif not self._taker.enter(event) and event.id not in self._taker.book:
-            self._busy(outlet.sink, event)
+        elif not self._queue.enqueue(event) and event.id not in self._queue:
+            self._busy.reply(outlet.sink, event)
+
+    def _names_an_agent(self, asked: Entry) -> bool:
+        directory = self._services.directory
+        return any(directory.agent_of(user_id) for user_id in (*asked.mentions, asked.replied_to or 0))
 
     async def _show(self, event: MentionEvent, outlet: Outlet, replies: CommandReplies | None) -> None:
         asked = event.asked
@@ -82,19 +83,19 @@ class MCommands:
 
 
 def last_speaker(entries: Sequence[Entry], before: int) -> str | None:
-    """The agent that spoke last in front of a message, as bots see the channel."""
+    """The agent that spoke last before a message, as agents see the channel."""
     spoken = (entry for entry in reversed(entries) if entry.id < before and entry.speaker.agent is not None)
     return next((entry.speaker.agent for entry in spoken if is_visible(entry)), None)
 
 
 def commanded(asked: Entry, entries: Sequence[Entry]) -> str | None:
-    """The agent that a message command means without naming any."""
+    """The agent that a message command is for though it names none."""
     bare = asked.hidden and not asked.mentions and asked.replied_to is None and parse_m(asked.text) is not None
     return last_speaker(entries, asked.id) if bare else None
 
 
 def last_seen(entries: Sequence[Entry], before: int) -> int | None:
-    """The newest message in front of another one that is no command itself, by whomever."""
+    """The newest message before another one that is no command itself."""
     return next((entry.id for entry in reversed(entries) if entry.id < before and not entry.hidden), None)
 
 
@@ -113,11 +114,11 @@ async def as_sent(turn: Turn) -> ModelRequest:
 
 
 def written(prompt: Prompt, history: Sequence[Message]) -> str:
-    """A request to a model as a person reads it: each part under its role, pictures and cache marks named."""
+    """A request to a model for people to read: each part under its role, with its pictures and cache markers."""
     parts = [("system", prompt.system or "")]
     for message in history:
         marks = f", {len(message.pictures)} pictures" if message.pictures else ""
-        parts.append((f"{message.role}{marks}{', cache mark' if message.cache else ''}", message.text))
+        parts.append((f"{message.role}{marks}{', cache marker' if message.cache else ''}", message.text))
     if prompt.prefill is not None:
         parts.append(("assistant, to be continued", prompt.prefill))
     elif prompt.text:
@@ -127,8 +128,8 @@ def written(prompt: Prompt, history: Sequence[Message]) -> str:
     if prompt.search:
         parts.append(("search", "The web search of the model's maker is offered."))
     if prompt.tools:
-        told = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in prompt.tools]
-        parts.append(("tools", json.dumps(told, ensure_ascii=False, indent=1)))
+        tools = [{"name": t.name, "description": t.description, "parameters": t.parameters} for t in prompt.tools]
+        parts.append(("tools", json.dumps(tools, ensure_ascii=False, indent=1)))
     if prompt.stop:
         parts.append(("stop sequences", "\n".join(map(repr, prompt.stop))))
     return "\n\n".join(f"{RULE} {head}\n{text}" for head, text in parts)

@@ -1,56 +1,42 @@
-"""Orders that people gave while nobody listened: the program was down or paused, the gateway cut.
+"""Stop orders that people gave while nobody listened: the program was down or paused, the gateway was cut.
 
-They are looked for wherever a channel's past is read, before anybody goes on with what was read, and after each new
-session among the reactions to the bots' newest posts. Of a reaction Discord does not tell when it was given: it counts
-as given with the post, so any order that came after the post undoes it.
+They are looked for wherever a channel's past is read, before it is used, and after each new session among the reactions
+to the newest messages. Discord does not say when a reaction was given: it counts as given with the message, so any
+order after the message undoes it.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable
 
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
-from agent_cogs.inbox.stop_orders import STOP_SIGN, Stopping
+from agent_cogs.agent import Channels, ReactionView
+from agent_cogs.inbox.stop_orders import STOP_SIGN, StopOrders
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_discord.channel_view import DiscordView
-from agent_discord.objects.channels import Channel, guild_id_of, parent_of
-from agent_discord.reading.history import PAGE_TIMEOUT
-from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_protocol.moderation.stops import LONGEST
 
-MOST_SIGNED = 10  # posts of a channel
+MOST_SIGNED = 10  # messages of a channel's past whose stop signs are looked up
 NEWEST = 25  # messages that are looked at after a new session
 
-log = logging.getLogger(__name__)
 
-
-class Listening(Protocol):
-    """An agent's ears, as this module knows them; see agent_cogs.base."""
-
-    name: str
-
-    def channels(self) -> Sequence[Channel]: ...
-    def call_of(self, heard: IncomingMessage) -> Call | None: ...
-
-
-class LateOrders:
-    """One agent's. `view_of` gives a channel that its bot sees."""
+class MissedOrders:
+    """Obeys what was missed, for one agent. `call_of` says how a message calls it."""
 
     def __init__(
         self,
-        agent: Listening,
+        agent: str,
         services: AgentServices,
-        stopping: Stopping,
-        view_of: Callable[[int], DiscordView | None],
+        channels: Channels,
+        stop_orders: StopOrders,
+        call_of: Callable[[IncomingMessage], Call | None],
     ) -> None:
-        self._agent, self._services, self._stopping, self._view_of = agent, services, stopping, view_of
+        self._services, self._channels = services, channels
+        self._stop_orders, self._call_of = stop_orders, call_of
         self._sessions, self._looked = 0, 0
-        self._back = services.directory.id_of(agent.name) is not None  # a run of the bot's has ended before this one
-        self._met = False  # an agent whose user was not known when the past was read
+        self._back = services.directory.id_of(agent) is not None  # an earlier run of this bot has ended
+        self._met = False  # an agent whose user id was not known when the past was read
         services.fetcher.on_read(self.read)
         services.directory.on_agent(self._meet)
 
@@ -60,7 +46,7 @@ class LateOrders:
         self._services.directory.off_agent(self._meet)
 
     def came_back(self) -> None:
-        """A new session."""
+        """A new session has begun."""
         self._sessions += 1
 
     def _meet(self, user_id: int, agent: str) -> None:
@@ -68,72 +54,65 @@ class LateOrders:
         self._met = True
 
     async def read(self, channel_id: int) -> None:
-        """Obeys what stands in a channel's record, in the order in which it was said."""
-        view = self._view_of(channel_id)
+        """Obey the orders in a channel's transcript, oldest first."""
+        view = self._channels.view_of(channel_id)
         if view is None:
             return
         entries = [one for one in self._services.transcripts.of(channel_id).entries() if self._is_young(one.created_at)]
         for entry in entries:
-            await self._obey(entry, view.channel)
+            await self._obey(entry, view)
         signed = [one for one in entries if any(given.emoji == STOP_SIGN for given in one.reactions)]
         for entry in signed[-MOST_SIGNED:]:
             await self._obey_signs(view, entry.id, entry.speaker.id, entry.created_at)
 
     async def look_again(self) -> None:
-        """After each new session but the first, in which the whole past is read: signs at the newest posts. Messages
-        that are missing are read by whoever noticed the gap. And all of it where an agent was met since: what was
-        said to it was not known to be an order."""
+        """Look at the newest messages for stop signs after each new session but the first, in which the whole past is
+        read. Read whole transcripts again where an agent was met since: what was said to it was not known to be an
+        order. Missing messages are read by what notices the gap."""
         if self._met:
             self._met = False
-            for channel in self._agent.channels():
-                if self._services.transcripts.of(channel.id).whole:
-                    await self.read(channel.id)
+            for channel in self._channels.known():
+                if self._services.transcripts.of(channel.channel_id).whole:
+                    await self.read(channel.channel_id)
         if self._looked == self._sessions:
             return
         first, self._looked = self._looked == 0 and not self._back, self._sessions
-        for channel in () if first else self._agent.channels():
-            view = self._view_of(channel.id)
-            if view is not None:
+        for channel in () if first else self._channels.known():
+            if (view := self._channels.view_of(channel.channel_id)) is not None:
                 await self._look_at(view)
 
-    async def _look_at(self, view: DiscordView) -> None:
-        for message in await view.newest(NEWEST, PAGE_TIMEOUT):
-            said_at = message.created_at.timestamp()
-            if self._is_young(said_at) and any(str(given.emoji) == STOP_SIGN for given in message.reactions):
-                await self._obey_signs(view, message.id, message.author.id, said_at)
+    async def _look_at(self, view: ReactionView) -> None:
+        for message_id, author, said_at in await view.newest_with(STOP_SIGN, NEWEST):
+            if self._is_young(said_at):
+                await self._obey_signs(view, message_id, author, said_at)
 
     def _is_young(self, at: float) -> bool:
         return at > self._services.clock() - LONGEST
 
-    async def _obey(self, entry: Entry, channel: Channel) -> None:
+    async def _obey(self, entry: Entry, view: ReactionView) -> None:
         if entry.order is None or entry.speaker.kind != "person":
             return
-        facts = heard_of(entry, channel)
+        facts = heard_of(entry, view.channel_id, view.guild_id, self._channels.parent(view.channel_id))
         who = Person(entry.speaker.id, entry.author_roles, manages_messages=entry.may_manage)
-        await self._stopping.found(entry.order, facts, self._agent.call_of(facts), who, entry.created_at)
+        await self._stop_orders.on_missed(entry.order, facts, self._call_of(facts), who, entry.created_at)
 
-    async def _obey_signs(self, view: DiscordView, message_id: int, author: int, said_at: float) -> None:
+    async def _obey_signs(self, view: ReactionView, message_id: int, author: int, said_at: float) -> None:
         if self._services.directory.agent_of(author) is None:
             return
-        try:
-            givers = await view.givers(message_id, STOP_SIGN)
-        except REQUEST_ERRORS as error:
-            log.warning("%s: who stopped it at message %d is not known: %s", self._agent.name, message_id, kind(error))
-            return
-        for who in givers:
+        for who in await view.givers(message_id, STOP_SIGN):
             sign = PersonReaction(who, view.channel_id, message_id, author, STOP_SIGN)
-            await self._stopping.signed(sign, said_at=said_at)
+            await self._stop_orders.on_reaction(sign, said_at=said_at)
 
 
-def heard_of(entry: Entry, channel: Channel) -> IncomingMessage:
-    """An old message's facts; ids of users and roles are never the same."""
+def heard_of(entry: Entry, channel_id: int, guild_id: int | None, parent_id: int | None) -> IncomingMessage:
+    """The facts of an old message; ids of users and roles are never the same."""
     return IncomingMessage(
         message_id=entry.id,
         author_id=entry.speaker.id,
         by_person=entry.speaker.kind == "person",
-        guild_id=guild_id_of(channel),
-        channel_id=channel.id,
-        parent_id=parent_of(channel),
+        guild_id=guild_id,
+        channel_id=channel_id,
+        parent_id=parent_id,
         mentioned_users=entry.mentions,
         mentioned_roles=entry.mentions,
         replied_to=entry.replied_to,

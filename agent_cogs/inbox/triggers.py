@@ -24,7 +24,7 @@ class Call(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Who calls nobody: people, and members of roles; `also` are people too, as they stand at this moment."""
+    """Person calls nobody: people, and members of roles; `also` are people too, as they stand at this moment."""
 
     users: frozenset[int] = frozenset()
     roles: frozenset[int] = frozenset()

@@ -55,7 +55,6 @@ def after(entries: Sequence[Entry], reset: int) -> Sequence[Entry]:
 async def reset_conversation(services: AgentServices, agents: Iterable[str], channel_id: int, message_id: int) -> None:
     """Reset the agents' conversations in the channel: messages up to this one are no context. Raises RedisAway."""
     names = tuple(agents)
-    if services.resets is not None:
-        await services.resets.reset(names, channel_id, message_id)
+    await services.resets.reset(names, channel_id, message_id)
     for name in names:
         await services.ledger.sessions.drop(name, channel_id)

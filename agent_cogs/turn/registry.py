@@ -35,7 +35,7 @@ class TurnRegistry:
         self._agent, self._ledger = agent, ledger
         self._turns: OrderedDict[str, Result | None] = OrderedDict()
 
-    def __contains__(self, turn_id: str) -> bool:
+    def __contains__(self, turn_id: object) -> bool:
         return turn_id in self._turns
 
     def is_open(self, turn_id: str) -> bool:

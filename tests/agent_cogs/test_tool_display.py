@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent_cogs.tool_display import MOST_WAITING, Spot, ToolShow
+from agent_cogs.tool_display import MOST_WAITING, Spot, ToolDisplay
 from agent_discord.posting.webhooks import WebhookIdentity
 from agent_discord.rest.errors import Silenced
 from agent_discord.rest.gate import Gate
@@ -74,7 +74,7 @@ class Poster:
 class Stage:
     def __init__(self):
         self.poster, self.quiet = Poster(), False
-        self.show = ToolShow(self.poster, Gate(), lambda channel: None if self.quiet else Spot(channel, FACE))
+        self.show = ToolDisplay(self.poster, Gate(), lambda channel: None if self.quiet else Spot(channel, FACE))
 
     def call(self, record=RECORD):
         self.show(OUTLET, ToolEvent("call", record))
@@ -130,7 +130,7 @@ async def test_what_could_not_be_shown_is_left_out_and_said(failure, caplog):
     stage.result()
     await settle()
     assert stage.posts == []
-    assert ("could not be shown" in caplog.text) == isinstance(failure, Exception)
+    assert ("showing a call" in caplog.text) == isinstance(failure, Exception)
 
 
 async def test_where_silence_is_wanted_nothing_is_shown():

@@ -49,12 +49,13 @@ class Run:
     """One that ends by an error, after it was online for a while."""
 
     def __init__(self, process, error, seconds):
-        self.cog, self.delayed, self.closed = SimpleNamespace(ready=asyncio.Event()), asyncio.Event(), False
+        self.cog = SimpleNamespace(host=SimpleNamespace(ready=asyncio.Event()))
+        self.delayed, self.closed = asyncio.Event(), False
         self._process, self._error, self._seconds = process, error, seconds
 
     async def run(self):
         if self._seconds:
-            self.cog.ready.set()
+            self.cog.host.ready.set()
             await until(lambda: self._process.was_online)
         self._process._clock.now += self._seconds
         raise self._error
@@ -133,12 +134,12 @@ async def test_what_failed_is_told_until_it_is_online_again_and_nobody_waits_for
     await until(lambda: process.runs[0].closed)
     await process.settled.wait()
     assert process.failure == "its lease failed (ValueError)"
-    process.runs[0].cog.ready.set()
+    process.runs[0].cog.host.ready.set()
     assert process.failure is not None, "of a run that is over"
     process._another()
     process._run = process.runs[-1]
     assert process.failure is not None
-    process._run.cog.ready.set()
+    process._run.cog.host.ready.set()
     assert process.failure is None
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -49,7 +49,7 @@ class Inside(Scene):
 
     async def settled(self) -> None:
         """Returns when no bot has anything to do."""
-        inboxes = [bot.cog._taker.inbox for bot in self.runtime.bots.values()]
+        inboxes = [bot.cog.host.queue.inbox for bot in self.runtime.bots.values()]
         await until(lambda: not any(inbox.channels for inbox in inboxes))
 
 

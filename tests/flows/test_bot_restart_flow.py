@@ -129,4 +129,6 @@ async def test_a_stop_sign_that_was_given_while_the_bot_started_again_is_obeyed(
         await f.discord.drop_gateway("claude", 4012)
         await until(client.is_closed)
         await f.discord.react("Alice", "debate", post, "\N{OCTAGONAL SIGN}")
-        await until(lambda: claude.client is not client and claude.cog._stopping.holds(f.channel("debate")), within=20)
+        await until(
+            lambda: claude.client is not client and claude.cog.channels.is_stopped(f.channel("debate")), within=20
+        )

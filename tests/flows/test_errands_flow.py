@@ -80,11 +80,11 @@ async def test_a_server_that_comes_late_loses_no_startup_hook_no_job_and_no_news
             f.models.answer = by_order
             f.discord.faults.altered["GUILD_CREATE"] = hold
             async with f.running(agents=("claude",), coordinator=False) as runtime:
-                errands = runtime.bots["claude"].cog.errands
+                errands = runtime.bots["claude"].cog.host.automation
                 told = asyncio.create_task(
                     errands.receive(WebhookPayload("event-1", f.channel("casual"), "build", "main is red"))
                 )
-                await until(lambda: errands._clocks._held)
+                await until(lambda: errands._clock._held)
                 assert f.models.requests == []
                 await f.discord.send_event("claude", "GUILD_CREATE", late)
                 assert await told == "taken"
@@ -108,11 +108,11 @@ async def test_what_waits_at_a_shutdown_is_taken_up_by_the_next_run(tmp_path):
                 await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> the BUILD?")
                 await f.models.wait_for(1)
                 news = [WebhookPayload(f"event-{n}", f.channel("casual"), "build", "main is red") for n in range(3)]
-                assert [await cog.errands.receive(one) for one in news] == ["taken"] * 3
+                assert [await cog.host.automation.receive(one) for one in news] == ["taken"] * 3
                 await f.discord.say("Bob", "casual", f"<@{f.user_id('claude')}> the PLAN?")
-                await until(lambda: cog._taker.inbox.size() == 4)
+                await until(lambda: cog.host.queue.inbox.size() == 4)
                 draining = asyncio.create_task(runtime.drain())
-                await until(lambda: cog._taker.inbox.size() == 0)
+                await until(lambda: cog.host.queue.inbox.size() == 0)
                 go_on.set()
                 await draining
             assert f.said("casual", "claude") == ["did: BUILD"]

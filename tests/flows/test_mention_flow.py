@@ -108,7 +108,7 @@ async def test_a_post_whose_answer_cannot_be_read_is_made_once_and_nothing_is_sa
         odd = f.discord.faults.add(RestFault("POST", "/messages$", 200, body=body, late=True))
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
         await f.discord.wait_for(lambda: odd.hits and f.said("debate", "claude"))
-        await runtime.bots["claude"].cog._taker.inbox._empty.wait()
+        await runtime.bots["claude"].cog.host.queue.inbox._empty.wait()
         assert f.said("debate", "claude") == ["Here I am."]
         assert not [m for m in f.discord.messages("debate") if m.get("reactions")]
 

@@ -89,8 +89,8 @@ async def test_a_coding_agent_is_told_of_no_tool_but_its_own_and_its_memory(tmp_
         own = {"agents": ("claude",), "personas": True, "make_model": lambda _: model_with(sdk, tmp_path / "sdk")}
         async with f.running(**own) as runtime:
             cog = runtime.bots["claude"].cog
-            outlet = cog.where.outlet_of(f.channel("debate"))
-            others = set(cog.agent.toolbox(cog.agent.options_for(outlet).tools, False).names)
+            outlet = cog.channels.outlet_of(f.channel("debate"))
+            others = set(cog.host.agent.toolbox(cog.host.agent.options_for(outlet).tools, False).names)
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> note that I keep bees")
             await f.discord.wait_for(lambda: f.said("debate", "claude") == ["Done."])
     ((_, options),) = sdk.asked
@@ -121,4 +121,4 @@ async def test_the_front_matter_is_a_layer_of_the_options(tmp_path):
     async with flow(tmp_path) as f, f.running(agents=("claude",), personas=True) as runtime:
         cog = runtime.bots["claude"].cog
         await asked(f, "debate", "hello?")
-        assert cog.agent.options_for(cog.where.outlet_of(f.channel("debate"))).mode == "prefill"
+        assert cog.host.agent.options_for(cog.channels.outlet_of(f.channel("debate"))).mode == "prefill"

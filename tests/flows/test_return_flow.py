@@ -77,14 +77,14 @@ async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it
                 claude = runtime.bots["claude"].cog
                 await f.discord.say("Bob", "debate", asked)
                 await f.discord.wait_for(lambda: f.said("debate", "claude"))
-                assert claude.ready.is_set()
+                assert claude.host.ready.is_set()
             await f.discord.say("Bob", "debate", asked)
             assert len(f.models.requests) == 1
             async with f.running(**only):
                 await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
             async with f.running(**only) as runtime:
-                arrears = runtime.bots["claude"].cog._arrears
-                await until(lambda: not arrears._owed)
+                arrears = runtime.bots["claude"].cog.host.catch_up
+                await until(lambda: not arrears._missed_some)
                 assert len(f.models.requests) == 2
 
 
@@ -127,5 +127,5 @@ async def test_a_mention_during_a_new_session_is_answered_once(tmp_path):
         await f.discord.invalidate_session("claude")
         await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> are you there?")
         await f.discord.wait_for(lambda: f.said("debate", "claude"), timeout=20)
-        await until(lambda: not claude.cog._arrears._owed)
+        await until(lambda: not claude.cog.host.catch_up._missed_some)
         assert (len(f.said("debate", "claude")), len(f.models.requests)) == (1, 1)

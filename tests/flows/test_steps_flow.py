@@ -30,7 +30,7 @@ def waited(monkeypatch):
 @pytest.mark.parametrize("how", ["a mention", "an instruction"])
 async def test_a_turn_waits_three_times_for_redis(tmp_path, waited, how):
     async with flow(tmp_path) as f, f.running() as runtime:
-        channel, inbox = f.channel("casual"), runtime.bots["claude"].cog._taker.inbox
+        channel, inbox = f.channel("casual"), runtime.bots["claude"].cog.host.queue.inbox
 
         async def mention(number):
             await f.discord.say("Alice", "casual", f"<@{f.user_id('claude')}> hello {number}")

@@ -49,14 +49,14 @@ async def test_a_rest_goes_on_after_a_restart_and_no_model_is_asked(tmp_path):
                     await f.discord.say("Alice", "casual", f"<@{claude}> hello")
                     await until(lambda number=number: len(f.models.requests) == number)
                 await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
-                end = runtime.bots["claude"].cog.agent.model.backoff.until
+                end = runtime.bots["claude"].cog.host.agent.model.backoff.until
             asked = len(f.models.requests)
             f.discord.gateway.presences.clear()
             async with f.running(**both) as runtime:
                 await f.discord.wait_for(lambda: TEXT in str(f.discord.gateway.presences.get("claude")))
                 await f.discord.say("Alice", "casual", f"<@{claude}> hello")
                 await f.discord.wait_for(lambda: f.said("casual", "claude")[1:] == [LINES["benched"]])
-                assert runtime.bots["claude"].cog.agent.model.backoff.until == end
+                assert runtime.bots["claude"].cog.host.agent.model.backoff.until == end
                 report = await runtime.coordinator.fire(f.channel("casual"))
                 assert (report.messages, report.absences, len(f.models.requests)) == (1, 1, asked + 1)
                 text = await why_not(runtime.services, "claude", f.channel("casual"), time.time())

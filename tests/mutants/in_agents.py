@@ -166,7 +166,7 @@ IN_AGENTS = (
         ("SHORTEST_SLEEP), LOOK_SECONDS)", "SHORTEST_SLEEP), 2 * LOOK_SECONDS)", "an edit is taken up within a minute"),
         ("min(max(min(looks", "min(max(max(looks", "the next look is at what is due first"),
         ("if not self._may_act():", "if self._may_act() is None:", "who does not hold the agent runs nothing"),
-        ("_short(order.expression)", "_short(order.name)", "a job whose times were changed is another one"),
+        ("_short(task.expression)", "_short(task.name)", "a job whose times were changed is another one"),
     ),
     *of(
         "agent_cogs/automation/hooks.py",
@@ -185,17 +185,16 @@ IN_AGENTS = (
     *of(
         "agent_cogs/inbox/catch_up.py",
         f"{ARREARS} {PROGRESS}",
-        ("turn_id not in book", "turn_id in book", "what is at work here is not begun twice"),
+        ("turn_id not in known", "turn_id in known", "what is at work here is not begun twice"),
     ),
     *of(
         "agent_cogs/inbox/stop_orders.py",
         STOPPING,
         (
-            "if channel_id in (other, self._parent(other))",
+            "if channel_id in (other, self._channels.parent(other))",
             "if channel_id == other",
             "a stop covers the channel's threads",
         ),
-        ("or (parent is not None and self._stops.holds(parent))", "", "a thread is silent with its channel"),
         ("not who.roles.isdisjoint(roles)", "who.roles.isdisjoint(roles)", "a role with the right may stop"),
         (
             "asked is not None and asked.speaker.id == user_id",
@@ -203,9 +202,18 @@ IN_AGENTS = (
             "a person ends the turns that answer them alone",
         ),
         (" and asked.created_at <= before", "", "a stop ends no answer to what was said after it"),
-        ("if not self._told.recently(*who):", "if True:", "one sign a minute"),
-        ("            self._told.note(*who)\n", "", "a sign is shown again after a minute and not before"),
-        ("if self._parent(other) == channel_id)", "if True)", "what lifts a channel's stop lifts no other channel's"),
+        ("if not self._sign_throttle.recently(*where):", "if True:", "one sign a minute"),
+        ("            self._sign_throttle.note(*where)\n", "", "a sign is shown again after a minute and not before"),
+        (
+            "if self._channels.parent(other) == channel_id)",
+            "if True)",
+            "what lifts a channel's stop lifts no other channel's",
+        ),
+    ),
+    *of(
+        "agent_cogs/channels.py",
+        STOPPING,
+        ("or (parent is not None and stops.holds(parent))", "", "a thread is silent with its channel"),
     ),
     *of(
         "agent_cogs/inbox/bot_mentions.py",
@@ -214,7 +222,7 @@ IN_AGENTS = (
         ("return edited and not grew", "return False", "an edit calls nobody"),
         ("return edited and not grew", "return edited", "what grew calls when it is whole"),
         ("        self._growing.pop(entry.id, None)\n", "", "an edit of what grew and is whole calls nobody"),
-        (" or self._silent(channel_id)", "", "where silence is wanted nobody is called"),
+        (" or self._channels.is_stopped(channel_id)", "", "where silence is wanted nobody is called"),
         ("return not instructed[entry.id]", "return True", "a reactive turn may call"),
         (
             "return not event.cools_down",

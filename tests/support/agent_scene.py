@@ -64,6 +64,20 @@ class Model:
         self.can_draw, self.name, self.free = can_draw, name, free
 
 
+class NoResets:
+    """Everything is context."""
+
+    async def since(self, agent: str, channel_id: int) -> int:
+        return 0
+
+
+class NoWebhooks:
+    """Shows no tool calls."""
+
+    async def send(self, *_: Any) -> None:
+        return None
+
+
 class ScriptedCog(BaseAgentCog):
     """Gives the answers of its list, then "Hello." for ever; an answer that is a wait comes before a "Hello."."""
 
@@ -131,6 +145,7 @@ class Scene:
         self.ignored = set[int]()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
         doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
+        doubles |= {"resets": NoResets(), "webhooks": NoWebhooks()}
         fetcher: Any = self.pictures
         return AgentServices(
             settings=self.settings,
@@ -220,7 +235,7 @@ class Scene:
 
     async def say(self, raw: str, instruction_id: str = "i1") -> Result | None:
         """The same with the wire's own words."""
-        await self.cog.on_instruction(raw)
+        await self.cog.host.on_instruction(raw)
         await settle()
         results = [result for result in self.results if result.instruction_id == instruction_id]
         return results[-1] if results else None

@@ -68,9 +68,9 @@ class Gateway(ThinkingScene):
             await self.hear(f"<@{self.me.id}> {text}", channel=channel, **who)
         elif kind == "instruction":
             made = Instruction(instruction_id=name, channel_id=channel, channel_theme="casual", topic=text)
-            await self.cog.on_instruction(made.to_wire())
+            await self.cog.host.on_instruction(made.to_wire())
         elif kind == "webhook":
-            assert await self.cog.errands.receive(WebhookPayload(name, channel, "build", text)) == "taken"
+            assert await self.cog.host.automation.receive(WebhookPayload(name, channel, "build", text)) == "taken"
         elif kind == "heartbeat":
             await self._due("heartbeat", f"## {name}\n- interval: 60\n- channel: <#{channel}>\n\n{text}\n")
         elif kind == "cron":
@@ -82,14 +82,14 @@ class Gateway(ThinkingScene):
 
     async def _started(self) -> None:
         self.ledger.last_runs.times.pop(("claude", STARTUP), None)
-        await self.cog.errands._start()
+        await self.cog.host.automation._start()
 
     async def _due(self, stem: str, section: str) -> None:
         await self._with(stem, section, self._a_minute_later)
 
     async def _a_minute_later(self) -> None:
         """What stands in the files is seen, and a minute after that looked at again."""
-        clocks, ticks = self.cog.errands._clocks, self.ledger.last_runs
+        clocks, ticks = self.cog.host.automation._clock, self.ledger.last_runs
         await clocks.tick()
         ticks.times = {field: seen - MINUTE for field, seen in ticks.times.items()}
         await clocks.tick()
@@ -104,7 +104,7 @@ class Gateway(ThinkingScene):
 
     async def idle(self) -> None:
         """Until nothing waits or runs."""
-        await self.cog._taker.inbox._empty.wait()
+        await self.cog.host.queue.inbox._empty.wait()
 
     @property
     def asked(self) -> list[tuple[int, Prompt]]:

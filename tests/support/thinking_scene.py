@@ -67,7 +67,7 @@ def let(
     """Sets what the agent's own files set of its options, which tools the installation has, its model's name, and any
     other field of it."""
     cog = cog or scene.cog  # type: ignore[union-attr]
-    agent, services = cog.agent, cog.services
+    agent, services = cog.host.agent, cog.services
     own = options.model_dump(mode="json", include=options.model_fields_set) if options else {}
     services.options._extra = partial(_layer, agent.key, own, services.options._extra)
     services.tools.built_in = tools

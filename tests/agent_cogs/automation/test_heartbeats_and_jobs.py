@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 from fakeredis import FakeServer
 
 from agent_chat.outlet import NO_CHANNEL
-from agent_cogs.automation.clock import AWAY_SECONDS, LOOK_SECONDS, Clocks, Tick
+from agent_cogs.agent import ChannelInfo
+from agent_cogs.automation.clock import AWAY_SECONDS, LOOK_SECONDS, AutomationClock, Tick
 from agent_cogs.automation.target_channel import TargetResolver
-from agent_cogs.channels import ChannelInfo
 from agent_cogs.events import CronEvent, HeartbeatEvent, TurnEvent
 from agent_cogs.turn.event_codec import read_begun
 from agent_personas.schedules.cron import Job
@@ -44,12 +45,13 @@ class Day:
         self.restart()
 
     def restart(self) -> None:
-        self.clocks = Clocks(
+        channels: Any = self
+        self.clock_task = AutomationClock(
             "claude",
             self,
             self.ticks,
-            TargetResolver("claude", lambda: self.seen, None, lambda: self.arriving),
-            enter=self.enter,
+            TargetResolver("claude", channels, None),
+            enqueue=self.enter,
             has_room=lambda _: self.room,
             is_open=lambda turn_id: turn_id in self.open,
             may_act=lambda: self.acts,
@@ -65,6 +67,9 @@ class Day:
     def jobs(self) -> tuple[Job, ...]:
         return self.orders_jobs
 
+    def known(self) -> tuple[ChannelInfo, ...]:
+        return self.seen
+
     def enter(self, event: TurnEvent) -> bool:
         if self.room:
             self.entered.append((self.clock.now, event))
@@ -78,8 +83,8 @@ class Day:
         """The local times of what ran while the hours passed."""
         end, before = self.clock.now + hours * 3600, len(self.entered)
         while self.clock.now < end:
-            await self.sleep(min(await self.clocks.tick(), end - self.clock.now))
-        await self.clocks.tick()
+            await self.sleep(min(await self.clock_task.tick(), end - self.clock.now))
+        await self.clock_task.tick()
         return [f"{datetime.fromtimestamp(at, BERLIN):%H:%M}" for at, _ in self.entered[before:]]
 
 
@@ -107,7 +112,7 @@ async def test_without_a_channel_it_speaks_nowhere_and_in_a_strange_one_it_does_
     day = Day(check(), check(name="Other", channel="secret"))
     await day.passes(1.1)
     assert {(event.source, event.channel_id) for _, event in day.entered} == {("heartbeat.md: Build", NO_CHANNEL)}
-    assert caplog.text.count("the channel secret is none of the bot's") == 1
+    assert caplog.text.count("channel secret is not one of this bot's channels") == 1
 
 
 async def test_outside_of_its_hours_a_check_waits_and_when_they_begin_it_is_due() -> None:
@@ -125,13 +130,13 @@ async def test_an_empty_file_makes_no_call_and_the_files_are_looked_at_each_minu
 
 async def test_the_files_are_looked_at_each_minute_also_beside_a_check_that_is_hours_away() -> None:
     day = Day(check(interval_seconds=7200))
-    assert [await day.clocks.tick() for _ in range(2)] == [LOOK_SECONDS] * 2
+    assert [await day.clock_task.tick() for _ in range(2)] == [LOOK_SECONDS] * 2
 
 
 async def test_who_does_not_hold_the_agent_looks_again_in_seconds() -> None:
     day = Day(check())
     day.acts = False
-    assert await day.clocks.tick() == AWAY_SECONDS
+    assert await day.clock_task.tick() == AWAY_SECONDS
 
 
 async def test_the_next_look_is_at_what_is_due_first() -> None:
@@ -199,7 +204,7 @@ async def test_what_is_due_while_the_inbox_is_full_stays_due(catch_up: bool, cap
     day.room = True
     assert await day.passes(0.1) == ["12:45", "12:45"]
     assert await day.passes(0.1) == [], "and once"
-    assert caplog.text.count("heartbeat 'Build' waits: there is no room in the inbox") == 1
+    assert caplog.text.count("heartbeat 'Build' waits: the inbox is full") == 1
 
 
 async def test_a_job_that_is_not_made_up_for_waits_for_an_hour_and_one_that_is_for_a_day(
@@ -209,7 +214,7 @@ async def test_a_job_that_is_not_made_up_for_waits_for_an_hour_and_one_that_is_f
     day = Day(check(interval_seconds=7200), jobs=jobs)
     day.room = False
     assert await day.passes(3) == []
-    assert caplog.text.count("cron 'Lunch' is skipped, it has waited for too long") == 1
+    assert caplog.text.count("skipped cron 'Lunch': it has waited for too long") == 1
     day.room = True
     assert await day.passes(0.1) == ["15:00", "15:00"]
     assert {event.source for _, event in day.entered} == {"heartbeat.md: Build", "agents.md: Plan"}
@@ -331,5 +336,5 @@ async def test_a_fault_in_one_round_is_told_and_the_next_one_comes(caplog: pytes
     day.sleep = next_round  # type: ignore[method-assign]
     day.restart()
     with pytest.raises(Enough):
-        await day.clocks.run()
-    assert "heartbeats and jobs could not be looked at" in caplog.text
+        await day.clock_task.run()
+    assert "automation round failed" in caplog.text

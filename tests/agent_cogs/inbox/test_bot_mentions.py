@@ -39,7 +39,7 @@ def entering(scene):
     """The events that are to be taken, from now on; none of them is."""
     entered = []
     for cog in scene.cogs.values():
-        cog._taker.enter = lambda event: entered.append(event) or True
+        cog.host.queue.enqueue = lambda event: entered.append(event) or True
     return entered
 
 
@@ -331,6 +331,6 @@ async def test_an_edit_of_what_was_whole_already_calls_nobody(scene):
     message_id = await from_grok(scene, "nothing for anybody")
     entry = scene.transcripts.of(LOUNGE).get(message_id)
     scene.transcripts.of(LOUNGE).revise(replace(entry, text="@Claude?", mentions=frozenset({scene.me.id})))
-    await scene.cog._calling.heard(LOUNGE, message_id, "casual", edited=True)
+    await scene.cog.host.bot_mentions.heard(LOUNGE, message_id, "casual", edited=True)
     await settle()
     assert scene.cog.asked == []

@@ -1,7 +1,7 @@
 import asyncio
 
 from agent_cogs.events import MentionEvent
-from agent_cogs.inbox.busy_replies import MAX_LINES, MAX_WAITING, BusyLines
+from agent_cogs.inbox.busy_replies import MAX_LINES, MAX_WAITING, BusyReplies
 from agent_cogs.limits.reply_throttle import TOLD_FOR, ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, LINES
 from agent_context.entries import Entry, Speaker
@@ -30,16 +30,16 @@ def mention(message_id, person=11, channel=1):
 
 async def test_a_person_is_told_once_a_minute_in_a_channel_and_sees_a_sign_meanwhile():
     clock, outlet = Clock(), Outlet()
-    busy = BusyLines(ReplyThrottle(clock))
+    busy = BusyReplies(ReplyThrottle(clock))
     for number in (1, 2, 3):
-        busy.tell(outlet, mention(number))
+        busy.reply(outlet, mention(number))
     await settle()
     assert outlet.posts == [(LINES["busy"], 11)]
     assert outlet.signs == [(2, HOURGLASS), (3, HOURGLASS)]
-    busy.tell(outlet, mention(4, person=12))
-    busy.tell(outlet, mention(5, channel=2))
+    busy.reply(outlet, mention(4, person=12))
+    busy.reply(outlet, mention(5, channel=2))
     clock.now += TOLD_FOR
-    busy.tell(outlet, mention(6))
+    busy.reply(outlet, mention(6))
     await settle()
     assert len(outlet.posts) == 4
 
@@ -47,14 +47,14 @@ async def test_a_person_is_told_once_a_minute_in_a_channel_and_sees_a_sign_meanw
 async def test_a_crowd_gets_a_few_lines_at_a_time_so_that_answers_come_through():
     outlet = Outlet()
     outlet.hold = asyncio.Event()
-    busy = BusyLines(ReplyThrottle(Clock()))
+    busy = BusyReplies(ReplyThrottle(Clock()))
     for person in range(300):
-        busy.tell(outlet, mention(person + 1, person=person + 1))
+        busy.reply(outlet, mention(person + 1, person=person + 1))
     outlet.hold.set()
     await settle()
     assert len(outlet.posts) == MAX_LINES
     assert len(outlet.signs) == MAX_WAITING - MAX_LINES
-    busy.tell(outlet, mention(999, person=999))
+    busy.reply(outlet, mention(999, person=999))
     await settle()
     assert len(outlet.posts) == MAX_LINES + 1
 
@@ -62,8 +62,8 @@ async def test_a_crowd_gets_a_few_lines_at_a_time_so_that_answers_come_through()
 async def test_the_end_gives_up_what_is_on_its_way():
     outlet = Outlet()
     outlet.hold = asyncio.Event()
-    busy = BusyLines(ReplyThrottle(Clock()))
-    busy.tell(outlet, mention(1))
+    busy = BusyReplies(ReplyThrottle(Clock()))
+    busy.reply(outlet, mention(1))
     await settle()
     await busy.aclose()
     outlet.hold.set()

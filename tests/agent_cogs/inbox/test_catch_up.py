@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import discord
 import pytest
 
-from agent_cogs.inbox.catch_up import TAKE_UP_EVERY, missed
+from agent_cogs.inbox.catch_up import ROUND_SECONDS, missed
 from agent_cogs.inbox.triggers import Call
 from agent_context.entries import Entry, Speaker
 from agent_discord.objects.messages import to_entry
@@ -42,7 +42,7 @@ class Return:
     async def comes(self):
         self.time = LoopTime()
         await self.scene.start()
-        self.task = asyncio.create_task(self.scene.cog.attend())
+        self.task = asyncio.create_task(self.scene.cog.host.run_catch_up())
         await self.passes(2)
         return self.scene
 
@@ -68,7 +68,7 @@ async def test_a_mention_that_came_while_it_was_away_is_answered_once(back):
     assert scene.texts() == ["Hello."]
     await scene.cog.on_ready()  # a new session
     await scene.hear("again", message_id=message_id, mentions=[scene.me])
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert len(scene.texts()) == 1
 
 
@@ -151,7 +151,7 @@ async def test_a_fresh_install_never_answers_old_messages(back):
     scene = await back.comes()
     back.scene.ledger.presence.first["claude"] = scene.clock.now
     await scene.cog.on_ready()
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == []
 
 
@@ -168,11 +168,11 @@ async def test_who_stands_by_answers_nothing_and_who_takes_over_what_came_meanwh
     back.asked()
     back.scene.acts = False
     scene = await back.comes()
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == []
     await scene.ask("and now?", author=BOB)  # heard, and nobody acts
     scene.acts = True
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert len(scene.texts()) == 2
 
 
@@ -188,7 +188,7 @@ async def test_open_turns_wait_for_a_redis_that_is_away(back):
     await back.comes()
     assert scene.texts() == []
     scene.ledger.turns.away = False
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."]
 
 
@@ -225,7 +225,7 @@ async def test_a_stop_that_came_while_it_was_away_holds_and_is_not_answered(back
     assert scene.channel().reacted == [(order, "✅")]
     await scene.stops.lift(LOUNGE)
     await scene.cog.on_ready()
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == [], f"{asked} was said before the stop"
     assert scene.channel().reacted == [(order, "✅")]
 
@@ -307,7 +307,7 @@ async def test_a_stop_of_a_channel_that_came_meanwhile_covers_its_threads_until_
     gap = back.asked("stop", ago=0, channel=LOUNGE)
     back.asked("hello?", ago=0, channel=THREAD, author=BOB)
     await scene.cog.on_ready()
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.stops.holds(LOUNGE)
     assert (scene.texts(THREAD), scene.channel().reacted[-1]) == ([], (gap, "✅"))
 
@@ -363,23 +363,23 @@ async def test_a_sign_that_was_put_there_during_a_gap_in_which_nobody_wrote_is_f
 
 async def test_a_mention_that_came_while_it_was_not_certain_who_acts_is_answered_when_it_is(back):
     scene = await back.comes()
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     scene.acts = False
     await scene.ask("are you there?")
     scene.acts = True  # before it was looked at
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."]
 
 
 async def test_who_takes_over_looks_for_what_came_although_it_was_never_away(back):
     scene = await back.comes()
     scene.acts = False
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     asked = back.asked(ago=0)
     place = scene.channel()
     scene.services.transcripts.of(LOUNGE).add(to_entry(place.past[0], scene.directory))
     scene.acts = True
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.texts() == ["Hello."], asked
 
 
@@ -434,7 +434,7 @@ async def test_an_order_to_a_bot_that_comes_later_is_obeyed_when_it_is_known(bac
     scene = await back.comes()
     assert not scene.stops.holds(LOUNGE), "nobody knows yet whom it is for"
     scene.directory.learn("grok", 22)
-    await back.passes(2 * TAKE_UP_EVERY)
+    await back.passes(2 * ROUND_SECONDS)
     assert scene.stops.holds(LOUNGE)
 
 

@@ -75,7 +75,7 @@ async def test_a_call_that_the_end_of_the_process_cuts_off_is_charged_by_the_nex
     await scene.aclose()
     scene.ledger.turns.crash()
     after = await Scene(ledger=scene.ledger).start()
-    await after.cog.take_up()
+    await after.cog.host.catch_up.resume_open_turns()
     await settle()
     assert after.spent()["ai_calls"] == 2
     await after.aclose()
@@ -116,7 +116,7 @@ async def test_a_drawing_that_takes_too_long_costs_a_picture(stage):
     assert scene.texts(MEMES) == ["Look."]
     assert (scene.spent()["image_calls"], scene.spent()["image_cost"]) == (
         1,
-        scene.cog.agent.model.tariff.picture().cost_usd,
+        scene.cog.host.agent.model.tariff.picture().cost_usd,
     )
 
 
@@ -129,7 +129,7 @@ async def test_a_drawing_is_noted_before_it_is_made_and_charged_by_who_goes_on(s
     await scene.aclose()
     scene.ledger.turns.crash()
     after = await Scene(ledger=scene.ledger).start()
-    await after.cog.take_up()
+    await after.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (after.cog.asked, after.cog.drawn) == ([], ["a cat"])
     assert (after.spent()["ai_calls"], after.spent()["image_calls"]) == (1, 2)
@@ -140,13 +140,13 @@ async def test_a_drawing_is_noted_before_it_is_made_and_charged_by_who_goes_on(s
 async def test_a_picture_for_which_no_time_is_left_is_neither_drawn_nor_paid_for(stage):
     scene = await stage()
     scene.answers(LOOK)
-    call = scene.cog._call_ai
+    think = scene.cog.host.agent.model.think
 
     async def slow(*asked):
         scene.clock.now += 2
-        return await call(*asked)
+        return await think(*asked)
 
-    scene.cog._call_ai = slow
+    object.__setattr__(scene.cog.host.agent.model, "think", slow)
     result = await scene.instruct("i1", channel=MEMES, deadline=scene.clock() + 11.5)
     assert (result.text, scene.cog.drawn) == ("Look.", [])
     assert "image_calls" not in scene.spent()
@@ -154,7 +154,7 @@ async def test_a_picture_for_which_no_time_is_left_is_neither_drawn_nor_paid_for
 
 async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_before_it_is_sent(stage):
     scene = await stage(all=0.0021)
-    scene.cog.agent.frame.tokens = 0  # and it has more than 1,000
+    scene.cog.host.agent.frame.tokens = 0  # and it has more than 1,000
     await scene.ask()
     assert (scene.cog.asked, scene.ledger.costs.days) == ([], {})
     scene.ledger.limits.money.caps = Caps(all=5.0)
@@ -163,7 +163,7 @@ async def test_a_prompt_that_is_larger_than_was_foreseen_has_more_put_aside_befo
     (name,) = scene.ledger.limits.money.holds
     assert scene.ledger.limits.money.holds[name].amount > 1_000 * 0.1 + 4_000 * 0.5
     assert scene.ledger.turns.checkpoints == [(name.removeprefix("claude:"), "under_way")]
-    assert scene.cog.agent.frame.tokens > 1_000, "the next one is foreseen better"
+    assert scene.cog.host.agent.frame.tokens > 1_000, "the next one is foreseen better"
 
 
 async def test_who_joins_in_on_an_answer_does_so_on_the_account_of_the_person_who_was_answered(stage):

@@ -28,7 +28,7 @@ def job(name: str, channel_id: int = LOUNGE, *, now: float = 0.0) -> CronEvent:
 
 async def restarted(scene: Scene) -> Scene:
     """The program after its end, with the same Redis."""
-    await scene.cog.drain()
+    await scene.cog.host.drain()
     await scene.aclose()
     scene.ledger.turns.crash()
     later = Scene(ledger=scene.ledger)
@@ -46,7 +46,7 @@ async def held(scene: Scene, **more: int) -> asyncio.Event:
 
 async def ended(scene: Scene, go_on: asyncio.Event) -> None:
     """The program is told to stop, and what runs ends."""
-    scene.cog.stop_listening()
+    scene.cog.host.stop_listening()
     go_on.set()
     await settle()
 
@@ -55,7 +55,7 @@ async def test_an_errands_time_begins_with_its_turn() -> None:
     scene = await Scene().start()
     go_on = await held(scene)
     for name in ("one", "two"):
-        assert scene.cog._taker.enter(job(name, now=scene.clock.now))
+        assert scene.cog.host.queue.enqueue(job(name, now=scene.clock.now))
     scene.clock.now += 600
     go_on.set()
     await settle()
@@ -73,9 +73,9 @@ async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
     scene = await Scene(env={"MAX_CONCURRENT_TURNS": "4"}).start()
     go_on = asyncio.Event()
     scene.answers(go_on.wait)
-    assert scene.cog._taker.enter(job("slow", NO_CHANNEL, now=scene.clock.now))
+    assert scene.cog.host.queue.enqueue(job("slow", NO_CHANNEL, now=scene.clock.now))
     await settle()
-    assert scene.cog._taker.enter(job("quick", NO_CHANNEL, now=scene.clock.now))
+    assert scene.cog.host.queue.enqueue(job("quick", NO_CHANNEL, now=scene.clock.now))
     await settle()
     assert [record.id for record in scene.ledger.recorded] == ["cron:quick:1"]
     go_on.set()
@@ -87,7 +87,7 @@ async def test_errands_without_a_channel_do_not_wait_for_each_other() -> None:
 async def test_what_nobody_asked_for_leaves_people_their_share_of_the_days_turns() -> None:
     scene = await Scene(env={"AGENT_MAX_DAILY": "4"}).start()
     for n in range(6):
-        assert scene.cog._taker.enter(job(f"job{n}", now=scene.clock.now))
+        assert scene.cog.host.queue.enqueue(job(f"job{n}", now=scene.clock.now))
     await settle()
     assert await scene.instruct("i1") is not None
     reasons = [record.reason for record in scene.ledger.recorded]
@@ -104,7 +104,7 @@ async def test_what_nobody_asked_for_leaves_people_their_share_of_the_days_turns
 async def test_how_many_turns_nobody_needs_to_ask_for_is_the_owners_choice(most: str, unasked: str, taken: int) -> None:
     scene = await Scene(env={"AGENT_MAX_DAILY": most, "AGENT_MAX_DAILY_UNASKED": unasked}).start()
     for n in range(5):
-        assert scene.cog._taker.enter(job(f"job{n}", now=scene.clock.now))
+        assert scene.cog.host.queue.enqueue(job(f"job{n}", now=scene.clock.now))
     await settle()
     assert [record.reason for record in scene.ledger.recorded].count(None) == taken
     await scene.aclose()
@@ -135,11 +135,11 @@ async def test_mentions_that_waited_when_the_program_ended_are_answered_by_the_n
     await ended(scene, go_on)
     scene.clock.now += 300
     later = await restarted(scene)
-    await later.cog.take_up()
+    await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert {record.asked_message_id for record in later.ledger.recorded} >= set(asked), "also beyond three of a channel"
     assert len(later.texts()) == len(asked)
-    assert "taken up at the next start: 5 message" in caplog.text
+    assert "until the next start: 5 message" in caplog.text
     await later.aclose()
 
 
@@ -149,10 +149,10 @@ async def test_a_mention_that_is_too_old_for_an_answer_is_named(caplog: pytest.L
     asked = await scene.ask("second")
     await ended(scene, go_on)
     later = await restarted(scene)
-    await later.cog.take_up()
+    await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert later.texts() == []
-    assert f"claude: message m{asked} waited for its turn and is dropped: it is older" in caplog.text
+    assert f"claude: dropped message m{asked}, which waited for its turn: it is older" in caplog.text
     await later.aclose()
 
 
@@ -160,15 +160,17 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
     scene = await Scene().start()
     go_on = await held(scene, channel=MEMES)
     for n in range(3):
-        assert await scene.cog.errands.receive(WebhookPayload(f"event-{n}", MEMES, "build", f"red {n}")) == "taken"
+        assert (
+            await scene.cog.host.automation.receive(WebhookPayload(f"event-{n}", MEMES, "build", f"red {n}")) == "taken"
+        )
     await ended(scene, go_on)
     assert len(scene.cog.asked) == 1
     later = await restarted(scene)
-    await later.cog.take_up()
+    await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert ["red" in prompt.text for prompt, _ in later.cog.asked] == [True, True, True]
     assert len(later.texts(MEMES)) == 3
-    await later.cog.take_up()
+    await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert len(later.cog.asked) == 3, "and are told once"
     await later.aclose()
@@ -177,10 +179,10 @@ async def test_news_that_were_taken_outlive_the_end_of_the_program() -> None:
 async def test_news_that_were_taken_outlive_a_crash() -> None:
     scene = await Scene().start()
     await held(scene, channel=MEMES)
-    assert await scene.cog.errands.receive(WebhookPayload("event-1", MEMES, "build", "red")) == "taken"
+    assert await scene.cog.host.automation.receive(WebhookPayload("event-1", MEMES, "build", "red")) == "taken"
     scene.ledger.turns.crash()
     later = await Scene(ledger=scene.ledger).start()
-    await later.cog.take_up()
+    await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert [record.kind for record in later.ledger.recorded].count("webhook") == 1
     await later.aclose()
@@ -191,11 +193,11 @@ async def test_news_for_which_there_is_no_room_are_not_kept() -> None:
     scene = await Scene(env={"MAX_QUEUE_DEPTH": "0"}).start()
     go_on = await held(scene, channel=MEMES)
     news = WebhookPayload("event-1", MEMES, "build", "red")
-    assert await scene.cog.errands.receive(news) == "full"
+    assert await scene.cog.host.automation.receive(news) == "full"
     assert ("claude", "event-1") not in scene.ledger.turns.kept
     go_on.set()
     await settle()
-    assert await scene.cog.errands.receive(news) == "taken"
+    assert await scene.cog.host.automation.receive(news) == "taken"
     await scene.aclose()
 
 
@@ -206,11 +208,11 @@ async def test_an_instruction_that_waited_is_left_to_the_coordinator(caplog: pyt
     assert await scene.instruct("i1") is None
     await ended(scene, go_on)
     later = await restarted(scene)
-    await later.cog.take_up()
+    await later.cog.host.catch_up.resume_open_turns()
     await settle()
     assert later.texts() == []
     assert (await later.instruct("i1")) is not None, "it is asked again, and has its turn"
-    assert "taken up at the next start: 1 instruction" in caplog.text
+    assert "until the next start: 1 instruction" in caplog.text
     await later.aclose()
 
 
@@ -218,14 +220,14 @@ async def test_what_cannot_be_kept_is_named(caplog: pytest.LogCaptureFixture) ->
     scene = await Scene().start()
     go_on = await held(scene)
     plain = {"channel_id": LOUNGE, "theme": "casual", "deadline": scene.clock.now + 60}
-    assert scene.cog._taker.enter(HookEvent(id="startup-1", hook="startup", instruction="Hello.", **plain))
-    assert scene.cog._taker.enter(job("plan", now=scene.clock.now))
+    assert scene.cog.host.queue.enqueue(HookEvent(id="startup-1", hook="startup", instruction="Hello.", **plain))
+    assert scene.cog.host.queue.enqueue(job("plan", now=scene.clock.now))
     await ended(scene, go_on)
     scene.ledger.turns.away = True
-    await scene.cog.drain()
+    await scene.cog.host.drain()
     scene.ledger.turns.away = False
-    assert "claude: hook startup-1 waited for its turn and is dropped: it belongs to this run" in caplog.text
-    assert "claude: cron cron:plan:1 waited for its turn and is dropped: Redis is away" in caplog.text
+    assert "claude: dropped hook startup-1, which waited for its turn: it belongs to this run" in caplog.text
+    assert "claude: dropped cron cron:plan:1, which waited for its turn: Redis is away" in caplog.text
     await scene.aclose()
 
 
@@ -233,14 +235,14 @@ async def test_clocks_and_the_door_are_the_first_to_stop(tmp_path: Path) -> None
     (tmp_path / "claude").mkdir()
     (tmp_path / "claude" / "heartbeat.md").write_text("## Build\n- interval: 60\n- channel: lounge\n\nLook.\n")
     scene = await Scene(env={"PERSONAS_DIR": str(tmp_path)}).start()
-    clocks = scene.cog.errands._clocks
+    clocks = scene.cog.host.automation._clock
     await clocks.tick()
     scene.clock.now += 61
-    scene.cog.stop_listening()
+    scene.cog.host.stop_listening()
     before = dict(scene.ledger.last_runs.times)
     await clocks.tick()
     assert scene.ledger.last_runs.times == before, "what is due in the drain stays due"
-    assert await scene.cog.errands.receive(WebhookPayload("event-1", LOUNGE, "build", "red")) == "standby"
+    assert await scene.cog.host.automation.receive(WebhookPayload("event-1", LOUNGE, "build", "red")) == "standby"
     await scene.aclose()
 
 
@@ -248,7 +250,7 @@ async def test_news_wait_for_a_server_that_is_on_its_way_and_are_not_refused_for
     scene = await Scene().start()
     lounge = scene.client.channels.pop(LOUNGE)
     scene.client.guild.unavailable = True
-    waiting = asyncio.create_task(scene.cog.errands.receive(WebhookPayload("event-1", LOUNGE, "build", "red")))
+    waiting = asyncio.create_task(scene.cog.host.automation.receive(WebhookPayload("event-1", LOUNGE, "build", "red")))
     await settle()
     assert not waiting.done()
     scene.client.channels[LOUNGE], scene.client.guild.unavailable = lounge, False
@@ -265,9 +267,9 @@ async def test_news_for_a_server_that_does_not_come_may_be_sent_again(monkeypatc
     del scene.client.channels[LOUNGE]
     scene.client.guild.unavailable = True
     news = WebhookPayload("event-1", LOUNGE, "build", "red")
-    assert await scene.cog.errands.receive(news) == "standby"
+    assert await scene.cog.host.automation.receive(news) == "standby"
     scene.client.guild.unavailable = False
-    assert await scene.cog.errands.receive(news) == "no_channel"
+    assert await scene.cog.host.automation.receive(news) == "no_channel"
     await scene.aclose()
 
 
@@ -275,7 +277,7 @@ async def test_whoever_waits_for_a_server_is_not_content_with_another_one() -> N
     scene = await Scene().start()
     lounge = scene.client.channels.pop(LOUNGE)
     other = both_on_their_way(scene)
-    finding = asyncio.create_task(scene.cog.where.outlet_in_scope(LOUNGE))
+    finding = asyncio.create_task(scene.cog.channels.outlet_in_scope(LOUNGE))
     await settle()
     other.unavailable = False
     await scene.cog.on_guild_available(other)
@@ -308,8 +310,8 @@ async def test_the_startup_hook_waits_for_its_channels_server(tmp_path: Path) ->
         slept.set()
         await asyncio.sleep(0)
 
-    scene.cog.errands._sleep = sleep
-    run = asyncio.create_task(scene.cog.run_errands())
+    scene.cog.host.automation._sleep = sleep
+    run = asyncio.create_task(scene.cog.host.run_automation())
     await slept.wait()
     await settle()
     assert scene.cog.asked == []

@@ -177,7 +177,7 @@ async def test_the_rest_of_a_long_answer_is_not_posted(open_scene):
 async def test_nothing_at_all_is_posted_into_a_stopped_channel(open_scene):
     """Also what belongs to no running turn, such as the line that there is too much to do."""
     scene = await open_scene()
-    outlet = scene.cog.where.outlet(scene.channel())
+    outlet = scene.cog.channels.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     with pytest.raises(CannotPost):
         await outlet.sink.post(Post(text="I have too many requests right now."), "m2:excuse")
@@ -439,7 +439,7 @@ async def test_a_stop_of_a_channel_ends_what_waits_and_runs_in_its_threads(open_
     await scene.ask("stop")
     await settle()
     assert [result.reason for result in scene.results] == ["stopped"], "at once, not when the model has answered"
-    assert scene.cog._taker.running.channels == ()
+    assert scene.cog.host.queue.channels == ()
     thought.go_on.set()
     await settle()
     assert scene.texts(THREAD) == []
@@ -510,7 +510,7 @@ async def test_no_reaction_that_a_model_decided_on_is_given_after_the_stop(open_
     seen = await scene.hear("what a day", author=BOB)
     scene.answers({"text": None, "react_emoji": "🔥", "react_to_message_id": str(seen)})
     scene.channel().hold_reactions = asyncio.Event()
-    outlet = scene.cog.where.outlet(scene.channel())
+    outlet = scene.cog.channels.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     scene.channel().hold_reactions.set()
     assert not await outlet.sink.react(seen, "🔥")
@@ -522,7 +522,7 @@ async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     asked = await scene.hear("hello", author=BOB)
     entry = scene.services.transcripts.of(LOUNGE).get(asked)
     event = scene.services.mention(entry, LOUNGE, "casual", to_all=False)
-    outlet = scene.cog.where.outlet(scene.channel())
+    outlet = scene.cog.channels.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
     assert await excuse(outlet.sink, event, "daily_limit") is None
     assert await excuse(outlet.sink, event, "busy") is None
@@ -563,7 +563,7 @@ async def test_a_stop_is_heard_while_the_program_ends_its_last_turns(open_scene)
     scene, thought = await open_scene(), Thought()
     scene.answers(thought)
     await scene.ask("think hard")
-    scene.cog.stop_listening()
+    scene.cog.host.stop_listening()
     await scene.ask("stop")
     thought.go_on.set()
     await settle()
@@ -602,7 +602,7 @@ def settled(scene: Scene) -> tuple[list[Any], float, list[Any]]:
 async def test_a_turn_that_is_resumed_in_a_stopped_channel_is_settled_with_its_costs(open_scene, asked_again: bool):
     _, scene = await killed_while_posting(open_scene)
     await scene.stops.stop(LOUNGE, "m1")
-    await (scene.instruct("i1") if asked_again else scene.cog.take_up())
+    await (scene.instruct("i1") if asked_again else scene.cog.host.catch_up.resume_open_turns())
     await settle()
     assert settled(scene) == ([("i1", "stopped")], 1, [])
     assert await scene.ledger.turns.open_ids("claude") == []
@@ -614,7 +614,7 @@ async def test_a_turn_that_waits_to_be_resumed_is_settled_when_the_channel_is_st
     thought = Thought()
     scene.answers(thought)
     await scene.ask("think hard")
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await scene.stops.stop(LOUNGE, "m1")
     await settle()
     results, calls, _ = settled(scene)
@@ -626,7 +626,7 @@ async def test_a_turn_that_waits_to_be_resumed_is_settled_when_the_channel_is_st
 async def test_a_turn_whose_channel_is_gone_is_settled_with_its_costs_too(open_scene):
     _, scene = await killed_while_posting(open_scene)
     del scene.client.channels[LOUNGE]
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert settled(scene) == ([("i1", "unknown_channel")], 1, [])
     await scene.aclose()

@@ -29,7 +29,7 @@ def mention(scene, seconds=60.0):
 
 
 def asked(scene, event):
-    return asked_at_once(scene.cog.agent, scene.cog.where.outlet_of(LOUNGE), event)
+    return asked_at_once(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
 
 
 async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):
@@ -51,11 +51,11 @@ async def test_a_question_that_was_taken_back_asks_for_nothing(scene):
 
 async def test_an_agent_in_back_off_asks_for_nothing(scene):
     for _ in range(3):
-        scene.cog.agent.model.backoff.failed(BadKey())
+        scene.cog.host.agent.model.backoff.failed(BadKey())
     assert asked(scene, mention(scene)) is None
 
 
 async def test_a_bot_that_may_not_write_asks_for_nothing(scene, monkeypatch):
-    outlet = scene.cog.where.outlet_of(LOUNGE)
+    outlet = scene.cog.channels.outlet_of(LOUNGE)
     monkeypatch.setattr(type(outlet.sink), "refusal", lambda _: "not_permitted")
     assert asked(scene, mention(scene)) is None

@@ -73,7 +73,7 @@ async def test_a_continued_turn_has_a_budget_like_any_other():
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
     ledger.limits.money.holds.clear()  # of the process that is gone
     scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.cog.asked, [emoji for _, emoji in scene.channel().reacted]) == ([], ["💤"])
     assert scene.spent()["ai_calls"] == 1
@@ -85,7 +85,7 @@ async def test_what_a_resumed_turn_asks_of_its_model_is_put_aside_and_on_its_per
     first, scene = await crashed(at="thinking", ledger=ledger, mention=True)
     stuck = asyncio.Event()
     scene.answers(stuck.wait)
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     (hold,) = scene.ledger.limits.money.holds.values()
     assert (hold.amount > 4_000, f"person:{ALICE}" in hold.scopes) == (True, True), "two calls of 0.0023 dollars"
@@ -166,7 +166,7 @@ async def test_after_the_post_only_the_reaction_is_left_to_do():
     assert [name for _, name in first.ledger.turns.checkpoints] == ["answer", "posted"]
     scene.channel().past = []  # not even looked for
     scene.services.transcripts.of(LOUNGE).add(first.services.transcripts.of(LOUNGE).entries()[0])
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.cog.asked, scene.texts(), [emoji for _, emoji in scene.channel().reacted]) == ([], [], ["🔥"])
     assert len(scene.notices) == 1
@@ -175,10 +175,10 @@ async def test_after_the_post_only_the_reaction_is_left_to_do():
 
 async def test_a_mention_is_answered_by_the_process_that_comes_after():
     first, scene = await crashed(at="thinking", mention=True)
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.texts(), len(scene.cog.asked)) == (["Hello."], 1)
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert len(scene.texts()) == 1
     await end(first, scene)
@@ -186,7 +186,7 @@ async def test_a_mention_is_answered_by_the_process_that_comes_after():
 
 async def test_an_instruction_is_continued_before_it_is_repeated():
     first, scene = await crashed(at="posting")
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert [result.text for result in scene.results] == ["Hello."]
     await scene.instruct()
@@ -197,7 +197,7 @@ async def test_an_instruction_is_continued_before_it_is_repeated():
 async def test_past_its_deadline_a_turn_is_ended_and_its_costs_are_booked():
     first, scene = await crashed(at="posting", deadline=None)
     scene.clock.now += 91
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert [(result.skipped, result.reason) for result in scene.results] == [(True, "deadline")]
     assert (scene.texts(), scene.spent()["ai_calls"]) == ([], 1)
@@ -254,7 +254,7 @@ async def test_a_turn_that_went_to_another_process_is_not_posted_and_stays_open_
     assert scene.spent()["ai_calls"] == 1  # nobody else knows of this call
     assert (scene.texts(), await scene.ledger.turns.open_ids("claude")) == ([], ["i1"])
     scene.ledger.turns.taken_over = False
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert scene.texts() == ["Hello."]
     await end(scene)
@@ -270,7 +270,7 @@ async def test_a_turn_whose_lease_lapsed_is_continued_by_the_next_holder_also_th
     assert await scene.instruct() is None
     assert scene.texts() == []
     scene.acts = True
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert (scene.texts(), len(scene.cog.asked), scene.spent()["ai_calls"]) == (["Hello."], 1, 1)
     await end(scene)
@@ -279,7 +279,7 @@ async def test_a_turn_whose_lease_lapsed_is_continued_by_the_next_holder_also_th
 async def test_one_that_does_not_hold_the_agent_takes_nothing_up():
     first, scene = await crashed(at="thinking")
     scene.acts = False
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     assert scene.cog.asked == []
     await end(first, scene)
@@ -327,7 +327,7 @@ async def test_a_kept_answer_that_cannot_be_read_is_asked_for_again():
 async def test_the_record_of_a_turn_that_nobody_can_go_on_with_has_what_it_posted_and_its_model():
     first, scene = await crashed(at="reacting", decision={"text": "Hello.", "react_emoji": "🔥"}, mention=True)
     del scene.client.channels[LOUNGE]
-    await scene.cog.take_up()
+    await scene.cog.host.catch_up.resume_open_turns()
     await settle()
     (record,) = scene.ledger.recorded
     assert (record.reason, record.posted) == ("unknown_channel", (first.channel().sent[0].id,))

@@ -65,8 +65,8 @@ async def test_a_picture_that_a_tool_brings_is_made_into_one_that_the_model_take
     Image.new("RGB", (300, 200), "red").save(out, "WEBP")
     brought = ToolOutput("a painting", (Picture(out.getvalue(), "image/webp"), Picture(b"none", "image/webp")))
     scene = await stage(FakeTool("look", lambda _: brought))
-    model = replace(scene.cog.agent.model, fit=Fit(100, 10_000, frozenset({"image/jpeg"})))
-    object.__setattr__(scene.cog.agent, "model", model)
+    model = replace(scene.cog.host.agent.model, fit=Fit(100, 10_000, frozenset({"image/jpeg"})))
+    object.__setattr__(scene.cog.host.agent, "model", model)
     scene.answers(calls(("look", {})), lambda _: asked.set() or NOON)
     await scene.ask()
     await asyncio.wait_for(asked.wait(), 10)  # a picture is scaled in a thread
@@ -168,7 +168,7 @@ async def test_lines_of_tools_are_bounded_and_go_with_the_oldest_message(stage, 
     async with ToolRecords(tmp_path) as records:
         scene = await stage(clock("x" * 9000))
         let(scene, clock("x" * 9000), tool_records=records)
-        agent = scene.cog.agent
+        agent = scene.cog.host.agent
         for number in range(3):
             scene.answers(*(calls(*(("clock", {"n": n + 16 * number}) for n in range(16))), NOON))
             await scene.ask()
@@ -194,7 +194,7 @@ async def test_a_loop_that_a_crash_cut_off_begins_again_and_a_kept_answer_is_not
     scene.ledger.turns.crash()
     again = await stage(clock(), ledger=scene.ledger)
     again.answers(calls(("clock", {})), NOON)
-    await again.cog.take_up()
+    await again.cog.host.catch_up.resume_open_turns()
     await until(lambda: again.texts())
     assert (again.texts(), len(again.cog.asked)) == (["It is noon."], 2)
     noted = [name for turn, name in scene.ledger.turns.checkpoints if turn == f"m{question}"]
@@ -239,7 +239,7 @@ async def test_the_options_of_a_completion_reach_the_prompt_and_the_post(stage):
 
 def with_a_loop_of_its_own(scene):
     """Its model is a coding agent: it runs tools in the midst of its answer."""
-    agent = scene.cog.agent
+    agent = scene.cog.host.agent
     object.__setattr__(agent, "model", replace(agent.model, own_loop=True))
 
 

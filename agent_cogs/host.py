@@ -1,0 +1,174 @@
+"""AgentHost: what one agent does with the messages, instructions and ticks that reach it.
+
+    message ─────── triggers, commands ─┐
+    instruction ────────────────────────┼─ queue ─ runner ─ take_turn ─ result on the bus
+    automation, catch-up ───────────────┘
+
+It needs an agent and its channels, no bot user: whatever listens on a service hands over what it heard as plain values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from agent_chat.incoming import IncomingMessage, Person, PersonReaction
+from agent_cogs.agent import Agent, Channels
+from agent_cogs.automation.runner import Automation
+from agent_cogs.inbox.batching import belongs
+from agent_cogs.inbox.bot_mentions import BotMentions
+from agent_cogs.inbox.busy_replies import BusyReplies
+from agent_cogs.inbox.catch_up import CatchUp
+from agent_cogs.inbox.message_commands import MessageCommands, commanded
+from agent_cogs.inbox.missed_orders import MissedOrders
+from agent_cogs.inbox.queue import TurnQueue
+from agent_cogs.inbox.runner import TurnRunner
+from agent_cogs.inbox.stop_orders import StopOrders
+from agent_cogs.inbox.triggers import Call, Ignored, called
+from agent_cogs.services import AgentServices
+from agent_context.entries import Entry
+from agent_context.steering.stop_orders import Order
+from agent_protocol.wire import keys
+from agent_protocol.wire.messages import read_instruction
+
+
+class AgentHost:
+    """One agent at work. `may_act` says whether this process holds its lease."""
+
+    def __init__(
+        self, agent: Agent, services: AgentServices, channels: Channels, *, may_act: Callable[[], bool]
+    ) -> None:
+        self.agent, self.name, self.ready = agent, agent.key, asyncio.Event()
+        self._services, self._channels, self._may_act, self._closing = services, channels, may_act, False
+        settings = services.settings
+        self._ignored = Ignored(
+            frozenset(settings.ignore_user_ids), frozenset(settings.ignore_role_ids), also=services.ignores
+        )
+        runner = TurnRunner(agent, services, channels, may_act=may_act)
+        self.queue = TurnQueue(runner, services)
+        self.automation = Automation(
+            self.name, services, channels, self.queue, runner, ready=self.ready, may_act=may_act
+        )
+        runner.hooks = self.automation.hooks
+        self._busy = BusyReplies(agent.reply_throttle)
+        self._commands = MessageCommands(agent, services, channels, self.queue, self._busy)
+        self.bot_mentions = BotMentions(agent, services, channels, self.queue)
+        self._stop_orders = StopOrders(self.name, services, channels, self.queue)
+        self._missed_orders = MissedOrders(self.name, services, channels, self._stop_orders, self._call_of)
+        self.catch_up = CatchUp(
+            self.name, services, channels, self.queue, self._missed_orders, self._pending_call, may_act=may_act
+        )
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The agent's channels can be reached: take instructions."""
+        self._services.bus.subscribe(keys.instructions(self.name), self.on_instruction)
+        self.ready.set()
+
+    async def run_catch_up(self) -> None:
+        """Continue the turns that were left open and answer what was missed, until cancelled."""
+        await self.ready.wait()
+        await self.catch_up.run()
+
+    async def run_automation(self) -> None:
+        """Run heartbeats, cron jobs and the startup hook, until cancelled."""
+        await self.ready.wait()
+        await self.automation.run()
+
+    def stop_listening(self) -> None:
+        """Take nothing more in; running turns continue."""
+        self._closing = True
+        self._services.bus.unsubscribe(keys.instructions(self.name))
+        self.automation.stop()
+        self.queue.close()
+
+    async def drain(self) -> None:
+        """Return when the running turns and the shutdown hook have ended; what waited is kept."""
+        await self.queue.keep_waiting()
+        await asyncio.gather(self.queue.inbox.drain(), self.automation.shutdown())
+
+    async def aclose(self) -> None:
+        """Take nothing more in and cancel what runs."""
+        self.stop_listening()
+        self._missed_orders.stop()
+        await self.queue.keep_waiting()
+        await self.queue.inbox.aclose()
+        await self._busy.aclose()
+
+    # -- what is heard ------------------------------------------------------------------------------------------------
+
+    @property
+    def acts(self) -> bool:
+        """Whether this process acts for the agent, and is not about to stop."""
+        return not self._closing and self._may_act()
+
+    async def on_order(self, order: Order, heard: IncomingMessage, wrote: Callable[[], Person], said_at: float) -> bool:
+        """Carry out a person's stop or resume; False where the message is none for our bots. Needs no lease: silence is
+        never wrong, and the process that acts for the agent now may not have heard the order."""
+        return await self._stop_orders.on_message(
+            order, heard, self._call_of(heard), wrote, said_at=said_at, late=not self._may_act()
+        )
+
+    async def on_reaction(self, reaction: PersonReaction) -> None:
+        """A stop sign at one of our bots' messages is an order too."""
+        await self._stop_orders.on_reaction(reaction)
+
+    async def on_bot_message(self, channel_id: int, message_id: int, theme: str, *, edited: bool = False) -> None:
+        """Another bot wrote a message, or edited one."""
+        if self.acts:
+            await self.bot_mentions.heard(channel_id, message_id, theme, edited=edited)
+
+    async def on_message(self, heard: IncomingMessage, theme: str) -> None:
+        """A person wrote something that is no order."""
+        if not self.acts:
+            self.catch_up.missed_message()
+            return
+        if heard in self._ignored:
+            return
+        call, transcript = self._call_of(heard), self._services.transcripts.of(heard.channel_id)
+        asked = transcript.get(heard.message_id)
+        if self._channels.is_stopped(heard.channel_id):
+            if call is not None or (asked is not None and commanded(asked, transcript.entries()) == self.name):
+                await self._stop_orders.show_stopped(heard)
+        elif asked is None:  # deleted meanwhile
+            return
+        elif asked.hidden:  # it calls nobody, but may be a command
+            await self._commands.on_message(asked, heard.channel_id, theme, call)
+        else:
+            self._on_words(asked, heard.channel_id, theme, call)
+
+    def _on_words(self, asked: Entry, channel_id: int, theme: str, call: Call | None) -> None:
+        """More of a question that waits, or a call."""
+        gathers = call is not None or belongs(asked, self._services.directory)
+        if (gathers and self.queue.gather(channel_id, asked, calls=call is not None)) or call is None:
+            return
+        event = self._services.mention(asked, channel_id, theme, to_all=call is Call.ROLE)
+        if self.queue.enqueue(event) or event.id in self.queue:
+            return
+        if (outlet := self._channels.outlet_of(channel_id)) is not None:
+            self._busy.reply(outlet.sink, event)
+
+    async def on_instruction(self, raw: str) -> None:
+        """Give every readable instruction exactly one result; one that is repeated gets the same."""
+        if self.acts and (read := read_instruction(raw)) is not None:
+            await self.queue.instruct(read)
+
+    # -- what a message means -----------------------------------------------------------------------------------------
+
+    def _call_of(self, heard: IncomingMessage) -> Call | None:
+        """Whether and how a message calls this agent."""
+        me = self._channels.me
+        if me is None:
+            return None
+        my_role = self._channels.own_role(heard.guild_id) if heard.guild_id and heard.mentioned_roles else None
+        return called(heard, me=me, my_role=my_role, bots_role=self._services.settings.bots_role_id)
+
+    def _pending_call(self, heard: IncomingMessage, said: Entry) -> Call | None:
+        """How a missed message calls the agent; None where it is not to be answered: an order, what was said before
+        one, or in a stopped channel."""
+        call = self._call_of(heard)
+        if self._channels.is_stopped(heard.channel_id) or heard in self._ignored:
+            return None
+        orders = self._stop_orders
+        return None if orders.is_order(said.order, heard, call) or orders.ended(said, heard) else call

@@ -1,0 +1,129 @@
+"""An agent's events on their way to turns: each enters its lane once, and leaves it for a turn or by a stop.
+
+What waits when the process ends is kept in Redis for the next one. An instruction is not: the coordinator repeats it
+until its deadline. A mention is answered late, within MENTION_CATCHUP_SECONDS; automation has a day.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
+from agent_cogs.inbox.batching import gather, pause
+from agent_cogs.inbox.inbox import Inbox
+from agent_cogs.inbox.runner import TurnRunner
+from agent_cogs.services import AgentServices
+from agent_cogs.turn.event_codec import save_event
+from agent_context.entries import Entry
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.turns.turns import LATEST_DEADLINE
+from agent_protocol.wire.messages import Instruction, Result, UnreadableInstruction
+
+log = logging.getLogger(__name__)
+
+
+class TurnQueue:
+    """The inbox of one agent, in front of its `runner`."""
+
+    def __init__(self, runner: TurnRunner, services: AgentServices) -> None:
+        self._runner, self._services, self._registry = runner, services, runner.registry
+        settings = services.settings
+        self.inbox: Inbox[TurnEvent] = Inbox(
+            runner.run,
+            max_running=settings.max_concurrent_turns,
+            max_depth=settings.max_queue_depth,
+            pause=lambda event: pause(event, settings.mention_debounce_seconds, services.clock()),
+            lane=lambda event: event.lane,
+            clock=services.clock,
+        )
+        self._left: list[TurnEvent] = []  # what waited when the inbox was closed
+
+    def __contains__(self, turn_id: object) -> bool:
+        """Whether the event has come to this process before."""
+        return turn_id in self._registry
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Where a turn waits or runs."""
+        return self.inbox.channels
+
+    def enqueue(self, event: TurnEvent) -> bool:
+        """Put an event into its lane; False when it came before, or there is no room for it."""
+        if self._registry.begin(event.id) != "new":
+            return False
+        if self.inbox.put(event) is None:
+            self._registry.forget(event.id)
+            return False
+        return True
+
+    async def instruct(self, read: Instruction | UnreadableInstruction) -> None:
+        """Give every instruction exactly one result; one that is repeated gets the same."""
+        if isinstance(read, UnreadableInstruction):
+            await self._runner.refuse(read.instruction_id, read.reason)
+        elif read.action != "decide":
+            log.warning("%s: refused an instruction: unknown action %.40r", self._runner.name, read.action)
+            await self._runner.refuse(read.instruction_id, "unknown_action")
+        else:
+            await self._decide(InstructionEvent.of(read, self._services.clock()))
+
+    async def _decide(self, event: InstructionEvent) -> None:
+        state = self._registry.begin(event.id)
+        if isinstance(state, Result):
+            await self._runner.publish(state)
+        elif state == "new" and self.inbox.put(event) is None:
+            await self._runner.give_up(event, "busy")
+
+    def gather(self, channel_id: int, piece: Entry, *, calls: bool) -> bool:
+        """Add a message to its author's question that waits in the channel; False where none does."""
+        grown = gather(self.inbox, channel_id, piece, calls=calls, now=self._services.clock())
+        if grown is not None:
+            self._registry.begin(grown.id)
+        return grown is not None
+
+    async def stop(self, channels: Iterable[int], which: Callable[[TurnEvent], bool]) -> None:
+        """End the turns of these channels that `which` picks, running and waiting ones."""
+        waited: list[TurnEvent] = []
+        for channel_id in channels:
+            self._runner.cancel_running(channel_id, "stopped", which)
+            waited += self.inbox.cancel(channel_id, keep=lambda event: not which(event))
+        for event in waited:
+            await self._runner.cancel_waiting(event, "stopped")
+
+    def close(self) -> None:
+        """Take nothing more in; `keep_waiting` sees to what waits."""
+        self._left += self.inbox.close()
+
+    async def keep_waiting(self) -> None:
+        """Keep in Redis what waited when the inbox was closed."""
+        left, self._left = self._left, []
+        kept, agent = Counter[str](), self._runner.name
+        for event in left:
+            if (reason := await self._keep(event)) is None:
+                kept[event.kind] += 1
+            else:
+                log.warning("%s: dropped %s %s, which waited for its turn: %s", agent, event.kind, event.id, reason)
+        if kept:
+            counts = ", ".join(f"{count} {kind}" for kind, count in kept.items())
+            log.info("%s: kept what waited for its turn until the next start: %s", agent, counts)
+
+    async def _keep(self, event: TurnEvent) -> str | None:
+        """Why the event is lost; None where it is kept, or comes again by itself."""
+        if isinstance(event, InstructionEvent):
+            return None
+        seconds = LATEST_DEADLINE
+        if isinstance(event, MentionEvent):
+            settings = self._services.settings
+            seconds = event.heard_at + settings.mention_catchup_seconds - self._services.clock()
+            event = replace(event, late=True, seconds=settings.turn_timeout_seconds)
+        if not (saved := save_event(event, 0)):
+            return "it belongs to this run of the program"
+        if seconds <= 0:
+            return "it is older than MENTION_CATCHUP_SECONDS"
+        try:
+            await self._services.ledger.turns.keep(self._runner.name, event.id, saved, seconds)
+        except RedisAway:
+            return "Redis is away"
+        return None
