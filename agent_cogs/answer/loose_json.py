@@ -51,7 +51,7 @@ class CutString(str):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """One object of a text. `inner`: it is inside of another one."""
 
     fields: Mapping[str, object]
@@ -65,7 +65,7 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def objects(text: str) -> Iterator[Found]:
+def objects(text: str) -> Iterator[FoundObject]:
     """Every object in `text`, in order of its opening brace, an outer one before those inside it.
 
     Values are str, int, float (finite), bool, None, list and dict. Of an object that is cut off or goes wrong, the
@@ -75,9 +75,9 @@ def objects(text: str) -> Iterator[Found]:
     effort = outer_end = 0
     start = text.find("{")
     while start >= 0 and effort < MAX_EFFORT:
-        reader = _Reader(text, start)
+        reader = _ObjectReader(text, start)
         fields = reader.fields(depth=0)
-        yield Found(fields, inner=start < outer_end)
+        yield FoundObject(fields, inner=start < outer_end)
         effort += reader.pos - start
         outer_end = max(outer_end, reader.pos)
         start = text.find("{", start + 1)
@@ -99,7 +99,7 @@ def _character(match: re.Match[str]) -> str:
     return _ESCAPES.get(code, code if code in _PLAIN else match[0])
 
 
-class _Reader:
+class _ObjectReader:
     """Read one object from `pos` on. `stopped` is set where the text ends or stops making sense."""
 
     def __init__(self, text: str, pos: int) -> None:

@@ -75,7 +75,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class KeptAnswer:
     """A decision as it is kept: its JSON, its sources, what the turn had cost by then, and the kept picture's length
     (`drawn`, in bytes) and type."""
 
@@ -86,7 +86,7 @@ class Answer:
     media_type: str = ""
 
 
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_ANSWER: TypeAdapter[KeptAnswer] = TypeAdapter(KeptAnswer)
 _DONE: TypeAdapter[Done] = TypeAdapter(Done)
 
 
@@ -103,7 +103,7 @@ class Progress:
         self.closing = False  # it was admitted as its conversation's last turn
         self.spending = TurnSpending(partial(self._keep, "under_way"))
         self.after: int | None = None
-        self.answer: Answer | None = None
+        self.answer: KeptAnswer | None = None
         self.done = Done()  # what can be seen of the turn so far
         self.facts = Facts()  # complete when it has ended
 
@@ -139,7 +139,7 @@ class Progress:
 
     async def keep_answer(self, decision: Decision, sources: tuple[Source, ...]) -> None:
         """The model has answered, and nothing is posted yet. Raises CannotPost where another process has the turn."""
-        await self._keep_answer(Answer(text=as_json(decision), sources=sources, usage=self.spending.total))
+        await self._keep_answer(KeptAnswer(text=as_json(decision), sources=sources, usage=self.spending.total))
 
     async def keep_picture(self, picture: Picture) -> None:
         """The picture is drawn. Raises CannotPost as `keep_answer` does."""
@@ -160,7 +160,7 @@ class Progress:
         """All is posted, and something is left to do. Raises CannotPost as `keep_answer` does."""
         await self._keep("posted", _DONE.dump_json(self.done, exclude_defaults=True).decode())
 
-    async def _keep_answer(self, answer: Answer) -> None:
+    async def _keep_answer(self, answer: KeptAnswer) -> None:
         self.answer = answer
         await self._keep("answer", _ANSWER.dump_json(answer, exclude_defaults=True).decode())
 
