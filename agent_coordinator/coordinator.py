@@ -27,7 +27,8 @@ from agent_coordinator.schedule.scheduler import Scheduler
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import MentionNotice, read_command
+from agent_protocol.wire.messages import Command, MentionNotice
+from agent_protocol.wire.reading import read
 from agent_themes import theme_named
 
 log = logging.getLogger(__name__)
@@ -189,7 +190,7 @@ class Coordinator:
         await self.fire()
 
     def _on_command(self, raw: str) -> None:
-        command = read_command(raw)
+        command = read(Command, raw)
         if command is not None and self._acting:  # `fire` waits where another coordinator may lead
             self._tasks.start(self._commands.execute(command), "a command")
 

@@ -22,7 +22,7 @@ from agent_context.steering.options import Options, wanted
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
-from agent_protocol.wire import keys, messages
+from agent_protocol.wire import keys, messages, reading
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result, WireMessage
 from agent_runtime.bot_run import cog_class
 from agent_runtime.cli import _parser
@@ -205,9 +205,9 @@ def test_every_field_of_the_wire_is_in_its_table(model: type[WireMessage]) -> No
 @pytest.mark.parametrize(
     ("example", "read", "model"),
     [
-        ("instruction", messages.read_instruction, Instruction),
-        ("result", messages.read_result, Result),
-        ("notice", messages.read_result, MentionNotice),
+        ("instruction", reading.read_instruction, Instruction),
+        ("result", reading.read_result, Result),
+        ("notice", reading.read_result, MentionNotice),
     ],
 )
 def test_the_examples_of_the_wire_can_be_read_whole(example: str, read: Any, model: type[WireMessage]) -> None:
@@ -218,7 +218,7 @@ def test_the_examples_of_the_wire_can_be_read_whole(example: str, read: Any, mod
 
 def test_the_example_of_a_command_can_be_read() -> None:
     (text,) = re.findall(r"publish coordinator:commands '(.*)'", PROTOCOL)
-    assert messages.read_command(text) == Command(command="start", theme="debate")
+    assert reading.read(Command, text) == Command(command="start", theme="debate")
 
 
 def test_every_reason_is_explained() -> None:

@@ -17,7 +17,8 @@ from agent_cogs.turn.progress import Facts, Progress
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
-from agent_protocol.wire.messages import MentionNotice, Result, TurnUsage, WireMessage, read_result
+from agent_protocol.wire.messages import MentionNotice, Result, TurnUsage, WireMessage
+from agent_protocol.wire.reading import read_result
 
 REMEMBERED = 1000  # turns in this process's memory
 

@@ -15,7 +15,8 @@ from typing import Literal
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import IgnoreNotice, read_ignore
+from agent_protocol.wire.messages import IgnoreNotice
+from agent_protocol.wire.reading import read
 from agent_protocol.wire.subscriptions import Subscriber
 
 MOST = 1000  # people
@@ -115,7 +116,7 @@ class Ignores(Collection[int]):
         return not await self._link.call(lambda redis: redis.exists(keys.COORDINATOR_IGNORED))
 
     def _on_notice(self, raw: str) -> None:
-        notice = read_ignore(raw)
+        notice = read(IgnoreNotice, raw)
         if notice is not None:
             self._note(notice.user_id, notice.ignored)
 

@@ -25,7 +25,8 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import HushNotice, StopNotice, read_hush, read_stop
+from agent_protocol.wire.messages import HushNotice, StopNotice
+from agent_protocol.wire.reading import read
 from agent_protocol.wire.subscriptions import Subscriber
 
 LONGEST = 86400.0  # seconds; what nobody lifts ends by itself
@@ -255,7 +256,7 @@ class Stops:
         return int(await self._link.script(STOP, places, [order.source, order.until, left, *told]))
 
     async def _on_notice(self, raw: str) -> None:
-        notice = read_stop(raw)
+        notice = read(StopNotice, raw)
         if notice is None:
             return
         known, now = self._orders.get(notice.channel_id), self._clock()
@@ -264,7 +265,7 @@ class Stops:
         await self._learn(notice.channel_id, _Order(min(at, now + LONGEST), until))
 
     async def _on_hush_notice(self, raw: str) -> None:
-        notice = read_hush(raw)
+        notice = read(HushNotice, raw)
         if notice is not None:
             await self._hush(notice.channel_id, notice.user_id)
 

@@ -19,7 +19,8 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import ResetNotice, read_reset
+from agent_protocol.wire.messages import ResetNotice
+from agent_protocol.wire.reading import read
 from agent_protocol.wire.subscriptions import Subscriber
 
 SESSION_SECONDS = 30 * 86400  # as long as the Claude Agent SDK keeps one on the disk
@@ -128,7 +129,7 @@ class Resets:
         self._take(notice)
 
     def _on_notice(self, raw: str) -> None:
-        notice = read_reset(raw)
+        notice = read(ResetNotice, raw)
         if notice is not None:
             self._take(notice)
 

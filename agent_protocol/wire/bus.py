@@ -11,14 +11,8 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import (
-    DEFAULT_DEADLINE_SECONDS,
-    Instruction,
-    MentionNotice,
-    Result,
-    WireMessage,
-    read_result,
-)
+from agent_protocol.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction, MentionNotice, Result, WireMessage
+from agent_protocol.wire.reading import read_result
 from agent_protocol.wire.requests import (
     ABSENT_GRACE,
     REPUBLISH_EVERY,

@@ -10,7 +10,8 @@ import secrets
 
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.messages import Command, read_outcome
+from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_protocol.wire.reading import read
 
 ANSWER_SECONDS = 5.0
 NOBODY = "nobody"  # the outcome where no coordinator answers
@@ -45,7 +46,7 @@ class CoordinatorCommands:
             del self._waiting[command_id]
 
     def _on_outcome(self, raw: str) -> None:
-        outcome = read_outcome(raw)
+        outcome = read(CommandOutcome, raw)
         waiting = self._waiting.get(outcome.command_id) if outcome is not None else None
         if outcome is not None and waiting is not None and not waiting.done():
             waiting.set_result(outcome.outcome)

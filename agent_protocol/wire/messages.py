@@ -1,33 +1,27 @@
-"""The wire, version 1: what the coordinator and the agents say to each other over Redis pub/sub.
+"""The wire, version 1: the messages between coordinator and agents over Redis pub/sub.
 
-Anyone may speak it, so reading is lenient (unknown fields ignored, a null is the same as a missing field, numbers may
-come as text) and never raises: `read_instruction` and `read_result` log a warning and return what could be made of the
-message. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed.
+Other programs may speak it too, so validation is lenient: unknown fields are ignored, null means missing, numbers may
+be text. Fields beyond the published v1 are optional additions; none of v1's own is ever renamed. reading.py parses.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 PROTOCOL_VERSION = 1
 DEFAULT_DEADLINE_SECONDS = 90.0
 MAX_WIRE_BYTES = 1_000_000
-MAX_ID = 2**63 - 1  # Discord's ids; what is beyond is no message's and no channel's
+MAX_ID = 2**63 - 1  # of Discord's ids
 MAX_TOPIC = 200  # characters
 MAX_INSTRUCTION_ID = 200  # characters: it is part of a Redis key
 
-log = logging.getLogger(__name__)
-
 
 class WireMessage(BaseModel):
-    """Base of everything on the wire: frozen, forward-compatible, nulls defaulted.
+    """Base of all messages: frozen, forward-compatible, nulls defaulted.
 
-    `forgiven` are additions of ours that another maker may use for something else: unreadable, they count as missing.
+    `forgiven` are our additions, which another program may use for something else: invalid, they count as missing.
     """
 
     forgiven: ClassVar[frozenset[str]] = frozenset()
@@ -46,7 +40,7 @@ class WireMessage(BaseModel):
 
 
 def _encodable(value: Any) -> Any:
-    """Half an emoji (JSON can hold a lone surrogate, as can a model's text) would fail whoever writes it on."""
+    """Replace lone surrogates: JSON can hold them, but writing them on would fail."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) and not value.isascii() else value
 
 
@@ -59,10 +53,9 @@ _Money = Annotated[float, Field(ge=0, le=10**6)]
 
 
 class HistoryEntry(WireMessage):
-    """One line of a conversation as the coordinator recorded it.
+    """A message of a conversation as the coordinator recorded it.
 
-    `text` carries reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as entries,
-    `[posted image: "prompt" → URL]`.
+    `text` has reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as `[posted image: "prompt" → URL]`.
     """
 
     agent: str
@@ -86,12 +79,12 @@ class Instruction(WireMessage):
     is_conversation_starter: bool = False
     # additions
     deadline: float | None = None  # unix seconds; nothing is posted after it
-    topic: _Topic | None = None  # what the starter named
-    trigger_message_id: _Snowflake | None = None  # set on a reactive turn: the person's message that brought it about
+    topic: _Topic | None = None  # named by the starter
+    trigger_message_id: _Snowflake | None = None  # of a reactive turn: the person's message
 
 
 class TurnUsage(WireMessage):
-    """What one turn consumed, for summaries; money in US dollars."""
+    """The usage of a turn, for summaries. Money in US dollars."""
 
     model: str = ""
     calls: _Amount = 0
@@ -101,8 +94,8 @@ class TurnUsage(WireMessage):
     reasoning_tokens: _Amount = 0
     searches: _Amount = 0
     pictures: _Amount = 0
-    cost_usd: _Money = 0.0  # all of it
-    picture_cost_usd: _Money = 0.0  # of it, for pictures
+    cost_usd: _Money = 0.0  # in all
+    picture_cost_usd: _Money = 0.0  # of this, for pictures
 
 
 class Result(WireMessage):
@@ -128,7 +121,7 @@ class Result(WireMessage):
 
 
 class MentionNotice(WireMessage):
-    """Agent → coordinator, on `agent:{name}:results`: a person was answered; others may want to join in."""
+    """Agent → coordinator, on `agent:{name}:results`: the agent answered a person; others may join in."""
 
     protocol_version: int = PROTOCOL_VERSION
     event: Literal["human_mention_response"] = "human_mention_response"
@@ -146,11 +139,11 @@ class Command(WireMessage):
     channel_id: _Snowflake | None = None
     theme: str | None = None
     agent_name: str | None = None
-    command_id: str | None = None  # who gives one is told the outcome
+    command_id: str | None = None  # asks for a CommandOutcome with this id
 
 
 class CommandOutcome(WireMessage):
-    """Coordinator → who gave a command an id, on `coordinator:outcomes`. `outcome` is an open set."""
+    """Coordinator → the sender of a command with an id, on `coordinator:outcomes`. `outcome` is an open set."""
 
     protocol_version: int = PROTOCOL_VERSION
     command_id: _Id
@@ -164,11 +157,11 @@ class StopNotice(WireMessage):
     protocol_version: int = PROTOCOL_VERSION
     channel_id: _Snowflake
     until: float | None = None  # unix seconds
-    at: float | None = None  # when the person said so
+    at: float | None = None  # unix seconds of the person's order
 
 
 class HushNotice(WireMessage):
-    """To every process, on `coordinator:hushes`: the turns that answer this person there end, by their own wish."""
+    """To every process, on `coordinator:hushes`: a person cancels the answers to their own messages in a channel."""
 
     protocol_version: int = PROTOCOL_VERSION
     channel_id: int
@@ -176,7 +169,7 @@ class HushNotice(WireMessage):
 
 
 class IgnoreNotice(WireMessage):
-    """To every process, on `coordinator:ignores`: whether the bots hear a person."""
+    """To every process, on `coordinator:ignores`: whether the bots ignore a person."""
 
     protocol_version: int = PROTOCOL_VERSION
     user_id: int
@@ -184,118 +177,15 @@ class IgnoreNotice(WireMessage):
 
 
 class ForgetNotice(WireMessage):
-    """To every process, on `coordinator:forgets`: somebody wants to be forgotten; who it is stands in the orders."""
+    """To every process, on `coordinator:forgets`: there is a new request to forget a person."""
 
     protocol_version: int = PROTOCOL_VERSION
 
 
 class ResetNotice(WireMessage):
-    """To every process, on `coordinator:resets`: what agents no longer see of a channel, up to that message."""
+    """To every process, on `coordinator:resets`: agents no longer see a channel's messages up to this one."""
 
     protocol_version: int = PROTOCOL_VERSION
     channel_id: int
     message_id: int
     agents: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableInstruction:
-    """Version and id could be read and nothing else: owed one skipped result with this reason."""
-
-    instruction_id: str
-    reason: str
-
-
-W = TypeVar("W", bound=WireMessage)
-
-
-def _decode(raw: bytes | str, what: str) -> dict[str, Any] | None:
-    """JSON object of a version that we speak, or None after one warning."""
-    if len(raw) > MAX_WIRE_BYTES:
-        log.warning("%s dropped: %d bytes is over the limit of %d", what, len(raw), MAX_WIRE_BYTES)
-        return None
-    try:
-        data = json.loads(raw)
-    except (ValueError, RecursionError) as error:
-        log.warning("%s dropped: not JSON (%s)", what, type(error).__name__)
-        return None
-    if not isinstance(data, dict):
-        log.warning("%s dropped: a JSON %s where an object was expected", what, type(data).__name__)
-        return None
-    version = data.get("protocol_version")
-    if version is None:
-        version = PROTOCOL_VERSION
-    if isinstance(version, bool) or version not in (PROTOCOL_VERSION, str(PROTOCOL_VERSION)):
-        log.warning("%s dropped: protocol version %.20r, this program speaks %d", what, version, PROTOCOL_VERSION)
-        return None
-    return data
-
-
-def _validate(model: type[W], data: dict[str, Any], what: str) -> W | None:
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        wrong = {str(e["loc"][0]) if e["loc"] else "message" for e in error.errors()}
-        fields = ", ".join(sorted({".".join(map(str, e["loc"])) or "message" for e in error.errors()})[:5])
-        if wrong <= model.forgiven:
-            log.warning("%s read without %s, which is not as expected", what, fields)
-            return model.model_validate({key: value for key, value in data.items() if key not in wrong})
-        log.warning("%s dropped: wrong or missing %s", what, fields)
-        return None
-
-
-def read_instruction(raw: bytes | str) -> Instruction | UnreadableInstruction | None:
-    """What came on an instructions channel; None when not even an id to answer to could be read."""
-    data = _decode(raw, "instruction")
-    if data is None:
-        return None
-    instruction = _validate(Instruction, data, "instruction")
-    if instruction is not None:
-        return instruction
-    instruction_id = data.get("instruction_id")
-    if isinstance(instruction_id, (str, int)) and not isinstance(instruction_id, bool) and str(instruction_id):
-        return UnreadableInstruction(str(instruction_id)[:MAX_INSTRUCTION_ID], "invalid")
-    return None
-
-
-def read_result(raw: bytes | str) -> Result | MentionNotice | None:
-    """What came on a results channel; None for anything that is neither."""
-    data = _decode(raw, "result")
-    if data is None:
-        return None
-    if "event" in data:
-        if data["event"] == "human_mention_response":
-            return _validate(MentionNotice, data, "mention notice")
-        log.debug("event %.40r on a results channel is not known here", data["event"])
-        return None
-    return _validate(Result, data, "result")
-
-
-def read_command(raw: bytes | str) -> Command | None:
-    data = _decode(raw, "command")
-    return None if data is None else _validate(Command, data, "command")
-
-
-def read_stop(raw: bytes | str) -> StopNotice | None:
-    data = _decode(raw, "stop notice")
-    return None if data is None else _validate(StopNotice, data, "stop notice")
-
-
-def read_hush(raw: bytes | str) -> HushNotice | None:
-    data = _decode(raw, "hush notice")
-    return None if data is None else _validate(HushNotice, data, "hush notice")
-
-
-def read_ignore(raw: bytes | str) -> IgnoreNotice | None:
-    data = _decode(raw, "ignore notice")
-    return None if data is None else _validate(IgnoreNotice, data, "ignore notice")
-
-
-def read_reset(raw: bytes | str) -> ResetNotice | None:
-    data = _decode(raw, "reset notice")
-    return None if data is None else _validate(ResetNotice, data, "reset notice")
-
-
-def read_outcome(raw: bytes | str) -> CommandOutcome | None:
-    data = _decode(raw, "command outcome")
-    return None if data is None else _validate(CommandOutcome, data, "command outcome")

@@ -8,7 +8,8 @@ import pytest
 from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import Instruction, read_result
+from agent_protocol.wire.messages import Instruction
+from agent_protocol.wire.reading import read_result
 from tests.support.flow import decision, flow
 from tests.support.redis_server import until
 

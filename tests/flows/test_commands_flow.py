@@ -13,7 +13,8 @@ from agent_discord.slash.cog import FAILED
 from agent_discord.slash.definitions import WHY
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import CommandOutcome, read_command
+from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_protocol.wire.reading import read
 from tests.support.flow import decision, flow
 from tests.support.redis_server import RedisServer, until
 
@@ -268,7 +269,7 @@ async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobo
         await ready(f)
         services, asked = runtime.services, []
         services.orders._patience = 20.0
-        services.bus.subscribe(keys.COORDINATOR_COMMANDS, lambda raw: asked.append(read_command(raw)))
+        services.bus.subscribe(keys.COORDINATOR_COMMANDS, lambda raw: asked.append(read(Command, raw)))
         await services.bus.ready.wait()
         used = await f.discord.interact("Alice", "debate", "chatgpt", "bots start", {})
         await f.discord.wait_for(lambda: used.deferred)

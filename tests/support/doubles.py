@@ -24,7 +24,8 @@ from agent_protocol.turns.limits import MemoryLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import WireMessage, read_result
+from agent_protocol.wire.messages import WireMessage
+from agent_protocol.wire.reading import read_result
 
 GUILD = 7
 ALICE, BOB = 11, 12

@@ -46,7 +46,8 @@ from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
-from agent_protocol.wire.messages import Command, CommandOutcome, read_command
+from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_protocol.wire.reading import read
 
 NOW = 1_800_000_000.0
 DAY = "2027-01-15"
@@ -302,7 +303,7 @@ async def orders_of(place: Place, outcome: str) -> list[Command]:
     given: list[Command] = []
 
     async def obey(raw: str) -> None:
-        command = read_command(raw)
+        command = read(Command, raw)
         assert command is not None
         assert command.command_id is not None
         given.append(command)

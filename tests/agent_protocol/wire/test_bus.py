@@ -13,7 +13,8 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import bus as bus_module
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
-from agent_protocol.wire.messages import Instruction, MentionNotice, Result, read_instruction
+from agent_protocol.wire.messages import Instruction, MentionNotice, Result
+from agent_protocol.wire.reading import read_instruction
 from agent_protocol.wire.requests import AgentAbsent, AgentTimedOut
 from agent_protocol.wire.subscriptions import LONGEST_PAUSE
 from tests.support.redis_server import RedisServer, until

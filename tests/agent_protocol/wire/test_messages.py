@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from agent_protocol.wire.messages import (
-    MAX_INSTRUCTION_ID,
-    MAX_TOPIC,
-    Instruction,
-    MentionNotice,
-    Result,
-    UnreadableInstruction,
-    read_command,
-    read_instruction,
-    read_result,
-)
+from agent_protocol.wire.messages import MAX_INSTRUCTION_ID, MAX_TOPIC, Command, Instruction, MentionNotice, Result
+from agent_protocol.wire.reading import UnreadableInstruction, read, read_instruction, read_result
 
 INSTRUCTION: dict[str, Any] = {"protocol_version": 1, "instruction_id": "i", "action": "decide", "channel_id": 5}
 RESULT: dict[str, Any] = {"protocol_version": 1, "instruction_id": "i", "agent_name": "claude", "text": "hello"}
@@ -52,7 +44,7 @@ def test_an_unknown_version_is_dropped_with_a_warning(version: Any, caplog: pyte
     "raw", ["", "x", "[1]", "5", "null", "[" * 500_000, '{"a":' * 5000, json.dumps({**RESULT, "text": "x" * 1_000_000})]
 )
 def test_what_is_no_message_is_dropped_with_a_warning(raw: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert [read(raw) for read in (read_instruction, read_result, read_command)] == [None, None, None]
+    assert [reader(raw) for reader in (read_instruction, read_result, partial(read, Command))] == [None, None, None]
     assert caplog.text.count("dropped") == 3
 
 

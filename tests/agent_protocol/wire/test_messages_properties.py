@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from typing import Any
 
 from hypothesis import example, given, settings
@@ -19,12 +20,8 @@ from agent_protocol.wire.messages import (
     Result,
     StopNotice,
     TurnUsage,
-    UnreadableInstruction,
-    read_command,
-    read_instruction,
-    read_result,
-    read_stop,
 )
+from agent_protocol.wire.reading import UnreadableInstruction, read, read_instruction, read_result
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 IDS = st.integers(1, MAX_ID)
@@ -76,7 +73,7 @@ COMMANDS = st.builds(
 )
 STOPS = st.builds(StopNotice, channel_id=IDS, until=st.none() | st.floats(0, 10**12))
 
-READERS = (read_instruction, read_result, read_command, read_stop)
+READERS = (read_instruction, read_result, partial(read, Command), partial(read, StopNotice))
 TYPES = (Instruction, UnreadableInstruction, Result, MentionNotice, Command, StopNotice, type(None))
 JUNK_VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -106,18 +103,18 @@ def test_a_result_or_notice_is_read_as_it_was_written(written: Result | MentionN
 
 @given(COMMANDS)
 def test_a_command_is_read_as_it_was_written(written: Command) -> None:
-    assert read_command(written.to_wire()) == written
+    assert read(Command, written.to_wire()) == written
 
 
 @given(STOPS)
 def test_a_stop_is_read_as_it_was_written(written: StopNotice) -> None:
-    assert read_stop(written.to_wire()) == written
+    assert read(StopNotice, written.to_wire()) == written
 
 
 @given(st.text() | st.binary())
 def test_no_text_and_no_bytes_are_more_than_a_warning(raw: str | bytes) -> None:
-    for read in READERS:
-        assert isinstance(read(raw), TYPES)
+    for reader in READERS:
+        assert isinstance(reader(raw), TYPES)
 
 
 @given(NEAR_MISSES)
@@ -125,8 +122,8 @@ def test_no_text_and_no_bytes_are_more_than_a_warning(raw: str | bytes) -> None:
 @settings(max_examples=300)
 def test_fields_of_any_kind_are_read_as_something_known_that_can_be_written_on(fields: dict[str, Any]) -> None:
     for raw in (json.dumps(fields), json.dumps({**PLAIN, **fields})):
-        for read in READERS:
-            found = read(raw)
+        for reader in READERS:
+            found = reader(raw)
             assert isinstance(found, TYPES)
             if found is not None and not isinstance(found, UnreadableInstruction):
                 assert read(found.to_wire()) == found

@@ -7,7 +7,8 @@ from agent_protocol.coordination.command_owner import TTL_SECONDS, CommandOwner
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import NOBODY, CoordinatorCommands
-from agent_protocol.wire.messages import Command, CommandOutcome, read_command
+from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_protocol.wire.reading import read
 from tests.agent_protocol.conftest import running
 
 START = Command(command="start", channel_id=7)
@@ -19,7 +20,7 @@ async def test_a_command_is_told_its_own_outcome(link: RedisLink):
     orders.start()
 
     async def obey(raw: str) -> None:
-        command = read_command(raw)
+        command = read(Command, raw)
         assert command is not None
         for command_id, outcome in (("another", "busy"), (command.command_id, "started"), (command.command_id, "late")):
             assert command_id is not None
