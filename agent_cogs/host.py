@@ -29,7 +29,7 @@ from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.steering.stop_orders import Order
 from agent_protocol.wire import keys
-from agent_protocol.wire.messages import read_instruction
+from agent_protocol.wire.reading import read_instruction
 
 
 class AgentHost:

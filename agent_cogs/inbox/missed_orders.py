@@ -15,7 +15,7 @@ from agent_cogs.inbox.stop_orders import STOP_SIGN, StopOrders
 from agent_cogs.inbox.triggers import Call
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_protocol.moderation.stops import LONGEST
+from agent_protocol.moderation.stop_store import LONGEST
 
 MOST_SIGNED = 10  # messages of a channel's past whose stop signs are looked up
 NEWEST = 25  # messages that are looked at after a new session

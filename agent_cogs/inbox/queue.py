@@ -20,7 +20,8 @@ from agent_cogs.turn.event_codec import save_event
 from agent_context.entries import Entry
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.turns.turns import LATEST_DEADLINE
-from agent_protocol.wire.messages import Instruction, Result, UnreadableInstruction
+from agent_protocol.wire.messages import Instruction, Result
+from agent_protocol.wire.reading import UnreadableInstruction
 
 log = logging.getLogger(__name__)
 

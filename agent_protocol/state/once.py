@@ -1,4 +1,8 @@
-"""What is said once: of all processes and agents, the first that asks may tell a person what is wrong."""
+"""Things done once over all processes: the first to claim one does it.
+
+A claim is a key that expires. This process remembers its claims too: while Redis is away each process knows only its
+own.
+"""
 
 from __future__ import annotations
 
@@ -13,66 +17,61 @@ from cachetools import LRUCache
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
 
-KEEP_SECONDS = 30 * 86400
-
-REMEMBERED = 1000  # in this process, for as long as Redis is away
-
+NOTICE_SECONDS = 30 * 86400
+REMEMBERED_NOTICES = 1000
+REMEMBERED_REQUESTS = 10_000
 
 log = logging.getLogger(__name__)
 
 
 class Notices:
-    """No method raises RedisAway."""
+    """Of all bots, the first may tell a person what is wrong with a message. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
-        self._told: LRUCache[str, None] = LRUCache(REMEMBERED)
+        self._claimed: LRUCache[str, None] = LRUCache(REMEMBERED_NOTICES)
 
     async def first(self, message_id: int, what: str) -> bool:
-        """Whether nobody has told `what` of that message yet; from now on somebody has. A message that is wrong in
-        another way after an edit may be told of again."""
+        """Claim the notice `what` on that message. Another `what` is another notice: the message may be edited."""
         key = keys.notice(message_id, hashlib.blake2b(what.encode(), digest_size=6).hexdigest())
-        if key in self._told:
+        if key in self._claimed:
             return False
-        self._told[key] = None
+        self._claimed[key] = None
         try:
-            return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=KEEP_SECONDS)))
+            return bool(await self._link.call(lambda redis: redis.set(key, "1", nx=True, ex=NOTICE_SECONDS)))
         except RedisAway as away:
-            log.debug("a notice is remembered in this process alone: %s", away)
+            log.debug("a notice is claimed in this process only: %s", away)
             return True
 
 
-REMEMBERED_REPLAYS = 10_000  # in this process's memory
-
-
 class ReplayGuard:
-    """`clock` gives unix seconds. No method raises RedisAway: while Redis is away each process knows its own."""
+    """Takes each signed request once. `clock` gives unix seconds. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
         self._seen: OrderedDict[str, float] = OrderedDict()
 
     async def first(self, digest: str, seconds: float) -> bool:
-        """Whether nobody has taken the request yet; it is kept for so many seconds."""
+        """Claim the request for so many seconds; False for a replay."""
         now = self._clock()
         if self._seen.get(digest, 0.0) > now:
             return False
         self._seen[digest] = now + seconds
-        if len(self._seen) > REMEMBERED_REPLAYS:
+        if len(self._seen) > REMEMBERED_REQUESTS:
             self._seen.popitem(last=False)
         try:
             taken = await self._link.call(
                 lambda redis: redis.set(keys.event(digest), "1", nx=True, px=round(seconds * 1000))
             )
         except RedisAway as away:
-            log.debug("a signed request is kept in memory only: %s", away)
+            log.debug("a signed request is claimed in this process only: %s", away)
             return True
         return bool(taken)
 
     async def forget(self, digest: str) -> None:
-        """It was not taken after all, and may be sent again."""
+        """Give up the claim: the request was refused and may be sent again."""
         self._seen.pop(digest, None)
         try:
             await self._link.call(lambda redis: redis.delete(keys.event(digest)))
         except RedisAway as away:
-            log.debug("a signed request that was refused stays refused: %s", away)
+            log.debug("a refused request cannot be sent again until its claim expires: %s", away)

@@ -8,7 +8,7 @@ import pytest
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.agent_pauses import LONGEST, Mutes
+from agent_protocol.moderation.agent_pauses import LONGEST_MUTE, Mutes
 from agent_protocol.turns.budget_rules import BudgetRequest
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.wire import keys
@@ -36,7 +36,7 @@ async def test_a_mute_runs_out_by_itself_and_is_no_longer_than_a_week(link: Redi
     mutes = Mutes(link, clock)
     await mutes.mute("claude", 60.0)
     assert 59_000 < await link.commands.pttl(keys.muted("claude")) <= 60_000
-    assert await mutes.mute("claude", 1e9) == clock() + LONGEST
+    assert await mutes.mute("claude", 1e9) == clock() + LONGEST_MUTE
 
 
 async def test_everyone_who_reads_learns_who_is_muted_and_until_when(link: RedisLink, clock):

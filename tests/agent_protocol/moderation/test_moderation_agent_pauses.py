@@ -1,7 +1,6 @@
 import pytest
 
-from agent_protocol.moderation.agent_pauses import LONGEST_BACKOFF as LONGEST
-from agent_protocol.moderation.agent_pauses import BackoffStore
+from agent_protocol.moderation.agent_pauses import LONGEST_BACKOFF, BackoffStore
 from agent_protocol.wire import keys
 
 
@@ -26,8 +25,8 @@ async def test_a_rest_that_is_over_is_not_kept(link, rests, clock):
 
 async def test_no_rest_is_longer_than_an_hour(link, rests, clock):
     await rests.put("claude", clock() + 1e9)
-    assert await rests.until("claude") == clock() + LONGEST
-    assert await link.call(lambda redis: redis.ttl(keys.bench("claude"))) <= LONGEST
+    assert await rests.until("claude") == clock() + LONGEST_BACKOFF
+    assert await link.call(lambda redis: redis.ttl(keys.bench("claude"))) <= LONGEST_BACKOFF
 
 
 @pytest.mark.parametrize("text", ["nonsense", "nan", "inf", ""])

@@ -7,7 +7,7 @@ from fakeredis import FakeServer
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.state.posts import KEEP_SECONDS, MOST_POSTS, InstructedPosts
+from agent_protocol.state.posts import INSTRUCTED_SECONDS, MOST_POSTS, InstructedPosts
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 
@@ -28,7 +28,7 @@ async def test_every_process_knows_which_posts_came_by_instruction_and_which_joi
     assert await InstructedPosts(link).read(7) == {1_200_000_000_000_000_001: False, 5: False, 6: True}
     assert await InstructedPosts(link).read(8) == {}
     left = await link.call(lambda redis: redis.ttl(keys.instructed(7)))
-    assert KEEP_SECONDS - 5 <= left <= KEEP_SECONDS
+    assert INSTRUCTED_SECONDS - 5 <= left <= INSTRUCTED_SECONDS
 
 
 async def test_the_newest_of_a_channel_are_kept(link: RedisLink) -> None:

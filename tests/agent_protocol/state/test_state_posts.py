@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.state.once import Notices
-from agent_protocol.state.posts import KEEP_WEBHOOK_SECONDS as KEEP_SECONDS
-from agent_protocol.state.posts import MOST_WEBHOOK_POSTS as MOST_POSTS
-from agent_protocol.state.posts import WebhookPosts
+from agent_protocol.state.posts import MOST_POSTS, WEBHOOK_SECONDS, WebhookPosts
 from agent_protocol.wire import keys
 from tests.agent_protocol.conftest import Clock
 
@@ -20,7 +18,7 @@ async def test_every_process_knows_the_posts_of_a_channel(link: RedisLink, clock
     await there.add(CHANNEL, BIG - 1, "grok")
     await there.add(OTHER, 3, "grok")
     assert await here.read(CHANNEL) == {BIG: "claude", BIG - 1: "grok"}
-    assert 0 < await link.commands.ttl(keys.webhook_posts(CHANNEL)) <= KEEP_SECONDS
+    assert 0 < await link.commands.ttl(keys.webhook_posts(CHANNEL)) <= WEBHOOK_SECONDS
 
 
 async def test_only_the_newest_posts_are_kept(link: RedisLink, clock: Clock):

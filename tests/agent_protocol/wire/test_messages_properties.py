@@ -126,7 +126,7 @@ def test_fields_of_any_kind_are_read_as_something_known_that_can_be_written_on(f
             found = reader(raw)
             assert isinstance(found, TYPES)
             if found is not None and not isinstance(found, UnreadableInstruction):
-                assert read(found.to_wire()) == found
+                assert reader(found.to_wire()) == found
 
 
 @given(NEAR_MISSES)
