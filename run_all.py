@@ -1,4 +1,4 @@
-"""Every bot that has a token and the coordinator, in one process: `python run_all.py`. `--help` lists the options."""
+"""Run every bot that has a token, and the coordinator, in one process: `python run_all.py`. `--help` lists options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bot, without the coordinator: `AGENT_NAME=claude python run_bot.py`."""
+"""Run one bot, without the coordinator: `AGENT_NAME=claude python run_bot.py`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The composition root: opens every resource, wires the parts, starts and stops them. Decides nothing."""
+"""The composition root: open every resource, wire the parts, start and stop them. Decides nothing."""

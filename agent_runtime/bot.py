@@ -1,7 +1,6 @@
-"""One bot of a process: its models, its lease, and its runs, each from a login to whatever ends it.
+"""Supervise one bot: its models, its lease, and its runs, each from login to the error that ends it.
 
-A bot's failure is its own and is told in one line; the others run on. It starts again after it, unless its owner has to
-act first.
+A failure stays with its bot and is logged in one line. The bot starts again after a pause, unless its owner has to act.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ log = logging.getLogger(__name__)
 
 
 def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str] = ()) -> tuple[str, ...]:
-    """The agents to run here: those with a token of their own and a key among the chosen ones; the others are named,
-    in the log or among the settings' warnings."""
+    """The chosen agents that have a token of their own and a key. The others are reported, in the log or as a warning
+    of the settings."""
     doubled = {name for names in shared_tokens(settings) for name in names}
     wanted = [name for name in settings.agents if (not only or name in only) and name not in without]
     chosen = [agent for agent in (settings.agents[name] for name in wanted if name not in doubled) if agent.token]
@@ -45,40 +44,40 @@ def runnable(settings: Settings, only: Sequence[str] = (), without: Sequence[str
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """Why a run of a bot ended, for people; `final`: another one would end in the same way, until its owner acts."""
+class RunEnd:
+    """The reason why a run ended, for people. `final`: it would end again in the same way until the owner acts."""
 
-    why: str
+    reason: str
     error: Exception
     final: bool = False
 
     @property
     def unexpected(self) -> bool:
-        """A fault of the program, or of what it works with: the log gets the traceback."""
+        """Not an error of Discord or the network: the log gets the traceback."""
         return not isinstance(self.error, (discord.DiscordException, aiohttp.ClientError, OSError))
 
 
-def end_of(error: Exception, token_setting: str) -> End:
-    """What an error that ended a run means."""
+def end_of(error: Exception, token_setting: str) -> RunEnd:
+    """Translate the error that ended a run."""
     refused = f"Discord refuses its token: check {token_setting}"
     match error:
         case discord.LoginFailure():
-            return End(refused, error, final=True)
+            return RunEnd(refused, error, final=True)
         case discord.ConnectionClosed(code=code) if code == TOKEN_REFUSED:
-            return End(refused, error, final=True)
+            return RunEnd(refused, error, final=True)
         case discord.PrivilegedIntentsRequired():
-            intent = "its Message Content Intent is off: switch it on in the Discord developer portal, under Bot"
-            return End(intent, error, final=True)
+            intent = "its Message Content Intent is off; switch it on in the Discord developer portal, under Bot"
+            return RunEnd(intent, error, final=True)
         case discord.ConnectionClosed(code=code):
-            return End(f"Discord closed its connection (code {code})", error)
+            return RunEnd(f"Discord closed the connection (code {code})", error)
         case SideTaskFailed(name=name):
-            return End(f"its {name} failed ({type(error.__cause__).__name__})", error)
+            return RunEnd(f"its {name} failed ({type(error.__cause__).__name__})", error)
         case _:
-            return End(f"it could not stay online ({type(error).__name__})", error)
+            return RunEnd(f"it could not stay online ({type(error).__name__})", error)
 
 
 class BotSupervisor:
-    """One bot: its models, its lease, and its present run. `guild_models`: those of guilds where another is set."""
+    """Run one bot until cancelled, starting it again after failures. `guild_models`: by guild, where another is set."""
 
     def __init__(
         self,
@@ -97,13 +96,13 @@ class BotSupervisor:
             if isinstance(each, AgentSdkModel):
                 each.sessions = AgentSessions(agent.spec.name, services.ledger.sessions)
         self.was_online = False
-        self.settled = asyncio.Event()  # online, or nobody waits for it: it failed, or Discord was not there
+        self.settled = asyncio.Event()  # online, failed, or Discord unreachable: startup waits no longer
         self._services, self._guild_models, self._clock, self._sleep = services, guild_models, clock, sleep
         self._failure: str | None = None
         self._sessions = SessionLimit(clock)
-        self._run = self._another()
+        self._run = self._new_run()
 
-    def _another(self) -> BotRun:
+    def _new_run(self) -> BotRun:
         return BotRun(self.agent, self._services, self.lease, self.model, self._guild_models, self._sessions)
 
     @property
@@ -116,46 +115,46 @@ class BotSupervisor:
 
     @property
     def online(self) -> bool:
-        """Connected at this moment."""
+        """Whether it is connected now."""
         return self._run.online
 
     @property
     def failure(self) -> str | None:
-        """Why it is offline; None until it fails, and once it is online again."""
+        """The reason why it is offline; None before a failure, and once it is online again."""
         return self._failure if self._run.closed or not self.cog.host.ready.is_set() else None
 
     async def run(self) -> None:
-        """Logs in and stays online until cancelled. A refused token or intent ends this bot alone, in one line; after
-        anything else it starts again, with a pause."""
+        """Log in and stay online until cancelled. Returns after a rejected token or intent; after any other error it
+        starts again, with growing pauses."""
         pauses = backoff(self._services.rng)
         while True:
             began = self._clock()
-            end = await self._ended()
+            end = await self._run_once()
             if end.final:
-                log.error("%s is offline: %s", self.agent.spec.name, end.why)
-                await self._leave()
+                log.error("%s is offline: %s", self.agent.spec.name, end.reason)
+                await self._release()
                 return
             if self._clock() - began >= STEADY_SECONDS:
                 pauses = backoff(self._services.rng)
             pause = next(pauses)
             fault = end.error if end.unexpected else None
             log.error(
-                "%s is offline: %s. It starts again in %.0f s", self.agent.spec.name, end.why, pause, exc_info=fault
+                "%s is offline: %s; it starts again in %.0f s", self.agent.spec.name, end.reason, pause, exc_info=fault
             )
             await self._sleep(pause)
-            self._run = self._another()
+            self._run = self._new_run()
 
-    async def _ended(self) -> End:
-        """One run, until something ends it; what it held is closed then."""
+    async def _run_once(self) -> RunEnd:
+        """Run until an error ends it, then close what it held."""
         watching = asyncio.create_task(self._watch(self._run))
         try:
             await self._run.run()
         except Exception as error:
             end = end_of(error, self.agent.spec.token_setting)
-            self._failure = end.why
+            self._failure = end.reason
             await self._run.aclose()
             if isinstance(error, SideTaskFailed) and error.name == LEASE:
-                await self._leave()  # what is not renewed is not held, and no reason to log in
+                await self._release()  # a lease that is not renewed must not look held
             self.settled.set()
             return end
         finally:
@@ -173,17 +172,17 @@ class BotSupervisor:
             await cancel(waits)
 
     async def aclose(self, task: asyncio.Task[None]) -> None:
-        """Ends the turns, then `task` (the one that runs this bot), then the connection."""
+        """End the turns, then `task` (which runs this bot), then the connection."""
         await self.cog.aclose()
         await cancel([task])
         await self._run.aclose()
         for model in self.models:
             await model.aclose()
-        await self._leave()
+        await self._release()
 
-    async def _leave(self) -> None:
-        """Lets another process take the agent over."""
+    async def _release(self) -> None:
+        """Release the lease, so that another process can take the agent over."""
         try:
             await self.lease.release()
-        except Exception as error:  # it was what failed, say; it runs out by itself
-            log.warning("%s: its lease could not be given up (%s)", self.agent.spec.name, type(error).__name__)
+        except Exception as error:  # perhaps the error that ended the run
+            log.warning("%s: lease not released (%s); it expires by itself", self.agent.spec.name, type(error).__name__)

@@ -1,6 +1,6 @@
-"""One run of a bot: a client of py-cord's with its cog and what goes on beside them, from the login to the end.
+"""One run of a bot, from login to the end: a py-cord client, its cog, and the tasks beside them.
 
-py-cord's clients cannot be used again, so a bot that starts again is another run (agent_runtime/bot.py).
+A py-cord client cannot be used twice, so a bot that starts again is a new run (agent_runtime/bot.py).
 """
 
 from __future__ import annotations
@@ -41,19 +41,17 @@ from agent_protocol.coordination.leases import Lease
 from agent_runtime.presence import keep_present
 from agent_themes import THEMES
 
-GUILD_READY_SECONDS = (
-    0.3  # py-cord waits this long after the last guild; guilds that come later are taken in all the same
-)
-CLOSE_SECONDS = 5.0  # for a bot's goodbye
+GUILD_READY_SECONDS = 0.3  # py-cord's wait after the last guild; later guilds are added all the same
+CLOSE_SECONDS = 5.0  # for closing a connection
 CANCEL_AGAIN_SECONDS = 1.0
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 LEASE = "lease"
 
 log = logging.getLogger(__name__)
 
 
 class SideTaskFailed(Exception):
-    """Something without which a bot is not whole has ended; `name` says what, the cause why."""
+    """A task that a bot needs has failed. `name` is the task, `__cause__` the error."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -61,8 +59,7 @@ class SideTaskFailed(Exception):
 
 
 def intents(*, direct: bool = False) -> discord.Intents:
-    """What the bots need to hear. `message_content` must be switched on in the developer portal. `direct`: direct
-    messages too."""
+    """The gateway intents; `message_content` must be on in the developer portal. `direct` adds direct messages."""
     return discord.Intents(
         guilds=True,
         guild_messages=True,
@@ -74,16 +71,16 @@ def intents(*, direct: bool = False) -> discord.Intents:
 
 
 def cog_class(path: str) -> type[BaseAgentCog]:
-    """The class that a row of the table of agents names as "module:Class"."""
+    """Import the cog class of an agent, given as "module:Class"."""
     module, _, name = path.partition(":")
     found = getattr(import_module(module), name)
     if not (isinstance(found, type) and issubclass(found, BaseAgentCog)):
-        raise TypeError(f"{path} is no BaseAgentCog")
+        raise TypeError(f"{path} is not a BaseAgentCog")
     return found
 
 
 class BotRun:
-    """`guild_models`: those of guilds where another is set. It logs in once this process holds the lease."""
+    """A bot's client, cog and side tasks. It logs in once this process holds the lease."""
 
     def __init__(
         self,
@@ -97,7 +94,7 @@ class BotRun:
         self.agent, self._services, self._lease = agent, services, lease
         self.client: discord.Bot = discord.Bot(  # type: ignore[no-untyped-call]
             intents=intents(direct=services.settings.allow_dms),
-            max_messages=None,  # the transcript is the memory
+            max_messages=None,  # the transcript replaces py-cord's message cache
             guild_ready_timeout=GUILD_READY_SECONDS,
             auto_sync_commands=False,
             cache_default_sounds=False,
@@ -109,27 +106,27 @@ class BotRun:
         self._connection = GatewayConnection(self.client, agent.spec.name, services.rng, sessions)
         self.cog = cog_class(agent.cog)(self.client, agent, services, model, guild_models, may_act=lambda: lease.held)
         self.client.add_cog(self.cog)
-        readers = Audience(self.client.get_channel)
+        audience = Audience(self.client.get_channel)
         owners = ApplicationOwners(self.client, self.cog.gate)
-        rights = FileRights(services.settings, readers.guild_of, owners.ids)
-        desk = SlashHandlers(
-            services, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), readers.may_see
+        rights = FileRights(services.settings, audience.guild_of, owners.ids)
+        handlers = SlashHandlers(
+            services, rights, lambda channel_id: parent_of(self.client.get_channel(channel_id)), audience.may_see
         )
-        self.client.add_cog(Slash(self.client, self.cog.gate, desk.answer, lambda: lease.held))
+        self.client.add_cog(Slash(self.client, self.cog.gate, handlers.answer, lambda: lease.held))
         retry_requests(self.client, services.settings.discord_retries, services.rng)
         self._unauthorized = asyncio.Event()
         count_refusals(self.client, services.outbound.refused, self._unauthorized.set)
-        self.delayed = asyncio.Event()  # Discord was not there for its login: nobody waits for it
+        self.delayed = asyncio.Event()  # Discord was unreachable at login: startup waits no longer
         self.closed = False
 
     @property
     def online(self) -> bool:
-        """Connected at this moment: py-cord's is_ready() stays true while it is not."""
+        """Whether it is connected now; py-cord's is_ready() stays true during an outage."""
         return self.client.is_ready() and self._connection.open and self._lease.held
 
     async def run(self) -> None:
-        """Until cancelled. Raises what ended it: SideTaskFailed, discord.LoginFailure (also when a later request is
-        answered that the token is none any more), and what else py-cord and aiohttp raise."""
+        """Run until cancelled. Raises the error that ended it: SideTaskFailed, discord.LoginFailure (also when a later
+        request is answered 401), and other errors of py-cord and aiohttp."""
         tasks = [asyncio.create_task(work, name=name) for name, work in self._work().items()]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -142,7 +139,7 @@ class BotRun:
             await cancel(tasks)
 
     def _work(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """What goes on at once, by the names that people read."""
+        """The concurrent tasks, under the names that error messages show."""
         return {
             "token": self._until_refused(),
             "connection": self._stay_online(),
@@ -153,7 +150,7 @@ class BotRun:
             "provider back-off": share_backoff(
                 self.agent.spec.name, self.cog.host.agent.model.backoff, self._services.ledger.backoffs
             ),
-            "status": self._show_rests(),
+            "status": self._show_backoff(),
             "commands": self._keep_commands(),
         }
 
@@ -162,23 +159,23 @@ class BotRun:
         raise discord.LoginFailure("a request was answered 401")
 
     async def _hold_lease(self) -> None:
-        if not self._lease.taken.is_set():  # it was given up after it failed
+        if not self._lease.taken.is_set():  # released after a failed run
             with suppress(RedisAway):
                 await self._lease.acquire()
         await self._lease.run()
 
     async def _stay_online(self) -> None:
         assert self.agent.token is not None
-        await self._lease.taken.wait()  # a stand-by logs in when it takes over
-        while not self._lease.held:  # noqa: ASYNC110 - taken by a run before, and not renewed since
-            await asyncio.sleep(LOOK_SECONDS)
+        await self._lease.taken.wait()  # a stand-by logs in only when it takes over
+        while not self._lease.held:  # noqa: ASYNC110 - a run before took it and stopped renewing
+            await asyncio.sleep(POLL_SECONDS)
         await self._boot_persona()
         token = self.agent.token.get_secret_value()
         await log_in(self.client, token, self.agent.spec.name, self._services.rng, self.delayed)
         await self._connection.run()
 
     async def _boot_persona(self) -> None:
-        """Makes what is missing of the agent's own files: a matter of whoever acts for it."""
+        """Create the agent's missing persona files; only the process that holds its lease may."""
         if self._services.personas is not None:
             persona = self._services.personas.of(self.agent.name)
             await asyncio.to_thread(persona.boot, self.agent.spec)
@@ -206,26 +203,28 @@ class BotRun:
             self.agent.spec.name, services.ledger.presence, services.directory, services.names, lambda: self.online
         )
 
-    async def _show_rests(self) -> None:
-        await self.cog.host.ready.wait()  # a rest may have begun in an earlier run of the program
+    async def _show_backoff(self) -> None:
+        await self.cog.host.ready.wait()  # a back-off may be left from an earlier run of the program
         await show_rests(self.client, self.cog.host.agent.model.backoff)
 
     async def aclose(self) -> None:
-        """Ends the turns, then the connection."""
+        """End the turns, then the connection."""
         self.closed = True
         await self.cog.aclose()
         try:
             await asyncio.wait_for(self.client.close(), CLOSE_SECONDS)
         except TimeoutError:
-            log.warning("%s did not leave Discord within %.0f s", self.agent.spec.name, CLOSE_SECONDS)
+            log.warning(
+                "%s: connection to Discord not closed within %.0f s; abandoned", self.agent.spec.name, CLOSE_SECONDS
+            )
 
 
 async def cancel(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Ends tasks and waits for their ends."""
+    """Cancel tasks and wait until they have ended."""
     pending = set(tasks)
     while pending:
         for task in pending:
             task.cancel()
-        # Python 3.11's wait_for, in py-cord too, may swallow a cancellation that comes with the awaited outcome.
+        # Python 3.11's wait_for, which py-cord uses, may swallow a cancellation that coincides with the result.
         _, pending = await asyncio.wait(pending, timeout=CANCEL_AGAIN_SECONDS)
-    await asyncio.gather(*tasks, return_exceptions=True)  # what they raised was reported when they ended
+    await asyncio.gather(*tasks, return_exceptions=True)  # their errors were reported when they ended

@@ -1,6 +1,6 @@
-"""What can be typed (run_all.py, run_bot.py, agent_coordinator and their options), and how a bad start ends.
+"""The command lines of run_all.py, run_bot.py and agent_coordinator, and the messages of a failed start.
 
-Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the set-up is wrong (a restart
+Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the settings are wrong (a restart
 would not help).
 """
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """run_all.py: the exit code of what the arguments ask for."""
+    """Run run_all.py with these arguments; return the exit code."""
     options = _options(arguments)
     settings = _settings(local=options.local)
     if settings is None:
@@ -54,39 +54,43 @@ def main(arguments: Sequence[str]) -> int:
         from agent_check.run import run_check
 
         return _ended(settings, lambda: asyncio.run(run_check(settings)))
-    _tell_oddities(settings)
+    _log_setting_warnings(settings)
     return _serve(settings, only=options.only, without=options.without)
 
 
 def main_one_bot() -> int:
-    """run_bot.py: the bot that AGENT_NAME names, without the coordinator."""
+    """Run run_bot.py: the bot of AGENT_NAME, without the coordinator."""
     settings = _settings()
     if settings is None:
         return 2
     _set_up_logging(settings)
     if settings.agent_name is None:
         names = ", ".join(settings.agents)
-        print(f"AGENT_NAME is not set. Use: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr)
+        print(
+            f"AGENT_NAME is not set. Run it as: AGENT_NAME=claude python run_bot.py (agents: {names})", file=sys.stderr
+        )
         return 2
     agent = settings.agents[settings.agent_name]
     if agent.token is None:
-        print(f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set", file=sys.stderr)
+        print(
+            f"{agent.display_name} cannot start: {agent.spec.token_setting} is not set. Set it in .env", file=sys.stderr
+        )
         return 2
     if not agent.usable:
         print(missing_key_message(agent), file=sys.stderr)
         return 2
-    _tell_oddities(settings)
+    _log_setting_warnings(settings)
     return _serve(settings, only=(agent.name,), coordinator=False)
 
 
 def main_coordinator() -> int:
-    """python -m agent_coordinator: the coordinator without bots."""
+    """Run python -m agent_coordinator: the coordinator without bots."""
     settings = _settings()
     if settings is None:
         return 2
     _set_up_logging(settings)
     if not settings.channels:
-        print("AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: neither names a channel to converse in", file=sys.stderr)
+        print("The coordinator has no channels. Set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP in .env", file=sys.stderr)
         return 2
 
     def run() -> int:
@@ -104,11 +108,11 @@ async def _coordinate(settings: Settings) -> int:
     stopping = Shutdown()
     stopping.on_signals()
 
-    def watched(hears: Callable[[], bool]) -> AbstractAsyncContextManager[int]:
-        def look() -> Health:
-            return Health(bots=(), bus=hears(), stopping=stopping.stop.is_set(), needs_bots=False)
+    def watched(connected: Callable[[], bool]) -> AbstractAsyncContextManager[int]:
+        def read_health() -> Health:
+            return Health(bots=(), bus=connected(), stopping=stopping.stop.is_set(), needs_bots=False)
 
-        return serving_health(settings.health_port, look)
+        return serving_health(settings.health_port, read_health)
 
     return await serve(settings, stopping.stop, watched)
 
@@ -122,7 +126,7 @@ def _serve(
 
     agents = runnable(settings, only, without)
     if not agents:
-        log.error("no bot could log in: none of those chosen has both a token and a key")
+        log.error("no bot could log in: none of the chosen bots has both a token and an API key")
         return 1
     setup = Setup(settings=settings, agents=agents, coordinator=coordinator)
 
@@ -135,7 +139,7 @@ def _serve(
 
 
 def _ended(settings: Settings, run: Callable[[], int]) -> int:
-    """The exit code of a run; a Redis or a data folder that it could not begin with is told in one line."""
+    """Run, and return the exit code; a known failure to start is printed in one line."""
     from agent_protocol.connection.link import RedisAddressError, RedisAway, RedisStartError
     from agent_protocol.connection.locate import without_password
 
@@ -148,26 +152,31 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
         print(SettingsError([f"REDIS_URL: {error}"]), file=sys.stderr)
         return 2
     except RedisStartError as error:
-        print(f"It cannot start: {error}", file=sys.stderr)
+        print(f"Cannot start: {error}", file=sys.stderr)
     except RedisAway as error:
         place = without_password(settings.redis_url) if settings.redis_url else "its address"
-        told = f"Redis does not answer at {place} ({error}). Start that server, or mend REDIS_URL"
-        print(f"It cannot start: {told}", file=sys.stderr)
+        print(
+            f"Cannot start: Redis does not answer at {place} ({error}). Start that server, or correct REDIS_URL",
+            file=sys.stderr,
+        )
     except Exception:
-        # The outermost edge: Python's own last words would not be redacted.
-        log.exception("a fault of the program ended it")
+        # The outermost edge: Python would print the traceback without redaction.
+        log.exception("the program ended because of an unexpected error")
     return 1
 
 
 def _make_data_dir(settings: Settings) -> None:
-    """Raises SettingsError. A log or a private Redis is to go there, and would fail later and less clearly."""
+    """Create the folder for the log and the private Redis, which would fail later and less clearly.
+
+    Raises SettingsError.
+    """
     folder = settings.data_dir
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        problem = f"DATA_DIR: expected a folder that can be written to ({error.strerror or type(error).__name__})"
+        problem = f"DATA_DIR: expected a writable folder ({error.strerror or type(error).__name__})"
         raise SettingsError([problem]) from error
 
 
@@ -182,9 +191,9 @@ def _settings(*, local: bool = False) -> Settings | None:
     return settings
 
 
-def _tell_oddities(settings: Settings) -> None:
-    for oddity in setting_warnings_here(settings):
-        log.warning("%s", oddity)
+def _log_setting_warnings(settings: Settings) -> None:
+    for warning in setting_warnings_here(settings):
+        log.warning("%s", warning)
 
 
 def _set_up_logging(settings: Settings) -> None:
@@ -196,7 +205,9 @@ def _names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     unknown = [name for name in names if name not in AGENTS]
     if unknown or not names:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown) or 'nothing'}: agents are {', '.join(AGENTS)}")
+        raise argparse.ArgumentTypeError(
+            f"unknown bot {', '.join(unknown)}; choose from {', '.join(AGENTS)}" if unknown else "no bot is named"
+        )
     return names
 
 
@@ -204,20 +215,28 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
     if (options.once or options.scripted) and not options.local:
-        parser.error("--once and --scripted go with --local")
+        parser.error("--once and --scripted need --local")
     if options.local and (options.only or options.without):
-        parser.error("--only and --without go without --local, where all four take part")
+        parser.error("--only and --without cannot be used with --local, which runs all four bots")
     return options
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="run_all.py", description="Four LLM bots and their coordinator in Discord.")
+    parser = argparse.ArgumentParser(
+        prog="run_all.py", description="Run the LLM bots that have a token, and their coordinator, in Discord."
+    )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--only", type=_names, default=(), metavar="a,b", help="run these bots only")
-    which.add_argument("--without", type=_names, default=(), metavar="a", help="run all bots but these")
+    which.add_argument(
+        "--only", type=_names, default=(), metavar="NAMES", help="run these bots only, such as claude,grok"
+    )
+    which.add_argument("--without", type=_names, default=(), metavar="NAMES", help="run all bots except these")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--local", action="store_true", help="try it on this machine, with no token and no key")
-    what.add_argument("--check", action="store_true", help="verify a real set-up without posting")
-    parser.add_argument("--once", action="store_true", help="with --local: one conversation, a summary, and the end")
-    parser.add_argument("--scripted", action="store_true", help="with --local: use no key, even where one is set")
+    what.add_argument("--local", action="store_true", help="try it in this terminal, without Discord, tokens or keys")
+    what.add_argument("--check", action="store_true", help="check tokens, keys, channels and Redis; posts nothing")
+    parser.add_argument(
+        "--once", action="store_true", help="with --local: run one conversation, print a summary and exit"
+    )
+    parser.add_argument(
+        "--scripted", action="store_true", help="with --local: use prepared lines, even where an API key is set"
+    )
     return parser

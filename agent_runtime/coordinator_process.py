@@ -1,4 +1,4 @@
-"""The coordinator in a process of its own.
+"""Run the coordinator in its own process.
 
 settings → Redis → bus, ledger, stops → coordinator
 """
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 
 async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
-    """Coordinates until `stop` is set (0), or the bus, the stops or the coordinator fail (1). `watched` is entered
-    around it with whether the bus hears.
+    """Run the coordinator until `stop` is set (returns 0) or one of its tasks fails (returns 1). `watched` is entered
+    around it with a function that says whether the bus is connected.
 
     Raises RedisAddressError, RedisStartError.
     """
@@ -44,7 +44,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         bus = Bus(link)
         stops = Stops(link, bus)
         stops.start()
-        with suppress(RedisAway):  # they are read when Redis is there
+        with suppress(RedisAway):  # read again when Redis is back
             await stops.read()
         coordinator = Coordinator(
             from_settings(settings, tuple(settings.agents)),
@@ -54,23 +54,23 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
             stops=stops,
         )
         await stack.enter_async_context(watched(bus.ready.is_set))
-        works = {"bus": bus.run(), "stops": stops.run(), "coordinator": coordinator.run()}
-        return await _run_until_told(works, stop)
+        tasks = {"bus": bus.run(), "stops": stops.run(), "coordinator": coordinator.run()}
+        return await _run_until(stop, tasks)
 
 
-async def _run_until_told(works: Mapping[str, Coroutine[Any, Any, None]], stop: asyncio.Event) -> int:
-    """Each work by its name; they are ended in the opposite order, since the later ones need the earlier ones."""
-    told = asyncio.create_task(stop.wait(), name="stop")
+async def _run_until(stop: asyncio.Event, works: Mapping[str, Coroutine[Any, Any, None]]) -> int:
+    """Run `works`, by name, until `stop`; cancel them in reverse order, since later ones need earlier ones."""
+    stopped = asyncio.create_task(stop.wait(), name="stop")
     tasks = [asyncio.create_task(work, name=name) for name, work in works.items()]
-    await asyncio.wait([told, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
     stop.set()
     failed = [task for task in tasks if task.done()]
-    for task in (told, *reversed(tasks)):
+    for task in (stopped, *reversed(tasks)):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
     for task in failed:
         error = None if task.cancelled() else task.exception()
-        log.error("the %s ended by itself", task.get_name(), exc_info=error)
+        log.error("%s failed; the coordinator stops", task.get_name(), exc_info=error)
     return 1 if failed else 0
 
 

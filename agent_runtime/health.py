@@ -1,15 +1,15 @@
-"""Two questions that a service manager asks over HTTP on loopback, where HEALTH_PORT is set.
+"""Health checks over HTTP on loopback, served where HEALTH_PORT is set, and the command that asks them.
 
-/healthz  does the process still turn its wheels? An answer is the answer; restart it when there is none
-/readyz   can it do its work now? 200 when a bot is online (the coordinator alone has none) and Redis answers, 503
-          otherwise and while it stops. It names the bots that failed, and why
+/healthz  200 while the process responds; restart it when it does not
+/readyz   200 when a bot is online (the coordinator alone needs none) and Redis answers; 503 otherwise, and while it
+          stops. The body names the bots that failed, with the reason
 
-A restart mends no Discord and no Redis that are away, so only the first question is one for a restart.
+A restart does not help when Discord or Redis is down, so restart on /healthz only.
 
     python -m agent_runtime.health [live|ready] [--wait SECONDS]
 
-asks the process of the same settings, again and again while `--wait` lasts: 0 for yes, 1 for no; 0 also where
-HEALTH_PORT is not set.
+asks the process with the same settings until it answers yes or `--wait` is over. Exit code 0: yes, or HEALTH_PORT is
+not set; 1: no.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The bots that are online now, whether the bus hears, whether the process is about to end. `needs_bots`: none
-    online is not ready; the coordinator alone has none. `offline`: bots that failed, and why, in one line each."""
+    """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
+    `offline`: bots that failed, with the reason in one line each."""
 
     bots: tuple[str, ...]
     bus: bool
@@ -52,31 +52,31 @@ class Health:
 
 
 @asynccontextmanager
-async def serving_health(port: int, look: Callable[[], Health]) -> AsyncIterator[int]:
-    """Answers on `port` while it is entered, and gives it; 0 serves nothing.
+async def serving_health(port: int, read_health: Callable[[], Health]) -> AsyncIterator[int]:
+    """Serve on `port` while entered, and yield the port; 0 serves nothing.
 
-    A port that somebody else has (another bot's process of the same .env) is a warning: the bots matter more.
+    A port in use (by another bot's process with the same .env, say) is only a warning: the bots matter more.
     """
-    runner = web.AppRunner(_app(look), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    runner = web.AppRunner(_app(read_health), access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
         if port:
             try:
                 await web.TCPSite(runner, HOST, port).start()
             except OSError as error:
-                why = error.strerror or type(error).__name__
-                log.warning("HEALTH_PORT %d cannot be served: %s; who asks there asks another program", port, why)
+                reason = error.strerror or type(error).__name__
+                log.warning("HEALTH_PORT %d not served: %s; health checks there reach another program", port, reason)
         yield port
     finally:
         await runner.cleanup()
 
 
-def _app(look: Callable[[], Health]) -> web.Application:
+def _app(read_health: Callable[[], Health]) -> web.Application:
     async def live(_: web.Request) -> web.Response:
         return web.json_response({"status": "live"})
 
     async def ready(_: web.Request) -> web.Response:
-        health = look()
+        health = read_health()
         status = "ready" if health.ready else "stopping" if health.stopping else "not ready"
         body = {"status": status, "bots": list(health.bots), "redis": health.bus, "offline": dict(health.offline)}
         return web.json_response(body, status=200 if health.ready else 503)
@@ -88,7 +88,7 @@ def _app(look: Callable[[], Health]) -> web.Application:
 
 
 def ask(port: int, question: str) -> int:
-    """The HTTP status that a process on this machine answers with; 0 when none answers."""
+    """Ask the process on this machine; return the HTTP status, or 0 without an answer."""
     connection = http.client.HTTPConnection(HOST, port, timeout=ASK_SECONDS)
     try:
         connection.request("GET", PATHS[question])
@@ -101,10 +101,14 @@ def ask(port: int, question: str) -> int:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m agent_runtime.health", description="Asks the running program how it is."
+        prog="python -m agent_runtime.health", description="Ask the running program for its health, at HEALTH_PORT."
     )
-    parser.add_argument("question", nargs="?", choices=tuple(PATHS), default="live")
-    parser.add_argument("--wait", type=float, default=0.0, metavar="SECONDS", help="ask again until it says yes")
+    parser.add_argument(
+        "question", nargs="?", choices=tuple(PATHS), default="live", help="live: it responds; ready: it can work"
+    )
+    parser.add_argument(
+        "--wait", type=float, default=0.0, metavar="SECONDS", help="keep asking for this long until it says yes"
+    )
     options = parser.parse_args(arguments)
     try:
         settings = load_settings(process_environment())

@@ -1,4 +1,4 @@
-"""The models that the settings name, made from their providers; their SDKs are imported at the first call."""
+"""Build the models that the settings name; a provider's SDK is imported at its first call."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 def provider_model(agent: AgentSettings, *, free_at_home: bool = True) -> Model:
-    """The agent's real models, as one that falls back on the next; SDKs are imported when they are needed.
+    """The agent's models as one that falls back from each to the next.
 
-    On an own machine calls cost nothing. Raises ValueError for an agent without any model that can be asked.
+    `free_at_home`: calls to a server in the owner's network cost nothing. Raises ValueError without a usable model.
     """
     usable = {model.name: model for model in agent.usable}
     if agent.coding is not None and agent.models[0].name in usable:
@@ -47,7 +47,7 @@ def _lazy(model: ModelSettings, image_model: str, retries: int, *, free_at_home:
 
 
 def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Model]) -> dict[int, Model]:
-    """Server → the model that is set for it alone. Servers with the same list share one."""
+    """Models that are set for single servers, by server id. Servers with the same list share one."""
     made: dict[tuple[str, ...], Model] = {}
     found: dict[int, Model] = {}
     for server, there in agent.elsewhere.items():
@@ -55,12 +55,12 @@ def make_guild_models(agent: AgentSettings, make: Callable[[AgentSettings], Mode
         if names not in made:
             made[names] = make(there)
         found[server] = made[names]
-        log.info("%s speaks in server %d with %s", agent.name, server, ", ".join(names))
+        log.info("%s: server %d uses %s", agent.name, server, ", ".join(names))
     return found
 
 
 def coding_config(agent: AgentSettings, coding: CodingSettings) -> QueryConfig:
-    """For an agent whose turns the Claude Agent SDK runs."""
+    """The configuration of an agent whose turns the Claude Agent SDK runs."""
     return QueryConfig(
         model=agent.model,
         workspace=coding.workspace,

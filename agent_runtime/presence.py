@@ -1,4 +1,4 @@
-"""Tells the other processes that an agent is online, and learns from them which Discord user each agent is."""
+"""Announce an online agent to other processes, and learn from them the Discord user of each agent."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ log = logging.getLogger(__name__)
 
 
 async def keep_present(
-    agent: str, store: Presence, directory: Directory, everyone: Iterable[str], online: Callable[[], bool]
+    agent: str, store: Presence, directory: Directory, names: Iterable[str], online: Callable[[], bool]
 ) -> None:
-    """Renews `agent:{name}:ready` while `online()`, and reads the others', until cancelled. The text is the user id.
+    """Renew `agent:{name}:ready` (its value: the user id) while `online()`, and read the others', until cancelled.
 
-    An agent that is not online here may be so in another process: its key is left alone and runs out by itself.
+    An agent that is offline here may be online in another process, so its key is left to expire.
     """
-    names = tuple(everyone)
-    shown = False
+    all_names = tuple(names)
+    announced = False
     try:
         while True:
             try:
-                shown = online() and await _renew(agent, store, directory)
-                _learn(directory, await store.read(names))
+                announced = online() and await _renew(agent, store, directory)
+                _learn(directory, await store.read(all_names))
             except RedisAway:
-                log.debug("%s: presence waits for Redis", agent)
+                log.debug("%s: presence not renewed: Redis is unavailable; will retry", agent)
             await asyncio.sleep(RENEW_EVERY)
     finally:
-        if shown:  # else the key, if there is one, is another process's
+        if announced:  # otherwise the key may be another process's
             await _leave(agent, store)
 
 
-async def recall_agents(store: Presence, directory: Directory, everyone: Iterable[str]) -> None:
-    """Learns at the start who the agents were lately: what was said to one of them is understood also by a bot that is
-    online before it. Raises RedisAway."""
-    _learn(directory, await store.seen(everyone))
+async def recall_agents(store: Presence, directory: Directory, names: Iterable[str]) -> None:
+    """Learn at the start the last known users of all agents, so that a bot recognises them before they are online.
+
+    Raises RedisAway.
+    """
+    _learn(directory, await store.seen(names))
 
 
 async def _renew(agent: str, store: Presence, directory: Directory) -> bool:
@@ -60,4 +62,4 @@ async def _leave(agent: str, store: Presence) -> None:
     try:
         await store.clear(agent)
     except RedisAway:
-        log.debug("%s: the ready key runs out by itself, Redis is away", agent)
+        log.debug("%s: ready key not deleted: Redis is unavailable; it expires by itself", agent)

@@ -1,4 +1,4 @@
-"""What one process is to run, and what all agents of it share, made of that. Opens nothing: agent_runtime does."""
+"""The set-up of a process, and the services that its agents share. Connections are opened in runtime.py."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What one process is to run. Local mode, tests and benchmarks differ from production in these values alone."""
+    """What a process runs. Local mode, tests and benchmarks differ from production in these values alone."""
 
     settings: Settings
     agents: tuple[str, ...]  # the bots of this process
     coordinator: bool = True
     make_model: Callable[[AgentSettings], Model] = provider_model
     coordinator_config: CoordinatorConfig | None = None
-    use_default_redis: bool = True  # take what answers on 127.0.0.1:6379
-    picture_origins: tuple[str, ...] = ()  # of a Discord that is not Discord
+    use_default_redis: bool = True  # use a Redis that answers on 127.0.0.1:6379
+    picture_origins: tuple[str, ...] = ()  # besides Discord's own
     tools: bool = True
     personas: bool = True  # read from settings.personas_dir
-    pages: Callable[[], PublicFetcher] = PublicFetcher  # what the tools read addresses with
-    resumes: bool = True  # turns and conversations that an earlier run did not end
+    pages: Callable[[], PublicFetcher] = PublicFetcher  # fetches pages for tools
+    resumes: bool = True  # continue turns and conversations that an earlier run did not end
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 
@@ -77,7 +77,7 @@ def build_services(
     tools: Toolset | None,
     done: CompletedRequests,
 ) -> AgentServices:
-    """Everything that the agents share, over what was opened for it."""
+    """Build the services over open connections."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -129,7 +129,7 @@ def _caps(settings: Settings) -> Caps:
 def tools_for(
     setup: Setup, session: aiohttp.ClientSession, outbound: OutboundShared
 ) -> AbstractAsyncContextManager[Toolset]:
-    """The tools of the installation, to be opened."""
+    """The tools of the installation, as a context to enter."""
     return open_tools(
         setup.settings,
         session,
@@ -150,14 +150,14 @@ async def open_tools(
     clock: Callable[[], float],
     pages: Callable[[], PublicFetcher] = PublicFetcher,
 ) -> AsyncIterator[Toolset]:
-    """The tools for as long as the context lasts; servers start meanwhile, nobody waits for them.
+    """Open the tools. MCP servers start in the background.
 
-    `session` asks search engines, `pages` makes what reads addresses from anywhere, `environment` is what servers may
-    see a part of, `redact` takes secrets out of what is recorded. Raises OSError where the records cannot be read.
+    `session` queries search engines, `pages` makes the fetcher for public addresses, MCP servers see a part of
+    `environment`, `redact` removes secrets from records. Raises OSError where the records cannot be read.
     """
     servers, problems = read_servers(settings.config_files_dir / "mcp.yaml", settings.named_texts)
     for problem in problems:
-        log.warning("an MCP server is left out: %s", problem)
+        log.warning("MCP server skipped: %s", problem)
     wanted = ToolSettings(search_keys=settings.search_keys, keyless=settings.web_search)
     async with AsyncExitStack() as stack:
         records = await stack.enter_async_context(ToolRecords(settings.tools_dir, redact=redact))

@@ -82,7 +82,7 @@ async def test_a_turn_is_one_line_with_its_ids_and_without_anybodys_words(log, s
 def test_a_fault_that_ends_the_program_is_its_last_word_in_the_log_and_redacted(log):
     out = log(redact=REDACT)
     assert _ended(load_settings({}, None), fail) == 1
-    assert "a fault of the program ended it" in out.getvalue()
+    assert "the program ended because of an unexpected error" in out.getvalue()
     assert f"ValueError: {REDACTED}" in out.getvalue()
 
 

@@ -31,7 +31,7 @@ def side_task(name, cause):
         (discord.LoginFailure("no"), True, "Discord refuses its token: check BOT_TOKEN_CLAUDE"),
         (closed(4004), True, "Discord refuses its token: check BOT_TOKEN_CLAUDE"),
         (discord.PrivilegedIntentsRequired(None), True, "Message Content Intent is off"),
-        (closed(4012), False, "Discord closed its connection (code 4012)"),
+        (closed(4012), False, "Discord closed the connection (code 4012)"),
         (side_task("lease", ValueError("their words")), False, "its lease failed (ValueError)"),
         (http_error(403), False, "it could not stay online (Forbidden)"),
         (aiohttp.ClientError(), False, "it could not stay online (ClientError)"),
@@ -41,8 +41,8 @@ def side_task(name, cause):
 def test_only_a_token_or_an_intent_ends_a_bot_for_good(error, final, why):
     end = end_of(error, "BOT_TOKEN_CLAUDE")
     assert end.final == final
-    assert why in end.why
-    assert "their words" not in end.why
+    assert why in end.reason
+    assert "their words" not in end.reason
 
 
 class Run:
@@ -74,7 +74,7 @@ class Process(BotSupervisor):
         services = SimpleNamespace(rng=random.Random(1))
         super().__init__(agent, services, Lease(), object(), {}, clock=Clock(), sleep=self._note)
 
-    def _another(self):
+    def _new_run(self):
         self.open_at_start += [run for run in self.runs if not run.closed]
         self.runs.append(Run(self, *self._ends.pop(0)))
         return self.runs[-1]
@@ -101,7 +101,7 @@ async def test_it_starts_again_after_growing_pauses_with_everything_closed_befor
     assert all(SHORTEST <= pause <= LONGEST for pause in process.slept)
     assert process.slept[0] < 2 * SHORTEST < LONGEST / 2 <= process.slept[-1]
     assert caplog.text.count("claude is offline") == 10
-    assert caplog.text.count("It starts again in") == 9
+    assert caplog.text.count("it starts again in") == 9
 
 
 async def test_who_was_online_for_a_minute_begins_with_the_shortest_pause():
@@ -136,7 +136,7 @@ async def test_what_failed_is_told_until_it_is_online_again_and_nobody_waits_for
     assert process.failure == "its lease failed (ValueError)"
     process.runs[0].cog.host.ready.set()
     assert process.failure is not None, "of a run that is over"
-    process._another()
+    process._new_run()
     process._run = process.runs[-1]
     assert process.failure is not None
     process._run.cog.host.ready.set()

@@ -26,7 +26,7 @@ async def test_a_wrong_type_under_a_bots_lease_is_named_and_the_bot_is_back_when
             key, commands = keys.owner("claude"), runtime._link.commands
             await commands.delete(key)
             await commands.hset(key, "not", "ours")
-            again = "claude is offline: its lease failed (ResponseError). It starts again in"
+            again = "claude is offline: its lease failed (ResponseError); it starts again in"
             await until(lambda: again in caplog.text)
             assert claude.failure == "its lease failed (ResponseError)"
             assert runtime.health().offline == {"claude": claude.failure}
@@ -90,7 +90,7 @@ async def test_a_login_that_is_refused_for_no_fault_of_the_token_is_tried_again_
     async with flow(tmp_path) as f:
         f.discord.faults.add(RestFault("GET", "/users/@me$", 403, bot="claude"))
         async with f.running(**TWO) as runtime:
-            assert "claude is offline: it could not stay online (Forbidden). It starts again in" in caplog.text
+            assert "claude is offline: it could not stay online (Forbidden); it starts again in" in caplog.text
             await until(lambda: runtime.bots["claude"].online)
             await answers(f, "claude")
 

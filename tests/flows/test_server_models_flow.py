@@ -71,7 +71,7 @@ async def test_a_bot_speaks_in_each_server_with_its_model_and_each_turn_costs_it
                 assert f"Model {model}, " in told
                 assert f"{cost(model):.4f} USD" in told
             assert cost(HOME) != cost(ABROAD)
-        assert f"claude speaks in server {channel.guild_id} with {ABROAD}" in caplog.text
+        assert f"claude: server {channel.guild_id} uses {ABROAD}" in caplog.text
 
 
 async def test_a_list_of_one_server_is_tried_in_its_order(tmp_path, caplog):
