@@ -116,7 +116,7 @@ async def test_a_fault_of_the_programs_own_has_its_traceback_in_the_log_and_a_ba
     process = Process((side_task("catch-up", KeyError()), 0.0), (OSError(), 0.0), NO_TOKEN)
     await process.run()
     faults = [record for record in caplog.records if record.exc_info]
-    assert [record.getMessage().split(".")[0] for record in faults] == [
+    assert [record.getMessage().split(";")[0] for record in faults] == [
         "claude is offline: its catch-up failed (KeyError)"
     ]
 
