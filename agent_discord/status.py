@@ -1,4 +1,4 @@
-"""What people see of a bot's state in Discord: its status."""
+"""A bot's status in Discord: it shows when the bot's provider refuses it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ TEXT = "resting: my provider refuses me"
 log = logging.getLogger(__name__)
 
 
-class BackoffStore(Protocol):
-    """Whether and how long a bot rests; agent_cogs.limits.provider_backoff."""
+class Backoff(Protocol):
+    """The time for which a bot's provider is not asked (agent_cogs.limits.provider_backoff)."""
 
     taken: asyncio.Event
 
@@ -23,20 +23,20 @@ class BackoffStore(Protocol):
     def seconds_left(self) -> float: ...
 
 
-async def show_rests(bot: discord.Client, rests: BackoffStore) -> None:
-    """Shows each rest from its beginning to its end, until cancelled."""
+async def show_backoff(bot: discord.Client, backoff: Backoff) -> None:
+    """Shows each back-off from its beginning to its end, until cancelled."""
     while True:
-        await rests.taken.wait()
-        rests.taken.clear()
+        await backoff.taken.wait()
+        backoff.taken.clear()
         await _show(bot, discord.Status.do_not_disturb, discord.CustomActivity(name=TEXT))
-        await asyncio.sleep(rests.seconds_left)
+        await asyncio.sleep(backoff.seconds_left)
         await _show(bot, discord.Status.online, None)
 
 
 async def _show(bot: discord.Client, status: discord.Status, activity: discord.CustomActivity | None) -> None:
-    if bot.ws is None or not bot.ws.open:  # py-cord's own answer would be an AttributeError
+    if bot.ws is None or not bot.ws.open:  # py-cord would raise AttributeError
         return
     try:
         await bot.change_presence(status=status, activity=activity)
     except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
-        log.info("a status could not be shown: %s", type(error).__name__)
+        log.info("bot status could not be shown: %s", type(error).__name__)

@@ -33,7 +33,7 @@ from agent_discord.rest.retries import retry_requests
 from agent_discord.slash.cog import Slash
 from agent_discord.slash.definitions import command_list
 from agent_discord.slash.sync import CommandSync
-from agent_discord.status import show_rests
+from agent_discord.status import show_backoff
 from agent_llm.types import Model
 from agent_personas.files import PERSONA_FILES
 from agent_protocol.connection.link import RedisAway
@@ -205,7 +205,7 @@ class BotRun:
 
     async def _show_backoff(self) -> None:
         await self.cog.host.ready.wait()  # a back-off may be left from an earlier run of the program
-        await show_rests(self.client, self.cog.host.agent.model.backoff)
+        await show_backoff(self.client, self.cog.host.agent.model.backoff)
 
     async def aclose(self) -> None:
         """End the turns, then the connection."""

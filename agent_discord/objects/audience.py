@@ -1,11 +1,10 @@
-"""Who reads a channel: whether what was learned in one channel may be told in another.
+"""The readers of a channel: whether something learned in one channel may be shown in another.
 
-It may where everybody who reads the other one may read the first: in the channel itself and its public threads;
-elsewhere in the same server only if nobody at all is kept from reading the first, or both keep out exactly the same
-people. What cannot be judged (a channel that is gone, another server's, a private thread, a direct message) is told
-nowhere else.
+It may where everybody who reads the other channel may read the first: in the channel itself and its public threads;
+elsewhere in the same server only if nobody at all is excluded from the first, or both exclude exactly the same people.
+What cannot be judged (a deleted channel, another server's, a private thread, a direct message) is shown nowhere else.
 
-By roles and overwrites alone, since members are not kept here. After Discord's rules of permissions
+This is judged by roles and overwrites alone, since members are not cached. The rules of permissions are Discord's
 (https://docs.discord.com/developers/topics/permissions#permission-overwrites).
 """
 
@@ -19,17 +18,17 @@ from agent_discord.objects.channels import Channel, guild_id_of
 
 READS = discord.Permissions(view_channel=True, read_message_history=True)
 
-ChannelOf = Callable[[int], object]  # by id, as far as it is known
+ChannelOf = Callable[[int], object]
 
 
 class Audience:
-    """`channel_of` gives a bot's channels, and anything else for what is none."""
+    """`channel_of` returns a bot's channel by id, and anything else for an unknown one."""
 
     def __init__(self, channel_of: ChannelOf) -> None:
         self._channel_of = channel_of
 
     def may_see(self, here: int) -> Callable[[int], bool]:
-        """Whether everybody who reads the channel `here` may read another one. `here` is 0 for no channel at all."""
+        """A test for other channels: whether everybody who reads `here` may read them. `here` is 0 for no channel."""
         place = self._channel_of(here) if here else None
 
         def judged(channel_id: int) -> bool:
@@ -41,19 +40,19 @@ class Audience:
         return judged
 
     def is_open(self, channel_id: int) -> bool:
-        """Whether everybody of its server reads a channel."""
+        """Whether everybody of its server reads the channel."""
         place = self._channel_of(channel_id)
         base = _base(place) if isinstance(place, Channel) else None
         return base is not None and not _is_closed_thread(place) and _is_open(base)
 
     def guild_of(self, channel_id: int) -> int | None:
-        """A channel's server; None for a direct message and for a channel that is not known."""
+        """The channel's server; None for a direct message and for an unknown channel."""
         place = self._channel_of(channel_id)
         return guild_id_of(place) if isinstance(place, Channel) else None
 
     def origin(self, here: int) -> int:
-        """Where something that is learned in a channel comes from: of a public thread the channel that it hangs on,
-        which the same people read, and which is still known when the thread is archived."""
+        """The channel that something learned `here` is recorded under: a public thread's is its parent, which the same
+        people read, and which is still known when the thread is archived."""
         place = self._channel_of(here) if here else None
         base = _base(place) if isinstance(place, Channel) else None
         return base.id if base is not None and not _is_closed_thread(place) else here
@@ -70,22 +69,22 @@ def may_be_shown(source: Channel, here: Channel) -> bool:
     theirs, ours = _base(source), _base(here)
     if theirs is None or ours is None:
         return False
-    return theirs.id == ours.id or _is_open(theirs) or _kept_out(theirs) == _kept_out(ours)
+    return theirs.id == ours.id or _is_open(theirs) or _overwrites(theirs) == _overwrites(ours)
 
 
 def _is_open(channel: discord.abc.GuildChannel) -> bool:
-    """@everyone reads it, and no role and nobody is kept from doing so."""
+    """Whether @everyone reads it, and no role or member is excluded."""
     everyone = channel.guild.default_role
     if not channel.permissions_for(everyone).is_superset(READS):
         return False
-    return not any(deny for role, (_, deny) in _kept_out(channel).items() if role != everyone.id)
+    return not any(deny for role, (_, deny) in _overwrites(channel).items() if role != everyone.id)
 
 
-def _kept_out(channel: discord.abc.GuildChannel) -> dict[int, tuple[int, int]]:
-    """What its overwrites say about reading: role or member → allowed and denied bits, where there are any."""
-    # The public property leaves out members whom py-cord has not cached, and those decide here too.
+def _overwrites(channel: discord.abc.GuildChannel) -> dict[int, tuple[int, int]]:
+    """The overwrites about reading: role or member → allowed and denied bits, where there are any."""
+    # The public property leaves out members that py-cord has not cached, and those decide here too.
     found = {one.id: (one.allow & READS.value, one.deny & READS.value) for one in channel._overwrites}
-    return {who: bits for who, bits in found.items() if any(bits)}
+    return {one_id: bits for one_id, bits in found.items() if any(bits)}
 
 
 def _is_closed_thread(channel: object) -> bool:
@@ -93,7 +92,7 @@ def _is_closed_thread(channel: object) -> bool:
 
 
 def _base(channel: Channel) -> discord.abc.GuildChannel | None:
-    """The channel that says who reads: a thread's is the one that it hangs on."""
+    """The channel whose overwrites count: a thread's is its parent."""
     if isinstance(channel, discord.DMChannel):
         return None
     return channel.parent if isinstance(channel, discord.Thread) else channel

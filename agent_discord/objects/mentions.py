@@ -1,7 +1,7 @@
 """Discord's markup for people, channels, roles and emoji ↔ names.
 
-Models read and write `@Name`; Discord sends and pings `<@id>`. Names are chosen by strangers: before one is shown to a
-model it loses everything that could pose as the form of a transcript (`[msg:1 …] Name: `), hide or turn text around.
+Models read and write `@Name`; Discord sends and pings `<@id>`. Strangers choose names: before a model sees one, all is
+removed that could imitate the form of a transcript (`[msg:1 …] Name: `), hide text or turn it around.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def to_names(
 def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", markup: str = "<@{}>") -> str:
     """`@Name` → `<@id>` for the (name, id) in `names`, in any case of letters, the longest first, not inside of code.
 
-    A name that several have is a mention only where its letters' case tells who is meant. `sign` and `markup` are for
-    what else has names: `#` and `<#{}>`, `@` and `<@&{}>`.
+    A name that several have is a mention only where the case of its letters decides. `sign` and `markup` are for other
+    things with names: `#` and `<#{}>`, `@` and `<@&{}>`.
     """
     if sign not in text:
         return text
@@ -70,7 +70,7 @@ def from_names(text: str, names: Iterable[tuple[str, int]], sign: str = "@", mar
     exact = _unique(cleaned)
     in_any_case = _unique((name.lower(), thing_id) for name, thing_id in cleaned)
     known = "|".join(re.escape(name) for name in sorted(exact, key=len, reverse=True))
-    ends = r"(?!\w)" if sign == "@" else r"(?!-?\w)"  # a channel's name goes on behind a hyphen
+    ends = r"(?!\w)" if sign == "@" else r"(?!-?\w)"  # a channel's name continues after a hyphen
     pattern = re.compile(rf"(?<![\w@<./:#&-]){sign}({known}){ends}", re.IGNORECASE)
 
     def mention(match: re.Match[str]) -> str:
@@ -94,7 +94,7 @@ def _outside_code(text: str, pattern: re.Pattern[str], replacement: Callable[[re
 
 
 def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
-    """Each name with its id; None where it is not clear whose it is."""
+    """Each name with its id; None for a name that several have."""
     found: dict[str, int | None] = {}
     for name, user_id in pairs:
         found[name] = user_id if found.get(name, user_id) == user_id else None
@@ -102,7 +102,7 @@ def _unique(pairs: Iterable[tuple[str, int]]) -> dict[str, int | None]:
 
 
 def _is_form(char: str) -> bool:
-    """Also in another shape: superscript or vertical parentheses, a small colon, a letter in parentheses."""
+    """Whether the character is structure, also in another shape: superscript parentheses, a small colon."""
     return char in _STRUCTURE or (char > "\x7f" and not _STRUCTURE.isdisjoint(unicodedata.normalize("NFKC", char)))
 
 
@@ -126,15 +126,14 @@ def clean_name(name: str) -> str:
 
 
 def mentioned_in(content: str) -> frozenset[int]:
-    """The ids of users that a message's content, as Discord sends it, mentions; of what a bot writes Discord itself
-    tells only whom it pings."""
+    """The ids of users that a message's content mentions, whether they are pinged or not."""
     return frozenset(int(found) for found in _USERS.findall(content)) if "<@" in content else frozenset()
 
 
 def strip_mention(text: str, mentions: Iterable[str]) -> str:
-    """The prompt in a text: without these mentions of whom it calls, with no gap where they were, and trimmed.
+    """The text without these mentions, with no gap where they were, and trimmed.
 
-    A mention is `<@1>` as Discord sends it, or `@Claude` as the transcript tells it.
+    A mention is `<@1>` as Discord sends it, or `@Claude` as the transcript has it.
     """
     who = "|".join(re.escape(one) + ("" if one.endswith(">") else r"(?!\w)") for one in mentions)
     text = re.sub(rf"\A\s*(?:(?:{who})[ \t]*)+[,:]?(?=\s|\Z)", "", text)

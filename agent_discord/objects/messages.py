@@ -1,4 +1,8 @@
-"""A Discord message as an entry of the transcript."""
+"""A Discord message as an entry of the transcript, and as the facts that decide whether it calls an agent.
+
+A question that a person asks by a slash command is posted by the bot; it counts as that person's message. A streaming
+post ends in a mark until it is complete.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +22,73 @@ from agent_discord.objects.channels import parent_of
 from agent_discord.objects.mentions import clean_name, mentioned_in, to_names
 from agent_discord.objects.permissions import author_of
 
+UNFINISHED = " ▌"
+LONGEST_QUESTION = 1900  # characters; the mention goes before it
 NO_AGENTS = Directory()
 
+_QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
 
 log = logging.getLogger(__name__)
 
 
+# -- marks ------------------------------------------------------------------------------------------------------------
+
+
+def unfinished(text: str) -> bool:
+    """Whether a message of ours is not complete, or never will be."""
+    return text.rstrip().endswith(UNFINISHED.strip())
+
+
+def without_mark(text: str) -> str:
+    """A complete text, which must not end as an unfinished one does."""
+    return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
+
+
+# -- questions by slash command ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CommandQuestion:
+    """A question to an agent (a user id) by slash command."""
+
+    by: discord.User
+    agent: int
+    prompt: str
+
+
+def question_text(agent_id: int, prompt: str) -> str:
+    """The message that shows a question, with the prompt exactly as it was given."""
+    return f"<@{agent_id}> {prompt}"
+
+
+def read_question(text: str) -> tuple[int, str] | None:
+    """The agent's user id and the prompt in a message that shows a question; None for any other message."""
+    found = _QUESTION.fullmatch(text)
+    return (int(found[1]), found[2]) if found else None
+
+
+def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:
+    """The question that a message of ours shows; None for any other message."""
+    used = message.interaction_metadata
+    if used is None or directory.agent_of(message.author.id) is None or used.user.bot:
+        return None
+    read = read_question(message.content)
+    if read is None or directory.agent_of(read[0]) is None:
+        return None
+    return CommandQuestion(used.user, *read)
+
+
+# -- facts of a message -----------------------------------------------------------------------------------------------
+
+
+def is_said(message: discord.Message) -> bool:
+    """Whether somebody wrote it. Joins, boosts and pins are nobody's words, nor is the copy of the message that a
+    thread began at, which py-cord does not count among them."""
+    return not message.is_system() and message.type is not discord.MessageType.thread_starter_message
+
+
 def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
-    """Agents are known by their user id, our own webhook posts by theirs; other webhooks and bots are strangers, and
+    """Agents are recognised by their user id, our webhook posts by their own id. Other webhooks and bots are strangers,
     everybody else is a person."""
     author = message.author
     name = clean_name(author.display_name)
@@ -36,7 +99,7 @@ def speaker_of(message: discord.Message, directory: Directory) -> Speaker:
 
 
 def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> str:
-    """The content with mentions, channels, roles and custom emoji as names; agents also where they are not pinged."""
+    """The content with names for mentions, channels, roles and custom emoji, for agents also where nobody is pinged."""
     agents = {user_id: directory.name_of(user_id) for user_id in mentioned_in(message.content)}
     return to_names(
         message.content,
@@ -49,132 +112,20 @@ def shown_text(message: discord.Message, directory: Directory = NO_AGENTS) -> st
     )
 
 
+def mentioned_users(message: discord.Message) -> frozenset[int]:
+    """The ids of mentioned users. Discord lists those that are pinged; a bot's text pings nobody, so it is searched."""
+    pinged = frozenset(user.id for user in message.mentions)
+    return pinged | mentioned_in(message.content) if message.author.bot else pinged
+
+
 def replied_author(message: discord.Message) -> int | None:
-    """Who wrote the message that this one replies to, where Discord tells."""
+    """The author of the message that this one replies to, where Discord sends it."""
     replied = message.reference.resolved if message.reference else None
     return replied.author.id if isinstance(replied, discord.Message) else None
 
 
-def mentioned_users(message: discord.Message) -> frozenset[int]:
-    """Whom a message mentions. Of a person's Discord says it; what a bot writes pings nobody, so its words say it."""
-    told = frozenset(user.id for user in message.mentions)
-    return told | mentioned_in(message.content) if message.author.bot else told
-
-
-def is_said(message: discord.Message) -> bool:
-    """Whether somebody wrote it: joins, boosts, pins are nobody's words, nor is what stands for the message that a
-    thread hangs on, which py-cord does not count among them."""
-    return not message.is_system() and message.type is not discord.MessageType.thread_starter_message
-
-
-def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
-    """None for what nobody said. What was asked by a command is said by who used it."""
-    if not is_said(message):
-        return None
-    if (question := command_question(message, directory)) is not None:
-        return _question_entry(message, question, directory)
-    who, speaker = author_of(message), speaker_of(message, directory)
-    return Entry(
-        id=message.id,
-        speaker=speaker,
-        text=shown_text(message, directory),
-        created_at=message.created_at.timestamp(),
-        reply_to=message.reference.message_id if message.reference else None,
-        attachments=tuple(
-            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
-            for a in message.attachments
-        ),
-        reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
-        edited=message.edited_at is not None,
-        mentions=mentioned_users(message) | frozenset(message.raw_role_mentions),
-        replied_to=replied_author(message),
-        hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
-        pinned=message.pinned,
-        webhook=message.webhook_id is not None,
-        author_roles=who.roles,
-        may_manage=who.manages_messages,
-        order=order_in(message.content),
-    )
-
-
-def to_entries(messages: Iterable[discord.Message], directory: Directory) -> list[Entry]:
-    """Those that somebody said. One that is odd is left out, and does not lose the others."""
-    found = []
-    for message in messages:
-        try:
-            entry = to_entry(message, directory)
-        except Exception as error:  # whatever it is that one message has and no other has had
-            log.warning("message %d cannot be read and is skipped (%s)", message.id, type(error).__name__)
-        else:
-            found += [entry] if entry is not None else []
-    return found
-
-
-def _question_entry(message: discord.Message, question: CommandQuestion, directory: Directory) -> Entry:
-    name = directory.distinct_name(question.by.id, clean_name(question.by.display_name))
-    agent = {question.agent: directory.agent_of(question.agent) or ""}
-    return Entry(
-        id=message.id,
-        speaker=Speaker(question.by.id, name, "person"),
-        text=to_names(message.content, agent),
-        created_at=message.created_at.timestamp(),
-        edited=message.edited_at is not None,
-        mentions=frozenset((question.agent,)),
-    )
-
-
-LONGEST_QUESTION = 1900  # characters; the mention goes before it
-
-_QUESTION = re.compile(r"<@(\d{1,20})> (.*)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class CommandQuestion:
-    """Who asked which agent (a user id) what."""
-
-    by: discord.User
-    agent: int
-    prompt: str
-
-
-def question_text(agent_id: int, prompt: str) -> str:
-    """What is shown; the prompt stands in it as it was given."""
-    return f"<@{agent_id}> {prompt}"
-
-
-def read_question(text: str) -> tuple[int, str] | None:
-    """The agent's user id and the prompt, exactly; None for what is no question."""
-    found = _QUESTION.fullmatch(text)
-    return (int(found[1]), found[2]) if found else None
-
-
-def command_question(message: discord.Message, directory: Directory) -> CommandQuestion | None:
-    """None for every message but such a question."""
-    used = message.interaction_metadata
-    if used is None or directory.agent_of(message.author.id) is None or used.user.bot:
-        return None
-    read = read_question(message.content)
-    if read is None or directory.agent_of(read[0]) is None:
-        return None
-    return CommandQuestion(used.user, *read)
-
-
-UNFINISHED = " ▌"
-
-
-def unfinished(text: str) -> bool:
-    """Whether a message of ours was left while it grew."""
-    return text.rstrip().endswith(UNFINISHED.strip())
-
-
-def without_mark(text: str) -> str:
-    """A finished text that ends as an unfinished one would be taken for it."""
-    return text.rstrip(f"{UNFINISHED}\n") if unfinished(text) else text
-
-
 def incoming_message(message: discord.Message, by_command: CommandQuestion | None = None) -> IncomingMessage:
-    """The facts by which it is decided whether a message calls an agent; `by_command` where it is the question that
-    somebody asked by a command."""
+    """The message's facts; `by_command` is the question that it shows."""
     if by_command is not None:
         return IncomingMessage(
             message_id=message.id,
@@ -196,4 +147,63 @@ def incoming_message(message: discord.Message, by_command: CommandQuestion | Non
         mentioned_users=mentioned_users(message),
         mentioned_roles=frozenset(message.raw_role_mentions),
         replied_to=replied_author(message),
+    )
+
+
+# -- entries ----------------------------------------------------------------------------------------------------------
+
+
+def to_entries(messages: Iterable[discord.Message], directory: Directory) -> list[Entry]:
+    """The entries of messages that somebody wrote. One that cannot be read is skipped."""
+    found = []
+    for message in messages:
+        try:
+            entry = to_entry(message, directory)
+        except Exception as error:  # an odd message must not lose the others
+            log.warning("message %d cannot be read and is skipped (%s)", message.id, type(error).__name__)
+        else:
+            found += [entry] if entry is not None else []
+    return found
+
+
+def to_entry(message: discord.Message, directory: Directory) -> Entry | None:
+    """None for a message that nobody wrote."""
+    if not is_said(message):
+        return None
+    if (question := command_question(message, directory)) is not None:
+        return _question_entry(message, question, directory)
+    author, speaker = author_of(message), speaker_of(message, directory)
+    return Entry(
+        id=message.id,
+        speaker=speaker,
+        text=shown_text(message, directory),
+        created_at=message.created_at.timestamp(),
+        reply_to=message.reference.message_id if message.reference else None,
+        attachments=tuple(
+            Attachment(a.id, a.filename, a.url, a.size, (a.content_type or "").split(";")[0])
+            for a in message.attachments
+        ),
+        reactions=tuple(Reaction(str(r.emoji), count=r.count) for r in message.reactions),
+        edited=message.edited_at is not None,
+        mentions=mentioned_users(message) | frozenset(message.raw_role_mentions),
+        replied_to=replied_author(message),
+        hidden=hidden_by_text(message.content) or (speaker.kind == "agent" and unfinished(message.content)),
+        pinned=message.pinned,
+        webhook=message.webhook_id is not None,
+        author_roles=author.roles,
+        may_manage=author.manages_messages,
+        order=order_in(message.content),
+    )
+
+
+def _question_entry(message: discord.Message, question: CommandQuestion, directory: Directory) -> Entry:
+    name = directory.distinct_name(question.by.id, clean_name(question.by.display_name))
+    agent = {question.agent: directory.agent_of(question.agent) or ""}
+    return Entry(
+        id=message.id,
+        speaker=Speaker(question.by.id, name, "person"),
+        text=to_names(message.content, agent),
+        created_at=message.created_at.timestamp(),
+        edited=message.edited_at is not None,
+        mentions=frozenset((question.agent,)),
     )

@@ -1,14 +1,14 @@
-"""Long texts → messages that Discord takes.
+"""Long texts → messages within Discord's limit.
 
-Discord allows 2,000 characters a message and counts code points (discord/discord-api-docs#1315). Clients and
-libraries count UTF-16 units, which are never fewer, so these are what is counted here.
+Discord allows 2,000 characters a message and counts code points (discord/discord-api-docs#1315). Clients and libraries
+count UTF-16 units, which are never fewer, so those are counted here.
 
-A text is cut where it hurts least: between paragraphs, between lines, between words, after punctuation of scripts
-without spaces, and only then anywhere; not inside of a mention, an emoji, a link or a character of several code points
-as long as there is another place. White space around a cut is dropped (Discord trims it anyway), nothing else is.
+A text is cut at the best place: between paragraphs, between lines, between words, after punctuation of scripts without
+spaces, and only then anywhere; inside a mention, an emoji, a link or a character of several code points only where
+there is no other place. White space around a cut is dropped (Discord trims it anyway), nothing else is.
 
-Like Discord's own markdown, any three backticks open or close a code block, wherever they stand. A block that is cut is
-closed and opened again with its language, so that every message is whole by itself.
+As in Discord's own markdown, three backticks open or close a code block anywhere in a line. A block that is cut is
+closed and reopened with its language, so that every message is complete by itself.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def length(text: str) -> int:
 
 
 def split_text(text: str, limit: int = LIMIT) -> list[str]:
-    """The text as messages of at most `limit` UTF-16 units, in order; [] where there is nothing but white space.
+    """The text as messages of at most `limit` UTF-16 units, in order; [] for white space alone.
 
     No message is empty or has an odd number of fences. Raises ValueError for a limit under SMALLEST_LIMIT.
     """
     if limit < SMALLEST_LIMIT:
-        raise ValueError(f"a limit of at least {SMALLEST_LIMIT} is needed, not {limit}")
+        raise ValueError(f"limit must be at least {SMALLEST_LIMIT}, not {limit}")
     return list(_Splitter(text, limit).chunks())
 
 
@@ -138,7 +138,7 @@ class _Splitter:
         before, after = self._text[place - 1], self._text[place]
         if before == _JOINER or (_is_flag(before) and _is_flag(after)):
             return before != _JOINER and self._flags_before(place) % 2 == 0
-        return not _goes_on(after)
+        return not _continues(after)
 
     def _flags_before(self, place: int) -> int:
         first = place
@@ -147,7 +147,7 @@ class _Splitter:
         return place - first
 
     def _before_empty_block(self, at: int, cut: int) -> int:
-        """A block that has just been opened is left whole to the next chunk."""
+        """The cut, moved before a block that has just been opened: the next chunk has it whole."""
         if not self._is_code(cut):
             return cut
         opening = _OPENING.match(self._text, self._last_fence(cut))
@@ -170,7 +170,7 @@ class _Splitter:
         return at
 
     def _closing(self, body: str, end: int) -> str:
-        """What ends a block; on the same line after a single word, which would be taken for a language otherwise."""
+        """The end of a block; on the same line after a single word, which would else be taken for a language."""
         if not self._is_code(end):
             return ""
         opening = _OPENING.match(self._text, self._last_fence(end))
@@ -192,7 +192,7 @@ class _Splitter:
 
 
 class _Spans:
-    """What a pattern finds in a text. A place is in it when a cut there would go through one of them."""
+    """A pattern's matches in a text. A place is in them when a cut there would divide one."""
 
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
         spans = [match.span() for match in pattern.finditer(text)]
@@ -208,7 +208,7 @@ def _is_flag(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
 
 
-def _goes_on(char: str) -> bool:
+def _continues(char: str) -> bool:
     """Whether the character belongs to the one before it: marks, joiners, skin tones, tags, low surrogates."""
     return (
         unicodedata.category(char) in ("Mn", "Mc", "Me")

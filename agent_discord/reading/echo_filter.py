@@ -1,8 +1,8 @@
-"""Our agents' posts come back over the gateway, to each of our bots. Those that nobody here need hear are not parsed.
+"""Skips our own agents' posts where they come back over the gateway, to each of our bots, and tell it nothing new.
 
-A post is in the shared transcript as soon as one bot knows it: by the answer to its request, or by the first of these
-events. To the others it says nothing new unless it mentions or answers them, or still grows. py-cord would make a
-message, its author and its member of each, four times over.
+A post is in the shared transcript as soon as one bot has it: from the answer to its request, or from the first of these
+events. It is new to another bot only if it mentions or answers that bot, or is still streamed. Parsing it would make
+py-cord build a message, its author and its member four times.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agent_discord.objects.messages import unfinished
 
 
 def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:
-    """Stands before py-cord's parser of new messages, and before whatever guards that. py-cord has no hook for it."""
+    """Replaces py-cord's parser of new messages, for which it has no hook."""
     parsers = client._connection.parsers
     parse = parsers["MESSAGE_CREATE"]
 
@@ -29,7 +29,7 @@ def skip_echoes(client: discord.Client, transcripts: Transcripts) -> None:
 
 
 def _is_echo(data: Mapping[str, Any], client: discord.Client, transcripts: Transcripts) -> bool:
-    """Whether this bot may leave the message alone. What is odd about one is for the parser to say."""
+    """Whether this bot may skip the message. An odd one is left to the parser."""
     try:
         channel_id, message_id = int(data["channel_id"]), int(data["id"])
     except (KeyError, TypeError, ValueError):

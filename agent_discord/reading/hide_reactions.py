@@ -1,7 +1,6 @@
-"""Who gave the reactions that hide or show a message: only people's count (agent_context/selecting/visibility.py).
+"""Counts only people's reactions among those that hide or show a message (agent_context.selecting.visibility).
 
-The gateway tells with each reaction who gives it; of older ones REST tells only how many there are, so those who gave
-these few are asked for.
+The gateway sends the giver with each reaction. REST sends only the number of older ones, so their givers are read.
 """
 
 from __future__ import annotations
@@ -12,16 +11,15 @@ import discord
 
 from agent_context.selecting.visibility import is_mark
 
-MOST_LOOKUPS = 10  # of one page; of what comes beyond, anybody's counts
+MOST_LOOKUPS = 10  # of one page; the reactions beyond count whoever gave them
 MOST_GIVERS = 100  # Discord's largest page
 
-Givers = Callable[
-    [discord.Reaction], Awaitable[Sequence[discord.User | discord.Member] | None]
-]  # None: they cannot be known
+# None where they cannot be known.
+Givers = Callable[[discord.Reaction], Awaitable[Sequence[discord.User | discord.Member] | None]]
 
 
 async def with_marks_of_people(messages: Sequence[discord.Message], givers: Givers) -> Sequence[discord.Message]:
-    """The messages, their marks counted without those of bots; one that bots alone gave is left out."""
+    """The messages, with their marks counted without those of bots; a mark by bots alone is removed."""
     found = [(message, mark) for message in messages for mark in message.reactions if is_mark(str(mark.emoji))]
     for message, mark in found[:MOST_LOOKUPS]:
         by = await givers(mark)

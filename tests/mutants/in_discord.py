@@ -157,8 +157,8 @@ IN_DISCORD = (
         "agent_discord/posting/splitting.py",
         "agent_discord/posting/test_splitting.py properties/test_gateway_answers.py",
         (
-            "% 2 == 0\n        return not _goes_on(after)",
-            "% 2 == 1\n        return not _goes_on(after)",
+            "% 2 == 0\n        return not _continues(after)",
+            "% 2 == 1\n        return not _continues(after)",
             "no flag is cut in two",
         ),
         (

@@ -4,7 +4,7 @@ import discord
 import pytest
 
 from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
-from agent_discord.status import TEXT, show_rests
+from agent_discord.status import TEXT, show_backoff
 from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agent_protocol.connection.link import RedisAway
 from tests.support.doubles import Clock, LoopTime, settle
@@ -69,7 +69,7 @@ class Bot:
 async def test_a_rest_is_shown_from_its_beginning_to_its_end():
     loop, bot = LoopTime(), Bot()
     one = backoff(lambda: loop.now)
-    showing = asyncio.create_task(show_rests(bot, one))
+    showing = asyncio.create_task(show_backoff(bot, one))
     await settle()
     assert bot.shown == []
     for _ in range(3):
