@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 from agent_chat.incoming import Person
 from agent_chat.outlet import ChannelView, Outlet
+from agent_chat.window_store import KeptWindows
 from agent_cogs.events import TurnEvent
 from agent_cogs.limits.cost_estimate import Frame, Tariff
 from agent_cogs.limits.limits import AgentLimits
@@ -21,9 +22,7 @@ from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.pin_problems import PinProblemReporter
-from agent_cogs.prompt.window_store import WindowKeeper
 from agent_context.build import Identity
-from agent_context.selecting.window import WindowMemory
 from agent_context.steering.options import Options
 from agent_llm.prefill_support import PrefillMemory
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply
@@ -49,10 +48,6 @@ ShowTools = Callable[[ChannelView, ToolEvent], None]
 def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
     del patterns, searches
     return Toolbox()
-
-
-def shown_nowhere(view: ChannelView, event: ToolEvent) -> None:
-    del view, event
 
 
 class PersonaPrompts(Protocol):
@@ -96,11 +91,6 @@ class Channels(Protocol):
     async def wait_for(self, channel_id: int) -> None: ...
 
 
-async def never_reset(_: int) -> int:
-    """Everything is context."""
-    return 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelBinding:
     """A model that an agent calls, with its prices and bounds.
@@ -138,25 +128,24 @@ class Agent:
     reply_throttle: ReplyThrottle  # of lines that say why there is no answer
     sign_throttle: ReplyThrottle  # of lines that say what a sign means
     options: OptionBook
-    windows: WindowMemory
-    keeper: WindowKeeper
+    windows: KeptWindows
     show_costs: bool
     colour: int
     timezone: tzinfo
     clock: Callable[[], float]
     rng: random.Random
-    reset: Callable[[int], Awaitable[int]] = never_reset  # channel → the last message that is context no longer
+    reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
-    guild_models: Mapping[int, ModelBinding] = field(default_factory=dict)
-    pin_reporter: PinProblemReporter | None = None
-    prefill: PrefillMemory = field(default_factory=PrefillMemory)
+    guild_models: Mapping[int, ModelBinding]
+    pin_reporter: PinProblemReporter
+    prefill: PrefillMemory
     frame: Frame = field(default_factory=Frame)  # around the transcript in its prompts
-    toolbox: GiveTools = no_tools
+    toolbox: GiveTools
     tool_records: ToolRecords | None = None
-    fitted: Callable[[Picture, Fit], Awaitable[Picture | None]] | None = None  # makes a tool's picture fit
-    show_tools: ShowTools = shown_nowhere
+    fitted: Callable[[Picture, Fit], Awaitable[Picture | None]]  # makes a tool's picture fit
+    show_tools: ShowTools
     persona: PersonaPrompts | None = None  # its persona, where it has one
-    barge_in: BargeIn = "yield"  # what a person's message does to a conversation's turns
+    barge_in: BargeIn  # what a person's message does to a conversation's turns
 
     @property
     def key(self) -> str:

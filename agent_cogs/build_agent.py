@@ -6,27 +6,32 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 
+from agent_chat.outlet import NO_CHANNEL
+from agent_chat.window_store import KeptWindows
 from agent_cogs.agent import Agent, Draw, ModelBinding, ShowTools, Think, no_tools
 from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.model_access import profile
 from agent_cogs.limits.provider_backoff import ProviderBackoff
 from agent_cogs.limits.reply_throttle import EXPLAINED_FOR, ReplyThrottle
-from agent_cogs.persona.memory import persona_memory_of
+from agent_cogs.persona.file_rights import only_guild
+from agent_cogs.persona.memory import PersonaMemory
 from agent_cogs.persona.pin_problems import PinProblemReporter
-from agent_cogs.prompt.window_store import WindowKeeper
 from agent_cogs.services import AgentServices
 from agent_config import AgentSettings
 from agent_context.build import Identity
-from agent_context.selecting.window import WindowMemory
-from agent_discord.objects.audience import ChannelOf
+from agent_discord.objects.audience import Audience, ChannelOf
 from agent_llm.profiles import Profile
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Drawing, Message, Model, Prompt, Reply
 from agent_net.picture_scaling import Fit
+from agent_tools.protocol import ToolContext
 from agent_tools.toolset import nothing
+
+UNASKED_SHARE = 5  # turns that no person asked for may change a memory so many times as often as one person's
 
 
 def build_agent(
@@ -48,7 +53,6 @@ def build_agent(
         return bind_model(of, asked, call_ai, generate_image, redact, services.clock)
 
     spec, shared = settings.spec, services.settings
-    windows = WindowMemory()
     persona = persona_memory_of(spec.name, services, channel_of)
     others = tuple(name for key, name in services.names.items() if key != spec.name)
     return Agent(
@@ -67,8 +71,7 @@ def build_agent(
         reply_throttle=ReplyThrottle(services.clock),
         sign_throttle=ReplyThrottle(services.clock, EXPLAINED_FOR),
         options=services.options,
-        windows=windows,
-        keeper=WindowKeeper(spec.name, windows, services.ledger.windows),
+        windows=KeptWindows(spec.name, services.ledger.windows),
         show_costs=shared.show_cost_embeds,
         colour=spec.colour,
         timezone=shared.timezone,
@@ -77,7 +80,7 @@ def build_agent(
         barge_in=shared.barge_in,
         reset=partial(services.resets.since, spec.name),
         user_id=services.directory.id_of,
-        pin_reporter=PinProblemReporter(services.notices) if services.notices is not None else None,
+        pin_reporter=PinProblemReporter(services.notices),
         prefill=services.prefill,
         toolbox=partial(services.tools.toolbox, spec.name, own=persona.tools if persona else nothing)
         if services.tools
@@ -122,6 +125,26 @@ def bind_model(
         backoff=ProviderBackoff(settings.name, clock),
         own_loop=coding is not None,
     )
+
+
+def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> PersonaMemory | None:
+    """None where no personas are read."""
+    if services.personas is None:
+        return None
+    most, places = services.settings.memory_writes, Audience(channel_of)
+
+    async def may_write(context: ToolContext) -> bool:
+        today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
+        limit = most if context.asked_by is not None else most * UNASKED_SHARE
+        return await services.ledger.memory_writes.take(agent, today, context.asked_by, limit)
+
+    def may_share(channel_id: int) -> bool:
+        """A turn without a channel has seen no closed one."""
+        if channel_id == NO_CHANNEL:
+            return True
+        return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
+
+    return PersonaMemory(services.personas.of(agent), places, may_write, may_share)
 
 
 def fit_of(profiles: Sequence[Profile]) -> Fit:

@@ -88,8 +88,6 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 """Third-party package or name of the standard library → the modules (or whole packages) that may use it."""
 
 NOT_YET = {
-    "agent_cogs.agent imports agent_cogs.prompt.window_store",
-    "agent_cogs.persona.memory imports agent_cogs.services",
     "agent_cogs.services imports agent_cogs.slash.forget",
 }
 """Imports inside agent_cogs that go upwards and shall not."""

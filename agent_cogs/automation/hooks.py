@@ -18,14 +18,14 @@ from dataclasses import replace
 
 from agent_cogs.automation.target_channel import Target, TargetResolver
 from agent_cogs.events import HookEvent, TurnEvent
-from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.cancellation import Cancellation
 from agent_personas.schedules.hooks import Hook, HookName, Hooks
 
 AROUND_SECONDS = 30.0  # for one hook around an event
 BEGIN_SHARE = 3  # agent_begin has at most a third of the event's time
 LEAST_SECONDS = 2.0  # a hook that has less is skipped
 
-Run = Callable[[TurnEvent, Brake], Awaitable[None]]  # takes the turn from its claim to its end
+Run = Callable[[TurnEvent, Cancellation], Awaitable[None]]  # takes the turn from its claim to its end
 
 log = logging.getLogger(__name__)
 
@@ -113,22 +113,22 @@ class LifecycleHooks:
         if event.deadline - event.at < LEAST_SECONDS:
             log.info("%s: skipped the hook %s: there is no time for it", self._agent, event.hook)
             return
-        brake = Brake()
-        task = asyncio.create_task(self._run_safely(event, brake), name=f"{self._agent}: {event.hook}")
+        cancellation = Cancellation()
+        task = asyncio.create_task(self._run_safely(event, cancellation), name=f"{self._agent}: {event.hook}")
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             # The event's time is over, or the process stops: the hook ends in order too, so that its cost is booked.
-            brake.pull("deadline")
+            cancellation.cancel("deadline")
             try:
                 await asyncio.wait({task})
             finally:
                 task.cancel()  # it has ended, unless this was cancelled once more
             raise
 
-    async def _run_safely(self, event: HookEvent, brake: Brake) -> None:
+    async def _run_safely(self, event: HookEvent, cancellation: Cancellation) -> None:
         try:
-            await self._run(event, brake)
+            await self._run(event, cancellation)
         except Exception:
             # The outermost edge of a hook: the event that it runs around continues.
             log.exception("%s: the hook %s failed", self._agent, event.source)

@@ -12,6 +12,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from agent_chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post
@@ -20,7 +21,7 @@ from agent_cogs.agent import Agent, Channels
 from agent_cogs.events import ErrandEvent, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.admission import asked_at_once, on_account
-from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import TurnRegistry, coordinator_message
 from agent_cogs.turn.result import refused
@@ -51,7 +52,7 @@ class TurnRunner:
         self.registry = TurnRegistry(self.name, services.ledger)
         self.hooks: TurnHooks  # set before the first turn: hooks are turns too, run by this
         self._agent, self._services, self._channels, self._may_act = agent, services, channels, may_act
-        self._running: dict[str, tuple[TurnEvent, Brake]] = {}
+        self._running: dict[str, tuple[TurnEvent, Cancellation]] = {}
 
     async def run(self, event: TurnEvent) -> None:
         """Run one event's turn, from its lane."""
@@ -59,27 +60,27 @@ class TurnRunner:
             self.registry.forget(event.id)
             return
         event = event.begun(self._services.clock())
-        brake = Brake()
+        cancellation = Cancellation()
         if self._channels.is_stopped(event.channel_id):
-            brake.pull("stopped")
-        await self.run_now(event, brake)
+            cancellation.cancel("stopped")
+        await self.run_now(event, cancellation)
 
-    async def run_now(self, event: TurnEvent, brake: Brake) -> None:
+    async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Run one event's turn beside the lanes: that of a hook."""
-        with self._cancellable(event, brake):
-            await self._run(event, brake)
+        with self._cancellable(event, cancellation):
+            await self._run(event, cancellation)
 
     async def cancel_waiting(self, event: TurnEvent, reason: str) -> None:
         """End an event that waited. One that an earlier run began is ended in order, so that its cost is booked."""
-        brake = Brake()
-        brake.pull(reason)
-        await self._run(event, brake)
+        cancellation = Cancellation()
+        cancellation.cancel(reason)
+        await self._run(event, cancellation)
 
     def cancel_running(self, channel_id: int, reason: str, which: Callable[[TurnEvent], bool]) -> None:
         """End the turns of a channel that run and that `which` picks."""
-        for event, brake in self._running.values():
+        for event, cancellation in self._running.values():
             if event.channel_id == channel_id and which(event):
-                brake.pull(reason)
+                cancellation.cancel(reason)
 
     async def give_up(self, event: TurnEvent, reason: str) -> None:
         """End an event without a turn, and report that."""
@@ -97,44 +98,37 @@ class TurnRunner:
             log.warning("%s: could not send a result, Redis is away; the coordinator will ask again", self.name)
 
     @contextmanager
-    def _cancellable(self, event: TurnEvent, brake: Brake) -> Iterator[None]:
-        self._running[event.id] = (event, brake)
+    def _cancellable(self, event: TurnEvent, cancellation: Cancellation) -> Iterator[None]:
+        self._running[event.id] = (event, cancellation)
         try:
             yield
         finally:
             del self._running[event.id]
 
-    async def _run(self, event: TurnEvent, brake: Brake) -> None:
+    async def _run(self, event: TurnEvent, cancellation: Cancellation) -> None:
         """Take the turn from its claim to its end, settled and reported in one step in Redis."""
-        outlet = await self._outlet(event) if brake.reason is None else None
+        outlet = await self._outlet(event) if cancellation.reason is None else None
         agent = self._agent if outlet is None else self._agent.at(outlet)
         if outlet is not None:
             event = on_account(event, outlet.view.transcript)
-        ask = asked_at_once(agent, outlet, event) if outlet is not None and brake.reason is None else None
+        ask = asked_at_once(agent, outlet, event) if outlet is not None and cancellation.reason is None else None
         progress = await self.registry.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)
         if not isinstance(progress, Progress):
             await self._report_earlier(event, progress)
             return
-        admitted = False
-
-        async def on_admitted() -> None:
-            nonlocal admitted
-            admitted = True
-            await self.hooks.before(event)
-
         if outlet is None:
-            result = given_up(agent, event, progress, brake.reason or "unknown_channel")
+            result = given_up(agent, event, progress, cancellation.reason or "unknown_channel")
         else:
-            result = await take_turn(agent, outlet, event, progress, brake, on_admitted)
+            result = await take_turn(agent, outlet, event, progress, cancellation, partial(self.hooks.before, event))
         left = result.reason == "not_ours" and result.skipped
         if progress.lost or not left:
             message = coordinator_message(self.name, event, result)
             await self.registry.settle(event, result, agent.today(), message, progress.facts)
-        agent.keeper.write()
+        agent.windows.write()
         if left:
             self.registry.give_up(event.id)
         await self._notify_owner()
-        if admitted and not left:  # the process that takes the turn over runs its own hooks around it
+        if progress.admitted and not left:  # the process that takes the turn over runs its own hooks around it
             await self.hooks.after(event)
 
     async def _report_earlier(self, event: TurnEvent, state: Result | str) -> None:

@@ -9,25 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
-from agent_chat.outlet import NO_CHANNEL
-from agent_cogs.persona.file_rights import only_guild
 from agent_cogs.persona.persona import Persona
-from agent_cogs.services import AgentServices
-from agent_discord.objects.audience import Audience, ChannelOf
+from agent_discord.objects.audience import Audience
 from agent_personas.prompt import PersonaPrompt
 from agent_personas.workspace import Workspace
 from agent_tools.builtin.files import WRITING, file_tools
 from agent_tools.builtin.memory import NAME as MEMORY
 from agent_tools.builtin.memory import MayWrite, MemoryTool
-from agent_tools.protocol import RunnableTool, ToolContext
-
-NOBODYS_SHARE = 5  # bots among themselves may change a memory so many times as often as one person's words
-
-__all__ = ["MEMORY", "PersonaMemory", "persona_memory_of"]
+from agent_tools.protocol import RunnableTool
 
 
 @dataclass(frozen=True)
@@ -67,23 +59,3 @@ class PersonaMemory:
     def _without_files(self) -> tuple[RunnableTool, ...]:
         """There is nothing to read yet."""
         return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))
-
-
-def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf) -> PersonaMemory | None:
-    """None where no personas are read."""
-    if services.personas is None:
-        return None
-    most, places = services.settings.memory_writes, Audience(channel_of)
-
-    async def may_write(context: ToolContext) -> bool:
-        today = f"{datetime.fromtimestamp(services.clock(), services.settings.timezone):%Y-%m-%d}"
-        limit = most if context.asked_by is not None else most * NOBODYS_SHARE
-        return await services.ledger.memory_writes.take(agent, today, context.asked_by, limit)
-
-    def may_share(channel_id: int) -> bool:
-        """A turn without a channel has seen no closed one."""
-        if channel_id == NO_CHANNEL:
-            return True
-        return places.is_open(channel_id) and only_guild(services.settings, places.guild_of) is not None
-
-    return PersonaMemory(services.personas.of(agent), places, may_write, may_share)

@@ -49,12 +49,12 @@ async def window_of(
         kind, whole, share = "conversation", True, 1.0
     elif agent.options.of(agent.key, turn.outlet.view).own_depth:
         share = 1.0
-    await agent.keeper.restore(channel_id, kind)
+    await agent.windows.restore(channel_id, kind)
     # A prefix may come from several places, in any order.
     first = min((entry.id for entry in (*resolved.prefix, *entries[:1])), default=0)
     if kind == "recent" and agent.tool_records is not None:
         agent.tool_records.prune(agent.key, channel_id, first)
-    window = agent.windows.lay(
+    window = agent.windows.memory.lay(
         channel_id,
         kind,
         entries,
@@ -66,9 +66,9 @@ async def window_of(
         whole=whole,
     )
     most = min(options.max_images, agent.model.max_pictures)
-    chosen = agent.windows.choose(channel_id, kind, window, options.model_copy(update={"max_images": most}))
+    chosen = agent.windows.memory.choose(channel_id, kind, window, options.model_copy(update={"max_images": most}))
     if window.fresh:
-        agent.keeper.keep(channel_id, kind)
+        agent.windows.keep(channel_id, kind)
     return window, chosen
 
 

@@ -118,12 +118,12 @@ class ToolUse:
             deadline=event.deadline - POST_SECONDS,
             turn_id=event.id,
             after_message_id=self.view.newest,
-            fit=self._fit if agent.fitted is not None else None,
+            fit=self._fit,
         )
 
     async def _fit(self, picture: Picture) -> Picture | None:
         agent = self.turn.agent
-        return await agent.fitted(picture, agent.model.fit) if agent.fitted is not None else picture
+        return await agent.fitted(picture, agent.model.fit)
 
     def _seen(self, event: ToolEvent) -> None:
         record, agent = event.record, self.turn.agent

@@ -108,11 +108,10 @@ async def _settled(agent: Agent, outlet: Outlet) -> Options:
 
 
 def _report_faults(agent: Agent, outlet: Outlet, options: Options) -> None:
-    if agent.pin_reporter is not None:
-        in_force = agent.options.of(agent.key, outlet.view)
-        histories = malformed(outlet.view.transcript.entries(), roles=options.history_roles, names=in_force.names)
-        pins = (fault for pin in in_force.pins for fault in pin.faults)
-        agent.pin_reporter.report((*pins, *histories), outlet)
+    in_force = agent.options.of(agent.key, outlet.view)
+    histories = malformed(outlet.view.transcript.entries(), roles=options.history_roles, names=in_force.names)
+    pins = (fault for pin in in_force.pins for fault in pin.faults)
+    agent.pin_reporter.report((*pins, *histories), outlet)
 
 
 def _identity(agent: Agent, inner: Mapping[str, str]) -> Identity:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Brake:
-    """Cancel one turn. `reason`, one of agent_cogs.events.REASONS, is set once it is pulled."""
+class Cancellation:
+    """Cancel one turn. `reason`, one of agent_cogs.events.REASONS, is set once it is cancelled."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
@@ -16,7 +16,7 @@ class Brake:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit what runs inside to these seconds, and to none once it is pulled. Raises TimeoutError."""
+        """Limit what runs inside to these seconds, and to none once it is cancelled. Raises TimeoutError."""
         if self.reason is not None:
             raise TimeoutError(self.reason)
         async with asyncio.timeout(seconds) as self._scope:
@@ -25,7 +25,7 @@ class Brake:
             finally:
                 self._scope = None
 
-    def pull(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         if self.reason is not None:
             return
         self.reason = reason

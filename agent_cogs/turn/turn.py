@@ -25,7 +25,7 @@ from agent_cogs.prompt.tools import note_post
 from agent_cogs.prompt.view import TurnView, look
 from agent_cogs.turn.actions import act
 from agent_cogs.turn.admission import admit, withdrawn
-from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import error_line, reply_to_failure
 from agent_cogs.turn.progress import Done, Facts, Progress
 from agent_cogs.turn.result import log_turn, result_of
@@ -50,20 +50,20 @@ async def take_turn(
     outlet: Outlet,
     event: TurnEvent,
     progress: Progress,
-    brake: Brake | None = None,
+    cancellation: Cancellation | None = None,
     on_admitted: OnAdmitted = no_op,
 ) -> Result:
-    """Take the turn, or continue it, and return how it ended. `brake` ends it early; `on_admitted` is awaited once no
-    limit forbids the turn, before anything is read.
+    """Take the turn, or continue it, and return how it ended. `on_admitted` is awaited once no limit forbids the turn,
+    before anything is read.
 
     Raises nothing but CancelledError.
     """
-    began, brake = agent.clock(), brake or Brake()
+    began, cancellation = agent.clock(), cancellation or Cancellation()
     turn = Turn(agent=agent, outlet=outlet, event=event, spending=progress.spending, after=progress.after)
     progress.facts = Facts(guild_id=outlet.view.guild_id, asked_by=event.person_id)
-    done, line = await _ended(turn, progress, brake, on_admitted)
-    if brake.reason is not None and done.nothing:
-        done = Done(reason=brake.reason)
+    done, line = await _ended(turn, progress, cancellation, on_admitted)
+    if cancellation.reason is not None and done.nothing:
+        done = Done(reason=cancellation.reason)
     if done.message_id is None:
         await _withdraw(turn, progress)
     reply = None
@@ -89,7 +89,9 @@ def given_up(agent: Agent, event: TurnEvent, progress: Progress, reason: str) ->
     return result_of(agent.key, event.id, done, usage)
 
 
-async def _ended(turn: Turn, progress: Progress, brake: Brake, on_admitted: OnAdmitted) -> tuple[Done, str | None]:
+async def _ended(
+    turn: Turn, progress: Progress, cancellation: Cancellation, on_admitted: OnAdmitted
+) -> tuple[Done, str | None]:
     """Walk the path to its end, whatever that is. Returns also the line for a person, where the cause of a failure is
     known better than its reason says."""
     seconds = min(turn.event.deadline - turn.agent.clock(), LONGEST_TURN)
@@ -97,10 +99,10 @@ async def _ended(turn: Turn, progress: Progress, brake: Brake, on_admitted: OnAd
     try:
         if seconds <= 0:
             raise TurnOver("deadline")
-        async with brake.within(seconds):
+        async with cancellation.within(seconds):
             return await _walk(turn, progress, on_admitted), None
     except TimeoutError:
-        reason = brake.reason or "deadline"
+        reason = cancellation.reason or "deadline"
     except (TurnOver, CannotPost) as error:
         reason = error.reason
     except UnreadableDecision as error:
@@ -121,6 +123,7 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
     agent, outlet, event = turn.agent, turn.outlet, turn.event
     _check_question(turn)
     await admit(turn, progress)
+    progress.admitted = True
     with outlet.sink.typing() if event.forced else nullcontext():
         await on_admitted()
         view = await look(turn, closing=progress.closing)

@@ -23,8 +23,8 @@ IN_AGENTS = (
         "agent_cogs/turn/turn.py",
         f"{COG} {PROGRESS} {MONEY}",
         (
-            "    if brake.reason is not None and done.nothing:\n",
-            "    if brake.reason is not None:\n",
+            "    if cancellation.reason is not None and done.nothing:\n",
+            "    if cancellation.reason is not None:\n",
             "what was posted before a stop is told as posted",
             f"{STOPPING} {COG}",
         ),
@@ -179,7 +179,7 @@ IN_AGENTS = (
         ("min(AROUND_SECONDS,", "max(AROUND_SECONDS,", "a hook has its bound"),
         ("not hook.fires_for(event.kind)", "False", "a condition keeps a hook to its kinds of events"),
         ("        self._shut = True\n", "", "the shutdown hook runs once"),
-        ('brake.pull("deadline")', "pass", "a hook ends with the event's time"),
+        ('cancellation.cancel("deadline")', "pass", "a hook ends with the event's time"),
         ("aside = hook.channel is None", "aside = False", "a hook without a channel says nothing in the event's"),
     ),
     *of(

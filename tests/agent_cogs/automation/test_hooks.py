@@ -13,7 +13,7 @@ from agent_cogs.automation.runner import STARTUP_AGAIN
 from agent_cogs.automation.target_channel import TargetResolver
 from agent_cogs.automation.webhook_server import WebhookPayload
 from agent_cogs.events import HeartbeatEvent, HookEvent, TurnEvent
-from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.event_codec import read_begun, save_event
 from agent_personas.schedules.hooks import Hook, Hooks
 from tests.support.agent_scene import ELSEWHERE, LOUNGE, MEMES, Scene
@@ -297,16 +297,16 @@ class Around:
     """The hooks of an agent, whose turns a test takes."""
 
     def __init__(self) -> None:
-        self.clock, self.taken = Clock(), list[tuple[HookEvent, Brake]]()
+        self.clock, self.taken = Clock(), list[tuple[HookEvent, Cancellation]]()
         self.hold = asyncio.Event()
         hooks = Hooks(agent_begin=Hook("Think."), agent_stop=Hook("Note."))
         self.life = LifecycleHooks(
             "claude", lambda: hooks, TargetResolver("claude", lambda: [], None), self.take, self.clock
         )
 
-    async def take(self, event: TurnEvent, brake: Brake) -> None:
+    async def take(self, event: TurnEvent, cancellation: Cancellation) -> None:
         assert isinstance(event, HookEvent)
-        self.taken.append((event, brake))
+        self.taken.append((event, cancellation))
         await self.hold.wait()
 
     def event(self, seconds: float) -> HeartbeatEvent:
@@ -333,8 +333,8 @@ async def test_a_hook_ends_in_order_with_its_events_time() -> None:
     await until(lambda: around.taken)
     beginning.cancel()
     await settle()
-    ((_, brake),) = around.taken
-    assert (brake.reason, beginning.done()) == ("deadline", False)
+    ((_, cancellation),) = around.taken
+    assert (cancellation.reason, beginning.done()) == ("deadline", False)
     around.hold.set()
     with pytest.raises(asyncio.CancelledError):
         await beginning

@@ -14,7 +14,7 @@ from agent_chat.incoming import Person
 from agent_chat.outlet import CannotPost, Post
 from agent_cogs.events import InstructionEvent
 from agent_cogs.inbox.stop_orders import answers, may_stop
-from agent_cogs.turn.cancellation import Brake
+from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import excuse
 from agent_context.steering.stop_orders import Order, order_in
 from agent_protocol.wire.messages import Instruction
@@ -403,28 +403,28 @@ async def test_the_next_turn_turns_to_the_person_unless_people_are_ignored(open_
     assert "what about spaces?" in "\n".join(scene.shown), "what was said is in the transcript in any case"
 
 
-# -- the brake --------------------------------------------------------------------------------------------------------
+# -- cancellation ----------------------------------------------------------------------------------------------
 
 
-async def test_a_brake_that_is_pulled_before_during_and_after_its_work():
-    brake = Brake()
+async def test_a_turn_is_cancelled_before_during_and_after_its_work():
+    cancellation = Cancellation()
 
     async def work() -> None:
-        async with brake.within(60.0):
-            brake.pull("stopped")
-            brake.pull("again")
+        async with cancellation.within(60.0):
+            cancellation.cancel("stopped")
+            cancellation.cancel("again")
             await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError):
         await work()
-    assert brake.reason == "stopped"
+    assert cancellation.reason == "stopped"
     with pytest.raises(TimeoutError):
-        async with brake.within(60.0):
+        async with cancellation.within(60.0):
             raise AssertionError("its work was begun")
-    late = Brake()
+    late = Cancellation()
     async with late.within(60.0):
         pass
-    late.pull("stopped")
+    late.cancel("stopped")
     assert late.reason == "stopped"
 
 

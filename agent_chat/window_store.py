@@ -19,11 +19,12 @@ class WindowStore(Protocol):
     async def kept(self, agent: str, channel_id: int, kind: str) -> dict[str, Any] | None: ...
 
 
-class WindowKeeper:
-    """Keep the windows of `memory`."""
+class KeptWindows:
+    """The windows of one agent: those in `memory`, kept in `store`."""
 
-    def __init__(self, agent: str, memory: WindowMemory, store: WindowStore) -> None:
-        self._agent, self._memory, self._store = agent, memory, store
+    def __init__(self, agent: str, store: WindowStore) -> None:
+        self.memory = WindowMemory()
+        self._agent, self._store = agent, store
         self._read: set[tuple[int, str]] = set()
         self._cut: set[tuple[int, str]] = set()  # since the last `write`
         self._background = BackgroundTasks()
@@ -37,7 +38,7 @@ class WindowKeeper:
         if kept is None:
             return
         try:
-            self._memory.restore(channel_id, kind, WindowState.from_json(kept))
+            self.memory.restore(channel_id, kind, WindowState.from_json(kept))
         except (KeyError, TypeError, ValueError) as error:
             log.warning(
                 "%s: the kept window of channel %d cannot be used, a new one is laid: %r",
@@ -54,7 +55,7 @@ class WindowKeeper:
         """Keep the windows that were cut, in the background."""
         cut, self._cut = self._cut, set()
         for channel_id, kind in cut:
-            state = self._memory.state(channel_id, kind)
+            state = self.memory.state(channel_id, kind)
             if state is not None:
                 writing = self._store.keep(self._agent, channel_id, kind, state.to_json())
                 self._background.start(writing, f"window {self._agent} {channel_id}")
