@@ -1,6 +1,6 @@
-"""The world with its voice: whatever changes it goes through here, and everyone who listens is told.
+"""The world with its events: every change goes through here, and listeners are notified.
 
-Listeners hear each event at once and in order (the gateway is one); watchers are called after every event and every
+Listeners get each event immediately and in order (the gateway is one); watchers are called after every event and every
 request.
 """
 
@@ -26,9 +26,9 @@ class TypingEvent:
 
 
 class Backend:
-    """world plus what REST remembers beside it: attachments by id, nonces, interactions, typing.
+    """The world, and what REST remembers besides it: attachments by id, nonces, interactions, typing.
 
-    history_limit is how many messages a channel keeps; the oldest go first.
+    history_limit is the number of messages that a channel keeps; the oldest are removed first.
     """
 
     def __init__(self, world: World, *, history_limit: int = 2000) -> None:
@@ -45,7 +45,7 @@ class Backend:
     def emit(
         self, name: str, data: dict[str, Any], channel: Channel | None = None, *, guild_id: int | None = None
     ) -> None:
-        """Tells all who may hear it. guild_id need only be given where there is no channel."""
+        """Publish an event. guild_id is only needed without a channel."""
         self.publish(Event(name, data, channel.guild_id if channel is not None else guild_id, channel))
 
     def publish(self, event: Event) -> None:
@@ -58,7 +58,7 @@ class Backend:
             watcher()
 
     def remember(self, channel: Channel, message: Message) -> None:
-        """Adds a new message to its channel; beyond history_limit the oldest is forgotten with its files."""
+        """Add a new message to its channel; beyond history_limit drop the oldest with its files."""
         channel.messages[message.id] = message
         channel.last_message_id = message.id
         for attachment in message.attachments:
@@ -71,13 +71,13 @@ class Backend:
             self.attachments.pop(attachment.id, None)
 
     def remember_interaction(self, interaction: Interaction) -> None:
-        """Keeps it by its token; those whose token has expired are forgotten."""
+        """Keep it by its token; drop those whose token has expired."""
         oldest = self.clock() - TOKEN_SECONDS
         self.interactions = {t: i for t, i in self.interactions.items() if i.created >= oldest}
         self.interactions[interaction.token] = interaction
 
     def message_of_nonce(self, author_id: int, nonce: str) -> Message | None:
-        """The message that this author posted with this nonce within the last minutes, when it still exists."""
+        """The message that this author posted with this nonce within the last minutes, if it still exists."""
         posted = self._nonces.get((author_id, nonce))
         if posted is None or self.clock() - posted[0] > NONCE_SECONDS:
             return None

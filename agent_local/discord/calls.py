@@ -16,7 +16,7 @@ from agent_local.discord.world.world import BotApplication, Channel, Guild, Mess
 
 
 class RestCall:
-    """app is set for every route that needs a token. payload is the JSON body once it has been read, None before."""
+    """A request to a handler. payload is the JSON body, None before it was read."""
 
     def __init__(self, backend: Backend, request: web.Request, app: BotApplication | None) -> None:
         self.backend = backend
@@ -47,17 +47,15 @@ class RestCall:
         return None if text is None else snowflake(name, text)
 
     def limit(self, default: int, most: int) -> int:
-        """The query's limit, refused outside 1 to most."""
+        """The query's limit. Raises the API's error outside 1 to most."""
         text = self.request.query.get("limit", str(default))
         if not text.isdecimal() or not 1 <= int(text) <= most:
             raise errors.invalid_form("limit", "NUMBER_TYPE_RANGE", f"Value must be between 1 and {most}.")
         return int(text)
 
     def channel(self, needed: int = 0) -> Channel:
-        """The channel in the path.
-
-        Raises 404 for one that is not there, 403 where it or one of the needed bits is missing.
-        """
+        """The channel in the path. Raises 404 if it does not exist, 403 if the bot cannot see it or lacks a needed
+        bit."""
         channel = self.world.find_channel(self.id("channel_id"))
         if channel is None:
             raise errors.unknown("Channel")
@@ -71,7 +69,7 @@ class RestCall:
         return message
 
     def guild(self) -> Guild:
-        """The guild in the path; one that the bot is not in is as unknown as one that is not there."""
+        """The guild in the path. Raises 404 also for a guild that the bot is not in."""
         guild = self.world.guilds.get(self.id("guild_id"))
         if guild is None or self.me.id not in guild.members:
             raise errors.unknown("Guild")
@@ -96,7 +94,7 @@ class RestCall:
         return self.payload
 
     async def form(self) -> tuple[dict[str, Any], list[Upload]]:
-        """The body and its files, whether it came as JSON alone or as multipart with payload_json and files[n]."""
+        """The body and its files, sent as JSON or as multipart with payload_json and files[n]."""
         if not self.request.content_type.startswith("multipart/"):
             return await self.json(), []
         body: dict[str, Any] = {}
@@ -126,7 +124,7 @@ def _decoded(raw: bytes) -> Any:
 
 
 def _described(body: dict[str, Any], files: dict[int, Upload]) -> list[Upload]:
-    """Gives the files the names and descriptions that the body's attachments have for them."""
+    """Give the files the names and descriptions in the body's attachments."""
     for meta in body.get("attachments") or ():
         upload = files.get(int(meta["id"]))
         if upload is not None:
@@ -142,7 +140,7 @@ def snowflake(name: str, text: str) -> int:
 
 
 def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
-    """A request's body as a Draft, without its message_reference: only REST for bots may reply."""
+    """A request's body as a Draft, without its message_reference: webhooks and interactions cannot reply."""
     return Draft(
         content=str(body.get("content") or ""),
         uploads=uploads,
@@ -157,7 +155,7 @@ def draft_of(body: dict[str, Any], uploads: list[Upload]) -> Draft:
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """An answer that is not simply 200 with JSON. body None: nothing is sent."""
+    """An answer other than 200 with JSON. body None: no body is sent."""
 
     status: int
     body: Any = None

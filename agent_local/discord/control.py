@@ -24,7 +24,7 @@ MessageRef = int | str | dict[str, Any]
 
 
 class People:
-    """The control side of the stand-in. Methods that post return the message as a dict, as REST shows it."""
+    """The people's side of the stand-in. Methods that post return the message as a dict, as REST shows it."""
 
     world: World
 
@@ -41,10 +41,7 @@ class People:
         ping_reply: bool = True,
         attachments: Sequence[File] = (),
     ) -> dict[str, Any]:
-        """Posts as a person (or as a bot user, without its program).
-
-        Mentions are written <@id>; a reply pings unless told not to.
-        """
+        """Post as a person (or as a bot user, without its program). Mentions are written <@id>."""
         place = self.world.channel(channel)
         draft = draft_of_text(text, attachments)
         if reply_to is not None:
@@ -76,7 +73,7 @@ class People:
         return interaction
 
     def messages(self, channel: int | str) -> list[dict[str, Any]]:
-        """All that a channel still holds, oldest first, system messages too."""
+        """The messages of a channel, oldest first, including system messages."""
         return [self._shown(m) for m in self.world.channel(channel).messages.values()]
 
     def _message(self, channel: Channel, which: MessageRef) -> Message:

@@ -1,4 +1,4 @@
-"""The errors of Discord's REST, as one exception that carries a status and the JSON body bots get to see.
+"""The errors of Discord's REST, as one exception with a status and the JSON body that bots receive.
 
 Codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json-json-error-codes
 """

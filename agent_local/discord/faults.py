@@ -1,4 +1,4 @@
-"""Bad days on demand: slow answers, errors, cut lines. Everything here may be changed while the server runs."""
+"""Faults on demand: slow answers, errors, cut connections. Everything here may be changed while the server runs."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from aiohttp import web
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """A request as hooks and faults see it. path begins after /api/v10; route is its pattern; bot is a key or None."""
+    """A request as seen by hooks and faults. path begins after /api/v10; route is its pattern; bot is a key or None."""
 
     method: str
     path: str
@@ -21,11 +21,11 @@ class RequestInfo:
 
 @dataclass(slots=True)
 class RestFault:
-    """What goes wrong with requests that fit method ("*" for any), path (a regular expression, searched) and bot.
+    """A fault of requests with this method ("*" for any), path (a regular expression, searched) and bot.
 
-    status None leaves the answer as it is (for a delay alone). times is how often it still happens, None without end.
-    delay in seconds. cut drops the connection instead of answering: "before" the work is done (also True), or "after"
-    it. late: the work is done, and answered with the status all the same.
+    status None leaves the answer unchanged (for a delay alone). times is how often it still happens, None for always.
+    delay in seconds. cut drops the connection instead of answering: "before" the request is carried out (also True), or
+    "after" it. late: the request is carried out, and still answered with the status.
     """
 
     method: str = "*"
@@ -59,12 +59,13 @@ Hook = Callable[[RequestInfo], "web.Response | Awaitable[web.Response | None] | 
 
 @dataclass(slots=True)
 class Faults:
-    """rest_delay (seconds) is how much longer every REST answer takes: one half before the work, one half after it.
+    """The faults that are active.
 
-    rules are tried in order; on_request may answer what none of them fits. duplicate_events sends each event twice.
-    replayed is how many events that a client has heard already each resume tells it again. close_gateway is the code
-    with which each new gateway connection is closed at once. altered makes of what a session begins with (READY,
-    GUILD_CREATE, by name) what is sent instead.
+    rest_delay (seconds) delays every REST answer, half of it before the request is carried out. rules are tried in
+    order; on_request may answer requests that fit none of them. duplicate_events sends each event twice. replayed is
+    how many events that a client has received already each resume sends again. close_gateway is the code with which
+    each new gateway connection is closed immediately. altered replaces the first events of a session (READY,
+    GUILD_CREATE) by name.
     """
 
     rest_delay: float = 0.0
@@ -83,7 +84,7 @@ class Faults:
         return fault
 
     def take(self, info: RequestInfo) -> RestFault | None:
-        """The first rule that fits, counted as used."""
+        """Find the first rule that fits, and count its use."""
         for fault in self.rules:
             if fault.fits(info):
                 fault.use()

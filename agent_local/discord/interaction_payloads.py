@@ -1,7 +1,7 @@
-"""A person's use of a command, as Discord tells the bot of it.
+"""Payloads of interactions: a person's use of a command, as Discord sends it to the bot.
 
-Options may come as Discord sends them, a list, or as a mapping of names to plain values, which is brought into that
-form by the command's own definition; users and channels that they name are told with them ("resolved").
+Options may be a list, as Discord sends them, or a mapping of names to plain values, which the command's own definition
+converts to that form. Users and channels among them are sent along ("resolved").
 
 https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-object
 """
@@ -26,7 +26,7 @@ _APP_PERMISSIONS = str(permissions.ALL)
 
 
 def registered(app: BotApplication, channel: Channel, name: str, kind: int = SLASH) -> Json:
-    """The command that people see in that channel. Raises KeyError with the names that there are."""
+    """The command that people see in that channel. Raises KeyError with the known names."""
     seen = [command for scope in (channel.guild_id, None) for command in app.commands.get(scope, ())]
     found = next((command for command in seen if command["name"] == name and command["type"] == kind), None)
     if found is None:
@@ -35,7 +35,7 @@ def registered(app: BotApplication, channel: Channel, name: str, kind: int = SLA
 
 
 def slash_data(world: World, channel: Channel, app: BotApplication, path: str, options: Options) -> Json:
-    """The data of a slash command; `path` is its name, with that of the sub-command behind it: "bots status"."""
+    """The data of a slash command; `path` is its name and that of its sub-command: "bots status"."""
     first, *rest = path.split()
     command = registered(app, channel, first)
     definition = command
@@ -51,7 +51,7 @@ def slash_data(world: World, channel: Channel, app: BotApplication, path: str, o
 def body(world: World, channel: Channel, interaction: Interaction, data: Json) -> Json:
     """The payload of INTERACTION_CREATE."""
     user = world.users[interaction.user_id]
-    told: Json = {
+    payload: Json = {
         "id": str(interaction.id),
         "application_id": str(interaction.application_id),
         "type": MODAL_SUBMIT if "custom_id" in data else COMMAND,
@@ -66,9 +66,9 @@ def body(world: World, channel: Channel, interaction: Interaction, data: Json) -
         "data": data,
     }
     if channel.guild_id is None:
-        return {**told, "user": payloads.user(user), "context": 1}
-    told |= {"guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0}
-    return {**told, "member": _member(world, channel, user)}
+        return {**payload, "user": payloads.user(user), "context": 1}
+    payload |= {"guild_id": str(channel.guild_id), "guild_locale": "en-US", "context": 0}
+    return {**payload, "member": _member(world, channel, user)}
 
 
 def _member(world: World, channel: Channel, user: User) -> Json:
@@ -85,8 +85,8 @@ def _named(definition: Json, name: str) -> Json:
 
 
 def _filled(definition: Json, values: Mapping[str, object]) -> list[Json]:
-    """Plain values as options. Raises KeyError for one that is not known, ValueError for one that Discord's own
-    form would not let pass."""
+    """Convert plain values to options. Raises KeyError for an unknown one, ValueError for one that Discord's own
+    form would refuse."""
     known = {option["name"]: option for option in definition.get("options", ())}
     for name, option in known.items():
         if option.get("required") and name not in values:
@@ -96,13 +96,13 @@ def _filled(definition: Json, values: Mapping[str, object]) -> list[Json]:
         option = known[name]
         sent = str(value) if option["type"] in (USER, CHANNEL) else value
         if option.get("choices") and sent not in [choice["value"] for choice in option["choices"]]:
-            raise ValueError(f"{name} is none of its choices: {value}")
+            raise ValueError(f"{value} is not one of the choices of {name}")
         filled.append({"name": name, "type": option["type"], "value": sent})
     return filled
 
 
 def _resolved(world: World, channel: Channel, options: Sequence[Json]) -> Json:
-    """Whom and what the options name."""
+    """The users and channels among the options."""
     users = [world.users[int(option["value"])] for option in options if option["type"] == USER]
     places = [world.channel(int(option["value"])) for option in options if option["type"] == CHANNEL]
     found: Json = {}

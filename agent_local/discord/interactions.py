@@ -1,4 +1,4 @@
-"""Slash commands, as far as local use needs them: the control side uses one, the bot answers it over REST."""
+"""Slash commands, as far as local use needs them: a person uses one, the bot answers it over REST."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +12,9 @@ EPHEMERAL = 1 << 6
 
 @dataclass(slots=True)
 class Interaction:
-    """One that is under way.
+    """A command that is being answered.
 
-    answers holds the JSON of every message it led to, the hidden (ephemeral) ones too; an answer's message is in its
-    channel only when it is not hidden.
+    answers holds the JSON of all its messages, including hidden (ephemeral) ones, which are not in the channel.
     """
 
     id: int
@@ -31,7 +30,7 @@ class Interaction:
 
     @property
     def form(self) -> dict[str, Any] | None:
-        """The form that it was answered with."""
+        """The form that answered it."""
         return self.callback["data"] if self.callback is not None and self.callback["type"] == MODAL else None
 
     @property

@@ -1,6 +1,6 @@
-"""Rate limits as Discord keeps them: a window for each bucket, and one over all routes of a bot.
+"""Rate limits like Discord's: a window for each bucket, and one over all routes of a bot.
 
-A bucket's window opens with its first request and lets a number of them pass until it ends.
+A bucket's window opens with its first request and permits a number of them until it ends.
 
 https://discord.com/developers/docs/topics/rate-limits
 """
@@ -18,7 +18,7 @@ Window = tuple[int, float]
 class RateLimits:
     """One window for each kind of route, per bot and channel (or webhook, or guild).
 
-    None: unlimited. Discord's own numbers vary and are not documented; these are about what bots meet.
+    None: unlimited. Discord's own numbers vary and are not documented; these are close to what bots observe.
     """
 
     messages_per_channel: Window | None = (5, 5.0)
@@ -40,7 +40,7 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """retry_after is None for a request that may pass, else seconds. headers go out with the answer either way."""
+    """retry_after is None for a permitted request, else seconds. headers are sent in either case."""
 
     headers: dict[str, str]
     retry_after: float | None = None
@@ -48,19 +48,19 @@ class LimitCheck:
 
 
 class Limiter:
-    """Counts requests against limits; with limits None all pass. clock gives seconds."""
+    """Count requests against limits; with limits None all are permitted. clock returns seconds."""
 
     def __init__(self, limits: RateLimits | None, clock: Callable[[], float]) -> None:
         self.limits = limits
         self._clock = clock
         self._buckets: dict[tuple[str, ...], _Bucket] = {}
 
-    def check(self, who: str, kind: str, major: str, *, counts_globally: bool) -> LimitCheck:
-        """who is the bot, kind a field of RateLimits, major the id that the bucket belongs to."""
+    def check(self, bot: str, kind: str, major: str, *, counts_globally: bool) -> LimitCheck:
+        """kind is a field of RateLimits, major the id that the bucket belongs to."""
         now = self._clock()
         limits = self.limits
         if limits is not None and limits.global_per_second and counts_globally:
-            over_all = self._take(("global", who), (limits.global_per_second, 1.0), now)
+            over_all = self._take(("global", bot), (limits.global_per_second, 1.0), now)
             if over_all.left < 0:
                 return _refused(
                     {"X-RateLimit-Global": "true", "X-RateLimit-Scope": "global"}, over_all.ends - now, True
@@ -68,7 +68,7 @@ class Limiter:
         window = None if limits is None else getattr(limits, kind)
         if window is None:
             return LimitCheck(_headers(kind, (1000, 1.0), 999, now + 1.0, now))
-        bucket = self._take((kind, who, major), window, now)
+        bucket = self._take((kind, bot, major), window, now)
         headers = _headers(kind, window, max(bucket.left, 0), bucket.ends, now)
         if bucket.left < 0:
             return _refused({**headers, "X-RateLimit-Scope": "user"}, bucket.ends - now, False)
@@ -103,5 +103,5 @@ def _refused(headers: dict[str, str], wait: float, is_global: bool) -> LimitChec
 
 
 def _up(seconds: float) -> float:
-    """To whole milliseconds, never less: who waits that long finds the window open."""
+    """Round up to whole milliseconds, so that the window is open after that time."""
     return math.ceil(max(seconds, 0.0) * 1000) / 1000

@@ -1,7 +1,6 @@
-"""The world's records in Discord's JSON: ids as strings, times in ISO 8601, permissions as strings.
+"""The world's records as Discord's JSON: ids as strings, times in ISO 8601, permissions as strings.
 
-What REST and gateway send differs in few fields (a gateway message has guild_id and the author's member); both go
-through here.
+For REST and the gateway, which differ in few fields: a gateway message has guild_id and the author's member.
 """
 
 from typing import Any
@@ -41,7 +40,7 @@ def user(u: User) -> Json:
 
 
 def own_user(u: User) -> Json:
-    """What /users/@me and READY say of a bot itself."""
+    """The bot's own user in /users/@me and READY."""
     return {**user(u), "verified": True, "mfa_enabled": True, "locale": "en-US", "flags": 0, "email": None}
 
 
@@ -135,7 +134,7 @@ def _thread(c: Channel, last: str | None) -> Json:
 
 
 def guild(g: Guild) -> Json:
-    """What GET /guilds/{id} answers; gateway.py adds channels, threads and members for GUILD_CREATE."""
+    """A guild as in GET /guilds/{id}; gateway.py adds channels, threads and members for GUILD_CREATE."""
     return {
         "id": str(g.id),
         "name": g.name,
@@ -209,7 +208,7 @@ def reactions(m: Message, viewer_id: int | None) -> list[Json]:
 
 
 def message(world: World, m: Message, viewer_id: int | None = None, *, nested: bool = False) -> Json:
-    """A message as REST answers it. viewer_id decides "me" of reactions; nested leaves out the message replied to."""
+    """A message as in REST. viewer_id decides "me" of reactions; nested leaves out the message replied to."""
     body: Json = {
         "id": str(m.id),
         "type": m.type,
@@ -264,7 +263,7 @@ def _add_relations(world: World, m: Message, body: Json, nested: bool) -> None:
 
 
 def gateway_message(world: World, m: Message, c: Channel) -> Json:
-    """A message as the gateway sends it: with guild_id, the author's member and those of the mentioned."""
+    """A message as in the gateway: with guild_id, and the members of its author and the mentioned users."""
     body = message(world, m)
     if c.guild_id is None:
         return body
@@ -295,7 +294,7 @@ def webhook(world: World, w: Webhook) -> Json:
 
 
 def application_flags(app: BotApplication) -> int:
-    """The portal's intent switches as flags; "limited" is what an unverified bot has."""
+    """The portal's intent switches as flags; unverified bots have the "limited" ones."""
     return (
         (_LIMITED_CONTENT if app.message_content else 0)
         | (_LIMITED_MEMBERS if app.members_intent else 0)
@@ -325,9 +324,9 @@ def application(world: World, app: BotApplication) -> Json:
 
 
 def without_content(body: Json, viewer_id: int) -> Json:
-    """A guild's message as a bot without the message content intent gets it.
+    """A guild's message for a bot without the message content intent.
 
-    Its own and those that mention it stay whole.
+    Its own messages and those that mention it keep their content.
 
     https://discord.com/developers/docs/events/gateway#message-content-intent
     """

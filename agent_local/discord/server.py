@@ -1,4 +1,4 @@
-"""The stand-in itself: one HTTP server for REST, gateway and files, and the switches of its bad days."""
+"""The stand-in: one HTTP server for REST, gateway and files."""
 
 import asyncio
 import socket
@@ -26,10 +26,9 @@ _MAX_REQUEST_BYTES = 64 * 1024 * 1024
 
 
 class DiscordStandIn(People):
-    """Serves a world on loopback while it is entered. port 0 takes any free one. limits None enforces none.
+    """Serves a world on loopback while entered. port 0 takes any free one; limits None enforces none.
 
-    faults may be changed at any time. Everything that people do is in People (control.py): say, edit, delete, react
-    and so on.
+    faults may be changed at any time. What people do is in People (control.py).
     """
 
     def __init__(
@@ -40,11 +39,11 @@ class DiscordStandIn(People):
         self.faults = Faults()
         self.gateway = Gateway(self.backend, self.faults)
         self.rest = RestApi(self.backend, Limiter(limits, world.clock), self.faults)
-        self.extra_routes: list[web.RouteDef] = []  # taken in when the server starts
+        self.extra_routes: list[web.RouteDef] = []  # added when the server starts
         self._port = port
         self._subscribers: list[Subscriber] = []
         self._runner: web.AppRunner | None = None
-        self.backend.listeners.append(self._tell_subscribers)
+        self.backend.listeners.append(self._notify_subscribers)
 
     async def __aenter__(self) -> Self:
         listener = socket.create_server((LOOPBACK, self._port))
@@ -84,12 +83,12 @@ class DiscordStandIn(People):
 
     @property
     def api_base(self) -> str:
-        """What py-cord's Route.API_BASE_URL shall be, with its literal placeholder."""
+        """The value for py-cord's Route.API_BASE_URL, with its literal placeholder."""
         return f"http://{LOOPBACK}:{self._port}/api/v{{API_VERSION}}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """ "requests", each status ("429"), each "METHOD route": how often so far."""
+        """Counts so far: "requests", each status ("429"), each "METHOD route"."""
         return self.rest.counts
 
     @property
@@ -106,23 +105,21 @@ class DiscordStandIn(People):
         self.rest.limiter.limits = limits
 
     def subscribe(self, callback: Subscriber) -> Callable[[], None]:
-        """Calls callback(event name, data) for each event, from the loop, soon after it happened.
-
-        Returns what ends it.
-        """
+        """Call callback(event name, data) for each event, soon after it, from the loop; return a function that ends
+        this."""
         self._subscribers.append(callback)
         return lambda: self._subscribers.remove(callback)
 
-    def _tell_subscribers(self, event: Event) -> None:
+    def _notify_subscribers(self, event: Event) -> None:
         loop = asyncio.get_running_loop() if self._subscribers else None
         for callback in self._subscribers:
             if loop is not None:
                 loop.call_soon(callback, event.name, event.data)
 
     async def wait_for(self, predicate: Callable[[], T], timeout: float = 10) -> T:  # noqa: ASYNC109
-        """Waits until the predicate is true and returns its value; waiting.py says when it is looked at.
+        """Wait until the predicate is true and return its value; waiting.py says when it is evaluated.
 
-        Raises TimeoutError, after timeout seconds, that says what was going on.
+        Raises TimeoutError after timeout seconds, with a description of the situation.
         """
         return await wait_for(self.backend, predicate, timeout, self._situation)
 
@@ -130,14 +127,12 @@ class DiscordStandIn(People):
         recent = "; ".join(f"{r.bot} {r.method} {r.path} {r.status}" for r in list(self.rest.requests)[-8:])
         newest = [m for c in self.world.channels() for m in list(c.messages.values())[-3:]]
         said = "; ".join(f"{m.author.display_name}: {m.content[:60]!r}" for m in newest[-8:])
-        return (
-            f"Online: {sorted(self.online) or 'nobody'}. Last requests: {recent or 'none'}. Said: {said or 'nothing'}"
-        )
+        return f"Online: {sorted(self.online) or 'none'}. Last requests: {recent or 'none'}. Messages: {said or 'none'}"
 
 
 @contextmanager
 def routed_to(server: DiscordStandIn) -> Iterator[None]:
-    """Points py-cord at the server, for the whole process, and back again afterwards."""
+    """Point py-cord at the server, for the whole process, and back afterwards."""
     from discord.http import Route
 
     before = Route.API_BASE_URL

@@ -1,6 +1,6 @@
-"""What a person wants: the kind of a message and the words of it that an answer needs.
+"""Reading a person's message: its kind, and the words that an answer needs.
 
-`understand` tries the most telling forms first; what fits none is reflected back in the person's own words.
+`understand` tries the most specific forms first; a message that fits none is reflected in the person's own words.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _CLOSING = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What a person asked: `x` is the subject, or the question in the listener's words."""
+    """A message that was understood: `x` is its subject, or the question in the listener's words."""
 
     kind: Kind
     x: str = ""
@@ -69,7 +69,7 @@ class Utterance:
 
 
 def understand(text: str, names: Iterable[str] = ()) -> Utterance:
-    """Reads a person's message; `names` are the mentions to leave out."""
+    """Read a person's message; `names` are the mentions to leave out."""
     said = plain(text, names).lstrip(",:;- ")
     if not said:
         return Utterance("greet")
@@ -107,6 +107,6 @@ def _statement(said: str) -> Utterance:
 
 
 def _words(text: str) -> str:
-    """The first sentence of it, from the listener's side."""
+    """The first sentence, from the listener's side."""
     match = _CLOSING.match(text.strip())
     return turned(phrase(match["x"])) if match else ""

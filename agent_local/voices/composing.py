@@ -1,8 +1,8 @@
-"""Building what a voice says in a turn, from its lines, what it has said and what the others said.
+"""Composing a turn of a voice from its lines, without repeating itself.
 
-Fields of lines: {last} who spoke before, {quote} some of their words, {topic}, {other} another agent, {human} the
-person who wrote meanwhile, {asker} who is answered, {x} what was asked about, {pick} the chosen option,
-{me} the voice's own name.
+Fields of lines: {last} the previous speaker, {quote} some of their words, {topic}, {other} another agent, {human} the
+person that wrote meanwhile, {asker} the person that is answered, {x} the subject of the question, {pick} the chosen
+option, {me} the voice's own name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from agent_local.voices.lines import ThemeLines, persona, persona_key, theme_lin
 from agent_local.voices.memory import SaidLines
 from agent_local.voices.phrases import capital, gist, phrase, plain, quotable
 
-PAIR = 0.25  # of the turns: two points as a list, by who likes lists
-ECHO = 0.25  # take up words of the last speaker
-BODY = 0.3  # speak of the topic in general
+PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
+ECHO = 0.25  # quote the previous speaker
+BODY = 0.3  # a general line on the topic
 ASK = 0.3  # end with a question to another agent
 MAX_TOPIC = 60  # characters
 MAX_CAPTION = 160
@@ -27,7 +27,7 @@ MAX_CAPTION = 160
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a voice knows of its turn: the labels of a Prompt, made safe."""
+    """A voice's knowledge of its turn: the labels of a Prompt, cleaned."""
 
     me: str
     others: tuple[str, ...]
@@ -37,7 +37,7 @@ class Scene:
     round: int
     asked: str
     asker: str
-    last: str | None  # None when nobody spoke yet, or the voice itself did
+    last: str | None  # None if there is no message yet, or the last one is the voice's own
     last_text: str
     last_message_id: str | None
     human: str | None
@@ -45,7 +45,7 @@ class Scene:
 
     @classmethod
     def of(cls, labels: Mapping[str, str], *, me: str) -> Scene:
-        """Reads a prompt's labels; whatever is missing is taken as not there."""
+        """Read a prompt's labels; all of them are optional."""
 
         def said(key: str) -> str:
             return labels.get(key, "").strip()
@@ -72,7 +72,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What to say; `picture` describes one that was asked for."""
+    """The text of a turn; `picture` describes a requested picture."""
 
     text: str
     topic: str | None = None
@@ -80,44 +80,44 @@ class Words:
 
 
 class Composer:
-    """One agent's way with words. Takes chance from `rng` alone and never says a line again while it has others."""
+    """Compose turns of an agent. All chance comes from `rng`; no line is repeated while there are unused ones."""
 
     def __init__(self, agent: str, rng: random.Random) -> None:
-        self._key, self._rng, self._memory = persona_key(agent), rng, SaidLines(rng)
+        self._key, self._rng, self._said = persona_key(agent), rng, SaidLines(rng)
         self._persona = persona(agent)
 
     def opening(self, scene: Scene) -> Words:
-        """Starts a conversation and names its topic."""
+        """Start a conversation and name its topic."""
         theme = theme_lines(scene.theme)
-        opening = self._memory.pick([line for topic in theme.topics for line in topic.of("open")])
+        opening = self._said.pick([line for topic in theme.topics for line in topic.of("open")])
         topic = next(topic.name for topic in theme.topics if opening in topic.of("open"))
-        intro = "" if theme.any.of("lead") else self._memory.pick(self._persona["open"])
+        intro = "" if theme.any.of("lead") else self._said.pick(self._persona["open"])
         return Words(f"{intro} {opening}".strip(), topic)
 
     def answer(self, scene: Scene) -> Words:
-        """Answers the person who asked."""
+        """Answer a person's question."""
         return self._answer(scene, scene.asked, scene.asker)
 
     def join(self, scene: Scene) -> Words:
-        """Adds to the answer that another agent gave to a person."""
+        """Add to the answer that another agent gave to a person."""
         asked = self._understood(scene, scene.asked)
         words = self._reply(scene, asked, scene.asker)
         if scene.last in (None, scene.asker) or asked.kind in SMALL_TALK:
             return words
-        lead = self._memory.pick(self._persona["join"]).format_map(_fields(scene))
+        lead = self._said.pick(self._persona["join"]).format_map(_fields(scene))
         return Words(f"{lead} {words.text}", picture=words.picture)
 
     def turn(self, scene: Scene) -> Words:
-        """A turn of a round: to the person who wrote meanwhile, else to who spoke last."""
+        """A turn of a round: respond to the person that wrote meanwhile, otherwise to the previous speaker."""
         if scene.human:
-            lead = self._memory.pick(self._persona["human"]).format_map(_fields(scene))
+            lead = self._said.pick(self._persona["human"]).format_map(_fields(scene))
             words = self._answer(scene, scene.human_said, scene.human)
             return Words(f"{lead} {words.text}", picture=words.picture)
         return Words(self._contribution(scene))
 
     def farewell(self, scene: Scene) -> str:
-        """One sentence that lets the topic rest."""
-        return self._fill(self._memory.pick(self._persona["end"]), scene)
+        """A sentence that closes the topic."""
+        return self._fill(self._said.pick(self._persona["end"]), scene)
 
     def emoji(self) -> str:
         return self._rng.choice(self._persona["emoji"])
@@ -135,7 +135,7 @@ class Composer:
             "x": asked.x,
             "pick": self._rng.choice(asked.options) if asked.options else "",
         }
-        text = capital(self._memory.pick(self._persona[section]).format_map(fields))
+        text = capital(self._said.pick(self._persona[section]).format_map(fields))
         return Words(text, picture=asked.x if asked.kind == "draw" else None)
 
     def _contribution(self, scene: Scene) -> str:
@@ -143,21 +143,21 @@ class Composer:
         points = self._points(scene, theme)
         if self._chance(PAIR) and scene.last and len(points) > 1 and "pair" in self._persona and not _own_tone(theme):
             return self._pair(scene, points)
-        point = self._memory.pick(points or self._everything(scene, theme))
+        point = self._said.pick(points or self._everything(scene, theme))
         if "{last}" in point:
             text = self._fill(point, scene)
         else:
             text = f"{self._lead(scene, theme)} {self._fill(point, scene)}".strip()
         if self._chance(ASK) and scene.others and not _own_tone(theme):
-            text += " " + self._fill(self._memory.pick(self._persona["ask"]), scene)
+            text += " " + self._fill(self._said.pick(self._persona["ask"]), scene)
         return text
 
     def _points(self, scene: Scene, theme: ThemeLines) -> list[str]:
-        """What has not been said yet: about this topic, in this theme, or in general."""
+        """Unused lines: on this topic, in this theme, or general ones."""
         topic = theme.topic(scene.topic)
         special = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
-        special = self._memory.fresh(_sayable(special, scene))
-        general = self._memory.fresh(self._persona["body"])
+        special = self._said.fresh(_sayable(special, scene))
+        general = self._said.fresh(self._persona["body"])
         if not special or (general and not _own_tone(theme) and self._chance(BODY)):
             return general
         return special
@@ -168,25 +168,25 @@ class Composer:
         return [*_sayable(about, scene), *self._persona["body"]]
 
     def _lead(self, scene: Scene, theme: ThemeLines) -> str:
-        """Takes the floor from who spoke last, by name."""
+        """A transition from the previous speaker, by name."""
         if scene.last is None:
-            return "" if _own_tone(theme) else self._memory.pick(self._persona["solo"])
+            return "" if _own_tone(theme) else self._said.pick(self._persona["solo"])
         quote = quotable(scene.last_text)
         if own := theme.any.of("lead"):
-            lead = self._memory.pick(own)
+            lead = self._said.pick(own)
         elif quote and self._chance(ECHO):
-            lead = self._memory.pick(self._persona["echo"])
+            lead = self._said.pick(self._persona["echo"])
         else:
-            lead = self._memory.pick(self._persona["lead"])
+            lead = self._said.pick(self._persona["lead"])
         return self._fill(lead, scene, quote or "")
 
     def _pair(self, scene: Scene, points: list[str]) -> str:
         plain_points = [point for point in points if "{last}" not in point]
         if len(plain_points) < 2:
             plain_points = points
-        first = self._memory.pick(plain_points)
-        second = self._memory.pick([point for point in plain_points if point != first])
-        intro = self._fill(self._memory.pick(self._persona["pair"]), scene)
+        first = self._said.pick(plain_points)
+        second = self._said.pick([point for point in plain_points if point != first])
+        intro = self._fill(self._said.pick(self._persona["pair"]), scene)
         return f"{intro}\n- {self._fill(first, scene)}\n- {self._fill(second, scene)}"
 
     def _fill(self, line: str, scene: Scene, quote: str = "") -> str:
@@ -199,7 +199,7 @@ class Composer:
 
 
 def caption_picture(scene: Scene, text: str) -> str:
-    """What the picture of a post shows that nobody described."""
+    """Describe a picture for a post."""
     scene_of = phrase(plain(gist(text)), MAX_CAPTION)
     return f"{scene.topic}: {scene_of}" if scene.topic else scene_of
 
@@ -215,10 +215,10 @@ def _fields(scene: Scene) -> dict[str, str]:
 
 
 def _own_tone(theme: ThemeLines) -> bool:
-    """A theme whose tone the personas' general remarks would break."""
+    """Whether the personas' general remarks would not fit the theme's tone."""
     return bool(theme.any.of("lead"))
 
 
 def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:
-    """Without the lines that name a last speaker, where there is none."""
+    """Leave out lines with {last} if there is no previous speaker."""
     return [line for line in lines if scene.last or "{last}" not in line]

@@ -1,7 +1,7 @@
 """Small pictures without a library: pixel art, 32 cells square, as a PNG written with zlib.
 
-A scene has a sky in the agent's colour, a sun or a moon, hills and a little symmetric creature with eyes. Chance comes
-from the description, so that the same words draw the same picture. PNG: https://www.w3.org/TR/png-3/
+A scene has a sky in the agent's colour, a sun or a moon, hills and a small symmetric creature. The description seeds
+the random generator, so the same words draw the same picture. PNG: https://www.w3.org/TR/png-3/
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INK: Colour = (32, 30, 40)
 WARM: Colour = (255, 214, 120)
 
 BODY_WIDTH, BODY_HEIGHT = 5, 9  # cells of the creature's left half
-GROUND = 24  # the row where it stands
+GROUND = 24  # the row of its feet
 
 
 def draw_png(description: str, agent: str) -> bytes:

@@ -1,9 +1,9 @@
 """The lines that voices speak from, read from the text files under lines/.
 
 A persona file has sections, `[lead]` and one line each below. A theme file has topics, `== silence`, with `open:` lines
-that anybody may start with and lines of each agent, `claude: …`; its `== any` holds lines that fit each topic, and
-`lead:` lines that replace the personas' own ways of taking the floor where those would jar (a story, a kind word).
-In lines, {last} is who spoke before, {topic} the conversation's topic; the other fields are in composing.py.
+that any agent may start with and lines of each agent, `claude: …`; its `== any` holds lines that fit every topic, and
+`lead:` lines that replace the personas' own transitions where those would not fit (a story, a kind word). The fields in
+lines, such as {last}, are explained in composing.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What there is to say about one topic: `lines` by "open", "lead" or an agent's key."""
+    """Lines on a topic, by "open", "lead" or an agent's key."""
 
     name: str
     lines: Lines
@@ -42,13 +42,13 @@ class ThemeLines:
     any: Topic
 
     def topic(self, name: str) -> Topic | None:
-        """The topic of that name; None for one that somebody else thought of."""
+        """The topic of that name, None if there are no lines for it."""
         wanted = name.strip().casefold()
         return next((topic for topic in self.topics if topic.name.casefold() == wanted), None)
 
 
 def persona_key(agent: str) -> str:
-    """The persona that an agent speaks with: its own, else always the same borrowed one."""
+    """The persona of an agent: its own, otherwise always the same borrowed one."""
     return agent if agent in PERSONAS else PERSONAS[zlib.crc32(agent.encode()) % len(PERSONAS)]
 
 
@@ -67,7 +67,7 @@ def persona(agent: str) -> Lines:
 
 @cache
 def theme_lines(theme: str) -> ThemeLines:
-    """What there is to say in a theme; an unknown one is casual."""
+    """The lines of a theme; an unknown one counts as casual."""
     path = FOLDER / "themes" / f"{theme}.txt"
     if theme not in known_themes():
         path = path.with_name(f"{DEFAULT_THEME}.txt")

@@ -1,4 +1,4 @@
-"""What a voice has said already, so that it says something else next."""
+"""The lines that a voice has used, so that it does not repeat itself."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 class SaidLines:
-    """Chooses lines: one that was never said as long as there is one, then the one said longest ago.
-
-    It cannot grow beyond the lines that there are.
-    """
+    """Choose lines: an unused one if there is one, otherwise the one used longest ago."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -20,7 +17,7 @@ class SaidLines:
         return [line for line in lines if line not in self._said]
 
     def pick(self, lines: Sequence[str]) -> str:
-        """Chooses and remembers; ValueError without lines."""
+        """Choose a line and remember it. Raises ValueError without lines."""
         if not lines:
             raise ValueError("no lines to choose from")
         unsaid = self.fresh(lines)

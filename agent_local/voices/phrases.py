@@ -1,4 +1,4 @@
-"""Taking other people's words up: pure functions over text that came from a chat."""
+"""Quoting other people: pure functions over text from a chat."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _TURNED = {
 
 
 def plain(text: str, names: Iterable[str] = ()) -> str:
-    """One line without markup, links, quotation marks or the mentions of `names`; other @names lose their @."""
+    """Reduce a text to one line without markup, links, quotation marks or mentions of `names`; other @names lose
+    their @."""
     text = _QUOTES.sub("", _MARKUP.sub(" ", text))
     for name in sorted(filter(None, names), key=len, reverse=True):
         text = re.sub(rf"@{re.escape(name)}\b[,:]?", " ", text, flags=re.IGNORECASE)
@@ -27,7 +28,7 @@ def plain(text: str, names: Iterable[str] = ()) -> str:
 
 
 def phrase(text: str, limit: int = MAX_PHRASE) -> str:
-    """The words without closing punctuation, cut between words at `limit` characters."""
+    """Strip closing punctuation, and cut between words at `limit` characters."""
     text = text.strip().rstrip("?!.,;: ")
     if len(text) <= limit:
         return text
@@ -35,7 +36,7 @@ def phrase(text: str, limit: int = MAX_PHRASE) -> str:
 
 
 def turned(text: str) -> str:
-    """ "my garden" → "your garden": the words from the listener's side."""
+    """Turn a text to the listener's side: "my garden" → "your garden"."""
     return " ".join(_TURNED.get(word.lower(), word) for word in text.split())
 
 
@@ -51,7 +52,7 @@ def quotable(text: str) -> str | None:
 
 
 def gist(text: str) -> str:
-    """What was said without how it was introduced: the words behind the last colon."""
+    """The words after the last colon, without the introduction."""
     return text.rpartition(": ")[2].strip()
 
 

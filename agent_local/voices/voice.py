@@ -1,7 +1,7 @@
-"""A model that needs no key: the Model interface over prepared lines.
+"""A model without a key: the Model interface over prepared lines.
 
-It reads only a prompt's labels, never its text, so nothing that stands in a channel can steer it, and answers with the
-decision JSON of agent_cogs.answer.decision. Its tokens are estimated, its cost is 0.
+It reads only a prompt's labels, never its text, so messages cannot control it, and answers with the decision JSON of
+agent_cogs.answer.decision. Its tokens are estimated, its cost is 0.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from agent_themes import theme_named
 SKIP = 0.12
 REACT = 0.2
 ONLY_REACT = 0.04
-DRAW = 0.06  # in themes where a picture is welcome
+DRAW = 0.06  # in themes with occasional pictures
 FIRST_ENDING_ROUND = 4
-ENDING_STEP = 0.12  # added to the wish to end in each round from then on
+ENDING_STEP = 0.12  # added in each round from then on
 MOST_ENDING = 0.9
 
 
@@ -43,7 +43,7 @@ class _Decision:
 
 
 class ScriptedVoice:
-    """`agent`'s scripted part. `delay` gives the seconds that an answer takes; None answers at once."""
+    """Speaks for `agent` from prepared lines. `delay` returns the seconds that an answer takes; None: no delay."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ScriptedVoice:
         return f"scripted/{self._agent}"
 
     async def complete(self, prompt: Prompt | str, history: Sequence[Message] = ()) -> Reply:
-        """A decision as JSON. Without labels the prompt's own text is taken for a question."""
+        """Answer with a decision as JSON. Without labels the prompt's text counts as a question."""
         prompt = Prompt.of(prompt)
         await self._think(prompt.timeout)
         labels = prompt.labels or {"asked": prompt.text}
@@ -73,13 +73,13 @@ class ScriptedVoice:
         return Reply(text=text, usage=usage, model=self.name)
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
-        """A picture that depends on the words alone."""
+        """Draw a picture that depends only on the words."""
         await self._think(timeout)
         picture = Picture(draw_png(prompt, self._agent), "image/png")
         return Drawing(picture=picture, usage=Usage(model=self.name, calls=1, pictures=1), model=self.name)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""
 
     async def _think(self, seconds: float) -> None:
         if self._delay is not None:
@@ -121,7 +121,7 @@ class ScriptedVoice:
         )
 
     def _react(self, scene: Scene, decision: _Decision) -> _Decision:
-        """The same, now and then with an emoji at what was said last."""
+        """Sometimes add a reaction to the last message."""
         if scene.last_message_id is None or not self._chance(REACT):
             return decision
         return replace(decision, react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
@@ -131,5 +131,5 @@ class ScriptedVoice:
 
 
 def wish_to_end(round_number: int) -> float:
-    """The probability (0 to 1) that a voice wants to stop in this round."""
+    """The probability (0 to 1) that a voice asks to end in this round."""
     return min(MOST_ENDING, ENDING_STEP * max(0, round_number - FIRST_ENDING_ROUND + 1))

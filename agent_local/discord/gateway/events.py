@@ -1,4 +1,4 @@
-"""What the gateway tells: one Event for each thing that happened, and which intents let a bot hear of it.
+"""Events of the gateway, and the intents that a bot needs to receive them.
 
 https://discord.com/developers/docs/events/gateway#list-of-intents
 """
@@ -54,7 +54,7 @@ class Event:
         self.intent = intent_of(self.name, self.guild_id is not None)
 
     @property
-    def needs_sight(self) -> bool:
+    def needs_view(self) -> bool:
         """Whether only those who may view the channel hear of it. Channels themselves are announced to all members."""
         return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
 

@@ -48,7 +48,7 @@ class Gateway:
         self.accepted = 0  # connections so far
         self.sessions: dict[str, Session] = {}
         self.presences: dict[str, dict[str, Any]] = {}  # by a bot's key, as it sent it
-        backend.listeners.append(self._hear)
+        backend.listeners.append(self._on_event)
 
     @property
     def online(self) -> set[str]:
@@ -58,15 +58,15 @@ class Gateway:
     def of(self, app: BotApplication) -> list[Session]:
         return [s for s in self.sessions.values() if s.app is app]
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         for session in self.sessions.values():
             if session.wants(self._backend, event):
                 text = event.json_for(session.app.user.id, session.intents)
                 for _ in range(2 if self._faults.duplicate_events else 1):
-                    session.tell(event.name, text)
+                    session.send(event.name, text)
 
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
-        """Handles one websocket from beginning to end."""
+        """Serve a websocket until it is closed."""
         ws = web.WebSocketResponse(max_msg_size=1 << 20)
         await ws.prepare(request)
         self.accepted += 1
@@ -155,14 +155,14 @@ class Gateway:
             "shard": [0, 1],
             "_trace": ["stand-in"],
         }
-        session.tell("READY", json.dumps(self._faults.alter("READY", ready)))
+        session.send("READY", json.dumps(self._faults.alter("READY", ready)))
         if session.intents & GUILDS:
             for guild in guilds:
                 created = self._faults.alter("GUILD_CREATE", self._guild_create(session, guild))
-                session.tell("GUILD_CREATE", json.dumps(created))
+                session.send("GUILD_CREATE", json.dumps(created))
 
     def _guild_create(self, session: Session, guild: Guild) -> dict[str, Any]:
-        """Without the presences intent the members are the bot alone, as Discord has it."""
+        """Without the presences intent the only member is the bot, as with Discord."""
         world = self._backend.world
         everyone = session.intents & GUILD_PRESENCES
         members = guild.members.values() if everyone else [guild.members[session.app.user.id]]
@@ -213,15 +213,15 @@ class Gateway:
             "chunk_count": 1,
             "nonce": data.get("nonce"),
         }
-        session.tell("GUILD_MEMBERS_CHUNK", json.dumps(chunk))
+        session.send("GUILD_MEMBERS_CHUNK", json.dumps(chunk))
 
-    def tell(self, app: BotApplication, name: str, data: Any) -> None:
-        """Sends a bot an event as it stands, whatever its intents."""
+    def send(self, app: BotApplication, name: str, data: Any) -> None:
+        """Send a bot an event unchanged, whatever its intents."""
         for session in self.of(app):
-            session.tell(name, json.dumps(data))
+            session.send(name, json.dumps(data))
 
     async def drop(self, app: BotApplication, code: int | None = None) -> None:
-        """Ends a bot's connection: with a close code, or without a word. Its session can be resumed."""
+        """End a bot's connection, with a close code or without. Its session can be resumed."""
         for session in self.of(app):
             connection, session.connection = session.connection, None
             if connection is None:
@@ -238,7 +238,7 @@ class Gateway:
                 session.connection.send_op(RECONNECT)
 
     def invalidate(self, app: BotApplication, resumable: bool) -> None:
-        """Sends op 9. One that is not resumable is forgotten, so that a resume is refused as well."""
+        """Send op 9. A session that is not resumable is dropped, so that a resume is refused."""
         for session in self.of(app):
             if session.connection is not None:
                 session.connection.send_op(INVALID_SESSION, resumable)
@@ -251,7 +251,7 @@ class Gateway:
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """The frame, or None where it is none: not JSON, no op, or an op whose data must be an object and is not."""
+    """The frame, or None if it is invalid: not JSON, no op, or data that should be an object and is not."""
     try:
         frame = json.loads(text)
     except ValueError:

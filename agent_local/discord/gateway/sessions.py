@@ -1,7 +1,6 @@
-"""Gateway sessions: what one bot is told, numbered, kept for a resume, and the connection it is told over.
+"""Gateway sessions: a bot's events, numbered and kept for a resume, and the connection that they are sent over.
 
-A session outlives its connection. While there is none its events are kept; a resume replays what came after the
-client's last number.
+A session outlives its connection. Meanwhile its events are kept; a resume replays those after the client's last number.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ _KEPT_EVENTS = 2000
 
 
 class GatewaySocket:
-    """One websocket with its own writer, so that telling an event never waits for a slow reader."""
+    """A websocket with its own writer, so that sending an event never waits for a slow reader."""
 
     def __init__(self, ws: web.WebSocketResponse, request: web.Request, compressed: bool) -> None:
         self._ws = ws
@@ -42,7 +41,7 @@ class GatewaySocket:
         self.send(json.dumps({"op": op, "d": data, "s": None, "t": None}))
 
     async def write(self) -> None:
-        """Sends what is in the outbox, in order, until cancelled or the other side is gone."""
+        """Send the outbox in order, until cancelled or the websocket is closed."""
         while not self._ws.closed:
             await self._wake.wait()
             self._wake.clear()
@@ -63,13 +62,13 @@ class GatewaySocket:
         await self._ws.close(code=code, message=message.encode())
 
     def abort(self) -> None:
-        """Cuts the line without a word, as a broken network does."""
+        """Cut the connection without a close frame, like a broken network."""
         if self._request.transport is not None:
             self._request.transport.abort()
 
 
 class Session:
-    """What one identified bot gets to hear. intents are those that it asked for."""
+    """The events of an identified bot. intents are those that it asked for."""
 
     def __init__(self, session_id: str, app: BotApplication, intents: int, connection: GatewaySocket) -> None:
         self.id = session_id
@@ -80,7 +79,7 @@ class Session:
         self._kept: deque[tuple[int, str, str]] = deque(maxlen=_KEPT_EVENTS)  # number, name, data that sessions share
 
     def wants(self, backend: Backend, event: Event) -> bool:
-        """Whether the event is for this bot: intents, membership, and sight of its channel."""
+        """Whether the event is for this bot: intents, membership, and permission to view the channel."""
         me = self.app.user.id
         if event.only is not None:
             return event.only == me
@@ -88,12 +87,12 @@ class Session:
             return False
         if event.guild_id is None:
             return event.channel is not None and me in event.channel.recipients
-        if event.needs_sight and event.channel is not None:
+        if event.needs_view and event.channel is not None:
             return permissions.may_view(backend.world, me, event.channel)
         return me in backend.world.guilds[event.guild_id].members
 
-    def tell(self, name: str, data_json: str) -> None:
-        """Numbers the event, keeps it, and sends it when there is a connection."""
+    def send(self, name: str, data_json: str) -> None:
+        """Number the event, keep it, and send it if there is a connection."""
         self._seq += 1
         self._kept.append((self._seq, name, data_json))
         if self.connection is not None:
@@ -104,12 +103,12 @@ class Session:
         return first_kept - 1 <= seq <= self._seq
 
     def resume(self, connection: GatewaySocket, seq: int) -> None:
-        """Goes on over a new connection: replays what came after seq, then says RESUMED."""
+        """Continue over a new connection: replay the events after seq, then send RESUMED."""
         self.connection = connection
         for number, name, data_json in self._kept:
             if number > seq:
                 connection.send(_dispatch(number, name, data_json))
-        self.tell("RESUMED", '{"_trace":["stand-in"]}')
+        self.send("RESUMED", '{"_trace":["stand-in"]}')
 
 
 def _dispatch(number: int, name: str, data_json: str) -> str:

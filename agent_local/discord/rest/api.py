@@ -1,7 +1,7 @@
-"""REST: the way of every request, from the line to the log.
+"""REST: every request passes here.
 
-A request passes, in this order: faults (delays, errors, cut lines), authentication, rate limits, its handler in one of
-rest_*.py; then its answer gets Discord's headers and the request is recorded. Errors raised on the way become
+A request passes, in this order: faults (delays, errors, cut connections), authentication, rate limits, its handler in
+one of the modules beside this one. Then its answer gets Discord's headers and the request is recorded. Errors become
 Discord's error bodies.
 """
 
@@ -47,9 +47,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """path begins after /api/v10, route is its pattern, bot a key or None, payload the JSON body where the handler
-    read one.
-    """
+    """path begins after /api/v10, route is its pattern, bot a key or None, payload the JSON body if the handler read
+    one."""
 
     method: str
     path: str
@@ -61,9 +60,7 @@ class RequestRecord:
 
 
 class RestApi:
-    """requests is the log, bounded; counts has "requests", each status as text ("429"), and "METHOD route" for
-    every route used.
-    """
+    """requests is the log, bounded; counts has "requests", each status as text ("429"), and each "METHOD route"."""
 
     def __init__(self, backend: Backend, limiter: Limiter, faults: Faults) -> None:
         self._backend = backend
@@ -91,7 +88,7 @@ class RestApi:
 
     def _serving(self, endpoint: RestEndpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def serve(request: web.Request) -> web.StreamResponse:
-            app = self._who(request)
+            app = self._app_of(request)
             call = RestCall(self._backend, request, app)
             info = RequestInfo(
                 method=request.method,
@@ -106,7 +103,7 @@ class RestApi:
 
         return serve
 
-    def _who(self, request: web.Request) -> BotApplication | None:
+    def _app_of(self, request: web.Request) -> BotApplication | None:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
         return self._backend.world.app_by_token(token) if kind == "Bot" else None
 
@@ -145,7 +142,7 @@ class RestApi:
         return await answer if inspect.isawaitable(answer) else answer
 
     async def _limited(self, call: RestCall, endpoint: RestEndpoint) -> web.Response:
-        """Authentication comes first: what has no valid token is refused before it counts against a limit."""
+        """Authenticate first: a request without a valid token does not count against a limit."""
         if not endpoint.open:
             try:
                 call.app  # noqa: B018 - raises when there is none
@@ -164,8 +161,8 @@ class RestApi:
     def _verdict(self, call: RestCall, endpoint: RestEndpoint) -> LimitCheck:
         path = call.request.match_info
         major = next((path[name] for name in _MAJORS if name in path), "")
-        who = major if endpoint.open else call.app.key
-        return self.limiter.check(who, endpoint.bucket, major, counts_globally=not endpoint.open)
+        caller = major if endpoint.open else call.app.key
+        return self.limiter.check(caller, endpoint.bucket, major, counts_globally=not endpoint.open)
 
     async def _worked(self, call: RestCall, endpoint: RestEndpoint, headers: dict[str, str]) -> web.Response:
         try:
@@ -190,7 +187,7 @@ class RestApi:
 
 
 def _response(status: int, body: Any = None, headers: dict[str, str] | None = None) -> web.Response:
-    """JSON without a charset in its content type, and a Via header: py-cord looks for exactly these."""
+    """JSON without a charset in its content type, and a Via header: py-cord checks for exactly these."""
     sent = {"Via": "1.1 google", **(headers or {})}
     if body is None:
         return web.Response(status=status, headers=sent)

@@ -40,7 +40,7 @@ def _stored(call: RestCall, body: dict[str, Any], known: dict[str, dict[str, Any
 
 
 def _normal(option: dict[str, Any]) -> dict[str, Any]:
-    """Discord leaves out what says nothing: an option that is not required, no choices."""
+    """Discord leaves out defaults: an option that is not required, no choices."""
     shown = {key: value for key, value in option.items() if key != "required" or value}
     if isinstance(shown.get("default_member_permissions"), int):
         shown["default_member_permissions"] = str(shown["default_member_permissions"])
@@ -81,7 +81,7 @@ async def no_items(call: RestCall) -> Any:
 
 
 async def nothing(call: RestCall) -> Any:
-    """py-cord reads the default sounds before it calls itself ready; local use needs none."""
+    """py-cord reads the default sounds before it is ready; local use needs none."""
     return []
 
 

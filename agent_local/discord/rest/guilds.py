@@ -76,10 +76,10 @@ async def search_members(call: RestCall) -> Any:
 
 async def get_member(call: RestCall) -> Any:
     guild = call.guild()
-    who = call.me.id if call.request.match_info["user_id"] == "@me" else call.id("user_id")
-    if who not in guild.members:
+    user_id = call.me.id if call.request.match_info["user_id"] == "@me" else call.id("user_id")
+    if user_id not in guild.members:
         raise errors.unknown("Member")
-    return payloads.member(guild.members[who])
+    return payloads.member(guild.members[user_id])
 
 
 _GUILD = "/guilds/{guild_id}"

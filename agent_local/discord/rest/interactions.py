@@ -28,7 +28,7 @@ def _interaction(call: RestCall, seconds: float) -> Interaction:
 
 
 async def callback(call: RestCall) -> Any:
-    """Takes the first answer: only once and in time."""
+    """Accept the first answer: only once and in time."""
     interaction = _interaction(call, TOKEN_SECONDS)
     if interaction.callback is not None:
         raise errors.ApiError(400, 40060, "Interaction has already been acknowledged.")
@@ -46,7 +46,7 @@ async def callback(call: RestCall) -> Any:
 
 
 def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, Any]:
-    """Posts an answer; a hidden one is kept with the interaction and nobody else hears of it."""
+    """Post an answer; a hidden one is kept with the interaction, without an event."""
     draft.check()
     channel = call.world.channel(interaction.channel_id)
     how = Posting(
@@ -83,7 +83,7 @@ async def follow_up(call: RestCall) -> Any:
 
 
 def _as_deferred(interaction: Interaction, body: dict[str, Any], uploads: list[Upload]) -> Draft:
-    """A deferred answer is as hidden as the deferral said."""
+    """A deferred answer is hidden if the deferral said so."""
     draft = draft_of(body, uploads)
     deferred_flags = int(((interaction.callback or {}).get("data") or {}).get("flags") or 0)
     draft.flags |= deferred_flags & EPHEMERAL
@@ -111,7 +111,7 @@ def get_answer(call: RestCall) -> Any:
 
 
 async def change_answer(call: RestCall) -> Any:
-    """Edits an answer. For one that was only deferred this is the answer itself."""
+    """Edit an answer. After a deferral this is the answer itself."""
     interaction = _interaction(call, TOKEN_SECONDS)
     body, uploads = await call.form()
     if interaction.original_id is None and interaction.deferred:

@@ -14,10 +14,7 @@ _MAX_PINS = 250
 
 
 def shown(call: RestCall, channel: Channel, message: Message) -> payloads.Json:
-    """A message as this bot may see it.
-
-    An application without the message content intent gets others' messages emptied here as well.
-    """
+    """A message as this bot may see it: without content, if its application lacks the message content intent."""
     body = payloads.message(call.world, message, call.me.id)
     if call.app.message_content or channel.guild_id is None:
         return body
@@ -25,10 +22,8 @@ def shown(call: RestCall, channel: Channel, message: Message) -> payloads.Json:
 
 
 async def history(call: RestCall) -> Any:
-    """Newest first.
-
-    Without the permission to read history there are no messages, not an error: that is how Discord does it.
-    """
+    """Newest first. Without the permission to read history there are no messages instead of an error, as with
+    Discord."""
     channel = call.channel()
     limit = call.limit(50, 100)
     if not call.may(channel, permissions.READ_MESSAGE_HISTORY):
@@ -103,7 +98,7 @@ async def change(call: RestCall) -> Any:
 
 
 def change_of(body: dict[str, Any], uploads: list[messages.Upload]) -> Change:
-    """An edit's body as a Change. A content of null empties the text; attachments that are not listed go."""
+    """An edit's body as a Change. A content of null empties the text; attachments that are not listed are removed."""
     keep = None
     if body.get("attachments") is not None:
         keep = {int(a["id"]) for a in body["attachments"]}

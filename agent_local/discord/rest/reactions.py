@@ -48,8 +48,8 @@ async def remove_all(call: RestCall) -> None:
 async def users(call: RestCall) -> Any:
     _, message = _target(call, permissions.READ_MESSAGE_HISTORY)
     after = call.query_id("after") or 0
-    who = sorted(u for u in message.reactions.get(_emoji(call), []) if u > after)
-    return [payloads.user(call.world.users[u]) for u in who[: call.limit(25, 100)]]
+    users = sorted(u for u in message.reactions.get(_emoji(call), []) if u > after)
+    return [payloads.user(call.world.users[u]) for u in users[: call.limit(25, 100)]]
 
 
 _ALL = "/channels/{channel_id}/messages/{message_id}/reactions"

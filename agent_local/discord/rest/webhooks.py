@@ -1,6 +1,6 @@
-"""REST: webhooks made and listed by bots, executed by whoever has the token in the address.
+"""REST: webhooks, created and listed by bots, executed with the token in their address.
 
-Interactions answer under the same addresses (/webhooks/{application}/{token}); rest_interactions.py takes those.
+Answers to interactions use the same addresses (/webhooks/{application}/{token}) and are handled by interactions.py.
 """
 
 import secrets
@@ -19,7 +19,7 @@ _MAX_PER_CHANNEL = 15
 
 
 def make(backend: Backend, channel: Channel, name: str, creator_id: int | None, app_id: int | None) -> Webhook:
-    """A new webhook of a channel, told to those who listen for it."""
+    """Create a webhook of a channel and publish its event."""
     webhook = Webhook(
         id=backend.world.snowflakes.next(),
         channel_id=channel.id,
@@ -35,7 +35,7 @@ def make(backend: Backend, channel: Channel, name: str, creator_id: int | None, 
 
 
 def face(webhook: Webhook, name: str | None, avatar: str | None = None) -> User:
-    """The author that a webhook's message shows."""
+    """The author shown at a webhook's message."""
     return User(webhook.id, name or webhook.name, bot=True, avatar=avatar or webhook.avatar)
 
 
@@ -62,7 +62,7 @@ async def of_channel(call: RestCall) -> Any:
 
 
 def _listed(call: RestCall, webhook: Webhook) -> Any:
-    """Another application's comes without its token."""
+    """A webhook in a list; another application's has no token."""
     shown = payloads.webhook(call.world, webhook)
     if webhook.application_id not in (None, call.app.id):
         del shown["token"]
@@ -77,7 +77,7 @@ async def of_guild(call: RestCall) -> Any:
 
 
 def _webhook(call: RestCall) -> Webhook:
-    """The webhook in the path: by its token where the path has one, else by the bot's permission."""
+    """The webhook in the path, authorised by the token in the path, otherwise by the bot's permission."""
     webhook = call.world.webhooks.get(call.id("webhook_id"))
     if webhook is None:
         raise errors.unknown("Webhook")

@@ -1,1 +1,1 @@
-"""What exists in the Discord stand-in: guilds, channels, messages, people. Knows no HTTP."""
+"""The world of the Discord stand-in: guilds, channels, messages, people. Knows no HTTP."""

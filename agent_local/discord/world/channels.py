@@ -1,4 +1,4 @@
-"""What can happen to channels and threads: they are made, changed, deleted.
+"""Creating, changing and deleting channels and threads.
 
 A thread that grows from a message has that message's id.
 """
@@ -17,13 +17,13 @@ def create(backend: Backend, guild: Guild, name: str, topic: str | None = None) 
 
 
 def tell_changed(backend: Backend, channel: Channel) -> None:
-    """Announces whatever was changed in the record of a channel or thread."""
+    """Publish the changed record of a channel or thread."""
     name = "THREAD_UPDATE" if channel.is_thread else "CHANNEL_UPDATE"
     backend.emit(name, payloads.channel(backend.world, channel), channel)
 
 
 def delete(backend: Backend, channel: Channel) -> None:
-    """Deletes a guild's channel, its threads first, or one thread."""
+    """Delete a guild's channel, its threads first, or one thread."""
     guild = backend.world.guilds[channel.guild_id or 0]
     for thread in [c for c in guild.channels.values() if c.parent_id == channel.id]:
         delete(backend, thread)
@@ -39,7 +39,7 @@ def delete(backend: Backend, channel: Channel) -> None:
 def create_thread(
     backend: Backend, parent: Channel, name: str, owner: User, message: Message | None = None, kind: int = PUBLIC_THREAD
 ) -> Channel:
-    """Starts a thread, from a message or alone, with the system message that Discord puts beside it."""
+    """Start a thread, from a message or alone, with the system message that Discord adds."""
     guild = backend.world.guilds[parent.guild_id or 0]
     thread = Channel(
         id=message.id if message else backend.world.snowflakes.next(),
@@ -63,7 +63,7 @@ def create_thread(
 
 
 def direct(backend: Backend, bot_id: int, user_id: int) -> Channel:
-    """The DM between a bot and a user, made when there is none."""
+    """The DM between a bot and a user, created if there is none."""
     people = sorted((bot_id, user_id))
     for channel in backend.world.direct.values():
         if channel.recipients == people:

@@ -1,4 +1,4 @@
-"""Width and height of a picture, read from its first bytes: Discord shows them with every picture attached."""
+"""Width and height of a picture, read from its first bytes: Discord adds them to every attached picture."""
 
 import struct
 
@@ -15,7 +15,7 @@ def image_size(content: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(content: bytes) -> tuple[int, int] | None:
-    """Walks the segments to the frame header (SOF0 to SOF15, without the tables that share its range)."""
+    """Walk the segments to the frame header (SOF0 to SOF15, without the tables that share its range)."""
     at = 2
     while at + 9 <= len(content) and content[at] == 0xFF:
         marker, length = content[at + 1], int.from_bytes(content[at + 2 : at + 4], "big")

@@ -1,4 +1,4 @@
-"""Who a text pings: the mentions in it, cut down by allowed_mentions and by what the author may.
+"""The pings of a text: its mentions, limited by allowed_mentions and by the author's permissions.
 
 https://discord.com/developers/docs/resources/message#allowed-mentions-object
 """
@@ -32,7 +32,7 @@ def pings(
     allowed: dict[str, Any] | None = None,
     replied_to: int | None = None,
 ) -> Pings:
-    """allowed is the request's allowed_mentions, None where it has none (then all counts).
+    """allowed is the request's allowed_mentions, None if there is none (then all mentions count).
 
     replied_to is the author answered.
 

@@ -1,6 +1,6 @@
-"""What can happen to messages: posted, edited, deleted, reacted to, pinned. Every way changes the world, then tells it.
+"""Posting, editing, deleting and pinning messages: each changes the world, then publishes an event.
 
-Both sides use these: REST for the bots, after it has checked what they may, and the control side for people.
+Used by REST for the bots, after it has checked their permissions, and by control.py for people.
 """
 
 import mimetypes
@@ -30,7 +30,7 @@ class Upload:
 
 @dataclass(slots=True)
 class Draft:
-    """What somebody wants to post. allowed_mentions None means that everything in the text pings."""
+    """A message to be posted. allowed_mentions None means that every mention in the text pings."""
 
     content: str = ""
     uploads: Sequence[Upload] = ()
@@ -43,7 +43,7 @@ class Draft:
     flags: int = 0
 
     def check(self) -> None:
-        """Raises the ApiError of Discord for a message that it would not take."""
+        """Raise Discord's ApiError for a message that it would refuse."""
         check_content(self.content)
         if self.nonce is not None and len(str(self.nonce)) > MAX_NONCE:
             raise errors.invalid_form("nonce", "BASE_TYPE_MAX_LENGTH", f"Must be {MAX_NONCE} or fewer in length.")
@@ -61,7 +61,7 @@ def check_content(content: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """As whom and as what something is posted, where it is not simply a user's message."""
+    """How a message is posted that is not simply a user's."""
 
     type: int = DEFAULT
     webhook_id: int | None = None
@@ -70,7 +70,7 @@ class Posting:
 
 
 def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting = Posting()) -> Message:
-    """Posts into the channel and tells it. Unarchives a thread, as a post does."""
+    """Post into the channel and publish the event. Unarchives a thread, as with Discord."""
     message = build(backend, channel, author, draft, how)
     if channel.archived:
         channel.archived = False
@@ -81,7 +81,7 @@ def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Po
 
 
 def build(backend: Backend, channel: Channel, author: User, draft: Draft, how: Posting) -> Message:
-    """The message as it would stand in the channel, not put there: hidden answers to interactions stay so."""
+    """Build a message without posting it, as for hidden answers to interactions."""
     pinged = _pings(backend, channel, author, draft, how)
     return Message(
         id=backend.world.snowflakes.next(),
@@ -150,7 +150,7 @@ class Change:
 
 
 def edit(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
-    """Changes a message in place and tells it."""
+    """Change a message in place and publish the event."""
     apply_change(backend, channel, message, change)
     backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, channel), channel)
 
@@ -177,7 +177,7 @@ def apply_change(backend: Backend, channel: Channel, message: Message, change: C
 
 
 def delete(backend: Backend, channel: Channel, message_ids: Sequence[int], *, bulk: bool = False) -> None:
-    """Deletes those that are there: one event for each, or one for all of them."""
+    """Delete those that exist: one event for each, or one for all of them."""
     there = [m for m in message_ids if m in channel.messages]
     where = place(channel)
     for message_id in there:
@@ -189,7 +189,7 @@ def delete(backend: Backend, channel: Channel, message_ids: Sequence[int], *, bu
 
 
 def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: bool = True) -> None:
-    """Pins or unpins. A pin leaves a system message, as Discord does. Nothing happens when it is so already."""
+    """Pin or unpin. A pin adds a system message, as with Discord. Without a change nothing happens."""
     if (message.pinned_at is not None) == pinned:
         return
     message.pinned_at = backend.clock() if pinned else None
@@ -212,7 +212,7 @@ def tell_typing(backend: Backend, channel: Channel, user_id: int, bot: str | Non
 
 
 def reference(channel: Channel, message: Message) -> dict[str, Any]:
-    """message_reference as it is kept and shown."""
+    """The message_reference of a reply."""
     return {"type": 0, "message_id": str(message.id), **place(channel)}
 
 

@@ -1,4 +1,4 @@
-"""What a member may do, computed as Discord documents it: @everyone, then roles, then the channel's overwrites.
+"""A member's permissions, computed as Discord documents it: @everyone, then roles, then the channel's overwrites.
 
 https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 """
@@ -37,13 +37,13 @@ PEOPLE = (
     | CREATE_PUBLIC_THREADS
     | USE_APPLICATION_COMMANDS
 )
-"""What @everyone has in a usual server."""
+"""The permissions of @everyone in a usual server."""
 BOTS = PEOPLE | MANAGE_MESSAGES | MANAGE_WEBHOOKS | MANAGE_THREADS | PIN_MESSAGES
-"""What an invited bot's own role has."""
+"""The permissions of an invited bot's own role."""
 
 
 def permissions_of(world: World, user_id: int, channel: Channel) -> int:
-    """The permission bits of a user in a channel; 0 for one who is not a member. In a DM its recipients may all."""
+    """The permission bits of a user in a channel; 0 without membership. In a DM its recipients have all."""
     if channel.guild_id is None:
         return ALL if user_id in channel.recipients else 0
     guild = world.guilds[channel.guild_id]
@@ -55,7 +55,7 @@ def permissions_of(world: World, user_id: int, channel: Channel) -> int:
 
 
 def guild_permissions(guild: Guild, user_id: int) -> int:
-    """The bits that a member's roles give, before any channel is looked at."""
+    """The bits of a member's roles, before any channel's overwrites."""
     member = guild.members.get(user_id)
     if member is None:
         return 0
@@ -89,7 +89,7 @@ def may_view(world: World, user_id: int, channel: Channel) -> bool:
 
 
 def require(world: World, user_id: int, channel: Channel, needed: int) -> None:
-    """Raises the 403 that Discord gives: 50001 for a channel that cannot be seen, 50013 for a missing bit."""
+    """Raise Discord's 403: 50001 for a channel that cannot be seen, 50013 for a missing bit."""
     bits = permissions_of(world, user_id, channel)
     if not bits & VIEW_CHANNEL:
         raise errors.missing_access()

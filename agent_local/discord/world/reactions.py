@@ -1,4 +1,4 @@
-"""Reactions: who put which emoji on a message, and what counts as an emoji."""
+"""Reactions to a message, and what counts as an emoji."""
 
 import unicodedata
 
@@ -14,7 +14,7 @@ _JOINERS = {"\u200d", "\ufe0f", "\u20e3"}
 
 
 def parse_emoji(world: World, text: str) -> Emoji:
-    """A unicode emoji, or "name:id" of a custom one (also as <:name:id>). Raises ApiError 10014 for what is none."""
+    """A unicode emoji, or "name:id" of a custom one (also as <:name:id>). Raises ApiError 10014 for anything else."""
     text = text.strip("<>").removeprefix("a:").removeprefix(":")
     name, colon, custom = text.rpartition(":")
     if colon and custom.isdecimal():
@@ -43,7 +43,7 @@ def _is_symbol(c: str) -> bool:
 
 
 def add(backend: Backend, channel: Channel, message: Message, user_id: int, emoji: Emoji) -> None:
-    """Adds and tells it; a reaction that is there already changes nothing.
+    """Add a reaction and publish the event; an existing one changes nothing.
 
     Raises ApiError 30010 for one kind too many.
     """

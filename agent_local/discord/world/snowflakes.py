@@ -1,4 +1,4 @@
-"""Discord's ids: 42 bits of milliseconds since 2015, then 22 bits that tell ids of one millisecond apart.
+"""Discord's ids: 42 bits of milliseconds since 2015, then 22 bits that distinguish ids of one millisecond.
 
 An id made later is larger, always, even when the clock stands still or steps back: histories are ordered by id.
 """
@@ -11,7 +11,7 @@ _SHIFT = 22
 
 
 class Snowflakes:
-    """Hands out strictly increasing ids. clock gives unix seconds."""
+    """Make strictly increasing ids. clock returns unix seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -24,7 +24,7 @@ class Snowflakes:
 
 
 def created_at(snowflake: int) -> float:
-    """Unix seconds at which the id was made."""
+    """The id's time in unix seconds."""
     return ((snowflake >> _SHIFT) + DISCORD_EPOCH_MS) / 1000
 
 

@@ -1,4 +1,4 @@
-"""What exists: guilds with their roles, members, channels and messages, bot applications and webhooks.
+"""The records of the world: guilds with their roles, members, channels and messages, bot applications and webhooks.
 
 Plain mutable records without behaviour of Discord's: backend.py changes them and tells everyone, payloads.py puts them
 into Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
@@ -21,7 +21,7 @@ DEFAULT, PINS_ADD, THREAD_CREATED, REPLY, COMMAND_REPLY, THREAD_STARTER = 0, 6, 
 
 @dataclass(slots=True)
 class User:
-    """A person, a bot, or (only inside a message) a webhook's face."""
+    """A person, a bot, or (only as a message's author) a webhook."""
 
     id: int
     username: str
@@ -42,7 +42,7 @@ class Role:
     position: int = 0
     color: int = 0
     mentionable: bool = False
-    bot_id: int | None = None  # set for the managed role that a bot gets when it is invited
+    bot_id: int | None = None  # set for the managed role of an invited bot
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class Guild:
 
 @dataclass(slots=True)
 class BotApplication:
-    """An application of the developer portal. key is how tests and the agents' table name it ("claude").
+    """An application of the developer portal. key is its name in tests and in the table of agents ("claude").
 
     The three switches are the portal's privileged intents; commands is by guild id, None for the global ones;
     without_commands are guilds where it was invited without the scope applications.commands.
@@ -172,10 +172,10 @@ class Webhook:
 
 
 class World:
-    """Everything there is, by id, and by name where people use names."""
+    """All records, by id and, where people use names, by name."""
 
     def __init__(self, clock: Callable[[], float], ids: Mapping[str, int] = MappingProxyType({})) -> None:
-        """`ids` are those that things of a kind and name get, "channel:debate"; anything else gets a new one."""
+        """`ids` by kind and name ("channel:debate"); other records get new ones."""
         self.clock = clock
         self._ids = dict(ids)
         self.snowflakes = Snowflakes(clock)
@@ -187,11 +187,11 @@ class World:
         self.webhooks: dict[int, Webhook] = {}
 
     def id_for(self, kind: str, name: str) -> int:
-        """The id that it is to have; the second of a name gets a new one."""
+        """The id for a kind and name; the second record of a name gets a new one."""
         return self._ids.pop(f"{kind}:{name}", None) or self.snowflakes.next()
 
     def named_ids(self) -> dict[str, int]:
-        """The ids of all that has a name: what another world is made with to be the same place."""
+        """The ids by kind and name, with which the same world can be made again."""
         found = {f"user:{user.username}": user.id for user in self.users.values() if not user.bot}
         found |= {f"bot:{app.key}": app.id for app in self.apps.values()}
         for guild in self.guilds.values():
@@ -217,7 +217,7 @@ class World:
         return self.direct.get(channel_id)
 
     def channel(self, which: int | str) -> Channel:
-        """A channel by id or by name. Raises KeyError with the names that there are."""
+        """A channel by id or by name. Raises KeyError with the known names."""
         if isinstance(which, int):
             found = self.find_channel(which)
         else:
@@ -225,7 +225,7 @@ class World:
         return _found(found, "channel", which, (c.name for c in self.channels()))
 
     def user(self, which: int | str) -> User:
-        """A user by id, by a bot's key, by user name or by shown name.
+        """A user by id, by a bot's key, by user name or by display name.
 
         Raises KeyError with the names that there are.
         """
@@ -237,7 +237,7 @@ class World:
         return _found(found, "user", which, [*self.apps, *(u.username for u in self.users.values() if not u.bot)])
 
     def role(self, which: int | str) -> Role:
-        """A role of any guild by id or by name. Raises KeyError with the names that there are."""
+        """A role of any guild by id or by name. Raises KeyError with the known names."""
         roles = [role for guild in self.guilds.values() for role in guild.roles.values()]
         return _found(next((r for r in roles if which in (r.id, r.name)), None), "role", which, (r.name for r in roles))
 

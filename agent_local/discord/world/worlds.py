@@ -1,4 +1,4 @@
-"""Ready-made worlds, and the few steps to build others: a guild, people, bots, channels."""
+"""A ready-made world, and the steps to build others: a guild, people, bots, channels."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ def small_world(
     bots_role: str | None = THEIR_ROLE,
     ids: Mapping[str, int] = MappingProxyType({}),
 ) -> World:
-    """One guild with these text channels, people and bots.
+    """A world with one guild and these text channels, people and bots.
 
     bots maps a key to (shown name, token). The first of people owns the guild (a person named "owner" is made when
     there are none). Every bot has the managed role that Discord gives it, and all carry bots_role, a mentionable one,
@@ -62,7 +62,7 @@ def add_role(world: World, guild: Guild, name: str, bits: int = 0, *, mentionabl
 
 
 def add_bot(world: World, key: str, name: str, token: str) -> BotApplication:
-    """An application and its bot user, member of no guild yet."""
+    """Add an application and its bot user, not yet in a guild."""
     user = User(world.id_for("bot", key), name, bot=True)
     world.users[user.id] = user
     app = BotApplication(user.id, key, token, user)
@@ -73,7 +73,7 @@ def add_bot(world: World, key: str, name: str, token: str) -> BotApplication:
 def invite(
     world: World, guild: Guild, app: BotApplication, *, bits: int = permissions.BOTS, extra_roles: Sequence[int] = ()
 ) -> Member:
-    """Makes a bot a member with the managed role of its own that Discord would make."""
+    """Add a bot to a guild, with the managed role that Discord would create."""
     role = add_role(world, guild, app.user.username, bits)
     role.bot_id = app.user.id
     member = Member(app.user, [role.id, *extra_roles], joined_at=world.clock())

@@ -172,7 +172,7 @@ class DiscordStandIn(server.DiscordStandIn):
 
     async def send_event(self, bot: str, name: str, data: Any) -> None:
         """Sends a bot's gateway sessions any event, also one that Discord never would."""
-        self.gateway.tell(self.world.app(bot), name, data)
+        self.gateway.send(self.world.app(bot), name, data)
 
     async def drop_gateway(self, bot: str, code: int | None = None) -> None:
         """Cuts a bot's gateway connection, or closes it with a code. The bot may resume."""
