@@ -24,7 +24,7 @@ from agent_discord.objects.mentions import clean_name, to_names
 
 Data = Mapping[str, Any]
 
-NARROW = 70  # columns; below it a message stands under its author
+NARROW = 70  # columns; below it a message is shown under its author
 CHANNEL_COLUMNS = 14
 NAME_COLUMNS = 16
 SNIPPET = 40  # characters

@@ -1,5 +1,4 @@
-"""One REST request in hand: who asks, for what, with what body. Handlers in rest_*.py take a RestCall and return
-JSON."""
+"""A REST request: bot, path and body. Handlers in rest/ take a RestCall and return JSON."""
 
 import json
 from collections.abc import Awaitable, Callable

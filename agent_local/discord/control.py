@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent_local.discord import interaction_payloads as using
-from agent_local.discord import payloads
+from agent_local.discord import message_payloads
 from agent_local.discord.backend import Backend
 from agent_local.discord.gateway.events import Event
 from agent_local.discord.interaction_payloads import Options
@@ -53,8 +53,7 @@ class People:
     async def interact(
         self, author: int | str, channel: int | str, bot: str, command: str, options: Options = ()
     ) -> Interaction:
-        """Uses a slash command of a bot, "hello" or "bots status", as `using` says. The answers appear in what is
-        returned."""
+        """Use a slash command of a bot, "hello" or "bots status". The answers appear in what is returned."""
         place, app = self.world.channel(channel), self.world.app(bot)
         return self._use(author, place, app, using.slash_data(self.world, place, app, command, options))
 
@@ -81,7 +80,7 @@ class People:
         return channel.messages[message_id]
 
     def _shown(self, message: Message) -> dict[str, Any]:
-        return payloads.message(self.world, message)
+        return message_payloads.message(self.world, message)
 
 
 def draft_of_text(text: str, attachments: Sequence[File]) -> Draft:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_local.discord import payloads
+from agent_local.discord import message_payloads
 from agent_local.discord.world.world import Channel
 
 GUILDS, GUILD_MEMBERS, GUILD_WEBHOOKS, GUILD_PRESENCES = 1 << 0, 1 << 1, 1 << 5, 1 << 8
@@ -55,14 +55,14 @@ class Event:
 
     @property
     def needs_view(self) -> bool:
-        """Whether only those who may view the channel hear of it. Channels themselves are announced to all members."""
+        """Whether the event is only for members that may view the channel. Events of channels go to all members."""
         return self.channel is not None and not self.name.startswith(_FOR_ALL_MEMBERS)
 
     def json_for(self, viewer_id: int, intents: int) -> str:
         """The event's data as JSON text for one bot. Encoded at most twice, however many bots there are."""
         if intents & MESSAGE_CONTENT or self.guild_id is None or self.name not in _WITH_MESSAGE:
             return self._encoded()
-        seen = payloads.without_content(self.data, viewer_id)
+        seen = message_payloads.without_content(self.data, viewer_id)
         if seen is self.data:
             return self._encoded()
         if self.data.get("referenced_message"):  # what is left of it differs from bot to bot

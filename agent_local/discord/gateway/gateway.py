@@ -31,14 +31,14 @@ from agent_local.discord.gateway.sessions import (
 from agent_local.discord.world.world import BotApplication, Guild
 
 HEARTBEAT_MS = 41_250
-# An answer at once would come before py-cord, in its other thread, has noted when it asked: it warns of a slow link.
+# An immediate answer would come before py-cord, in another thread, has noted its request: it would warn of latency.
 ACK_SECONDS = 0.02
 DECODE_ERROR, NOT_AUTHENTICATED, AUTHENTICATION_FAILED, DISALLOWED_INTENTS = 4002, 4003, 4004, 4014
 _KEPT_SESSIONS = 64
 
 
 class Gateway:
-    """All sessions of all bots. url is what bots are told to resume at."""
+    """All sessions of all bots. url is the address that bots get for a resume."""
 
     def __init__(self, backend: Backend, faults: Faults) -> None:
         self._backend = backend

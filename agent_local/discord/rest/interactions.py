@@ -7,7 +7,7 @@ https://discord.com/developers/docs/interactions/receiving-and-responding
 
 from typing import Any
 
-from agent_local.discord import errors, payloads
+from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL, MESSAGE, TOKEN_SECONDS, Interaction
 from agent_local.discord.rest.messages import change_of
@@ -62,11 +62,11 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, A
     )
     author = call.world.app(interaction.application_id).user
     if draft.flags & EPHEMERAL:
-        hidden = payloads.message(call.world, messages.build(call.backend, channel, author, draft, how))
+        hidden = message_payloads.message(call.world, messages.build(call.backend, channel, author, draft, how))
         interaction.hidden[int(hidden["id"])] = hidden
         answer = hidden
     else:
-        answer = payloads.message(call.world, messages.post(call.backend, channel, author, draft, how))
+        answer = message_payloads.message(call.world, messages.post(call.backend, channel, author, draft, how))
     interaction.answers.append(answer)
     return answer
 
@@ -107,7 +107,7 @@ def get_answer(call: RestCall) -> Any:
     message = call.world.channel(interaction.channel_id).messages.get(message_id)
     if message is None:
         raise errors.unknown("Message")
-    return payloads.message(call.world, message)
+    return message_payloads.message(call.world, message)
 
 
 async def change_answer(call: RestCall) -> Any:
@@ -127,7 +127,7 @@ async def change_answer(call: RestCall) -> Any:
     if message is None:
         raise errors.unknown("Message")
     messages.edit(call.backend, channel, message, change_of(body, uploads))
-    return payloads.message(call.world, message)
+    return message_payloads.message(call.world, message)
 
 
 def remove_answer(call: RestCall) -> None:

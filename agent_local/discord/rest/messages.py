@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent_local.discord import errors, payloads
+from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.calls import RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.world import messages, permissions
 from agent_local.discord.world.messages import Change
@@ -15,10 +15,10 @@ _MAX_PINS = 250
 
 def shown(call: RestCall, channel: Channel, message: Message) -> payloads.Json:
     """A message as this bot may see it: without content, if its application lacks the message content intent."""
-    body = payloads.message(call.world, message, call.me.id)
+    body = message_payloads.message(call.world, message, call.me.id)
     if call.app.message_content or channel.guild_id is None:
         return body
-    return payloads.without_content(body, call.me.id)
+    return message_payloads.without_content(body, call.me.id)
 
 
 async def history(call: RestCall) -> Any:
@@ -66,11 +66,11 @@ async def create(call: RestCall) -> Any:
     nonce = str(draft.nonce) if draft.nonce is not None and body.get("enforce_nonce") else None
     first = call.backend.message_of_nonce(call.me.id, nonce) if nonce else None
     if first is not None:
-        return payloads.message(call.world, first, call.me.id)
+        return message_payloads.message(call.world, first, call.me.id)
     message = messages.post(call.backend, channel, call.me, draft)
     if nonce:
         call.backend.remember_nonce(call.me.id, nonce, message)
-    return payloads.message(call.world, message, call.me.id)
+    return message_payloads.message(call.world, message, call.me.id)
 
 
 def _reference(call: RestCall, channel: Channel, wanted: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -94,7 +94,7 @@ async def change(call: RestCall) -> Any:
     ):
         raise errors.ApiError(403, 50005, "Cannot edit a message authored by another user")
     messages.edit(call.backend, channel, message, change_of(body, uploads))
-    return payloads.message(call.world, message, call.me.id)
+    return message_payloads.message(call.world, message, call.me.id)
 
 
 def change_of(body: dict[str, Any], uploads: list[messages.Upload]) -> Change:

@@ -6,7 +6,7 @@ Answers to interactions use the same addresses (/webhooks/{application}/{token})
 import secrets
 from typing import Any
 
-from agent_local.discord import errors, payloads
+from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.backend import Backend
 from agent_local.discord.calls import RestAnswer, RestCall, RestEndpoint, draft_of, snowflake
 from agent_local.discord.rest import interactions as rest_interactions
@@ -131,7 +131,7 @@ async def execute(call: RestCall) -> Any:
     how = Posting(webhook_id=webhook.id, application_id=webhook.application_id)
     message = messages.post(call.backend, channel, author, draft, how)
     if call.request.query.get("wait", "").lower() in ("true", "1"):
-        return payloads.message(call.world, message)
+        return message_payloads.message(call.world, message)
     return RestAnswer(204)
 
 
@@ -147,7 +147,7 @@ def _message(call: RestCall) -> tuple[Channel, Message]:
 async def get_message(call: RestCall) -> Any:
     if rest_interactions.is_interaction(call):
         return rest_interactions.get_answer(call)
-    return payloads.message(call.world, _message(call)[1])
+    return message_payloads.message(call.world, _message(call)[1])
 
 
 async def change_message(call: RestCall) -> Any:
@@ -155,7 +155,7 @@ async def change_message(call: RestCall) -> Any:
         return await rest_interactions.change_answer(call)
     channel, message = _message(call)
     messages.edit(call.backend, channel, message, change_of(*await call.form()))
-    return payloads.message(call.world, message)
+    return message_payloads.message(call.world, message)
 
 
 async def remove_message(call: RestCall) -> None:

@@ -3,7 +3,7 @@
 A thread that grows from a message has that message's id.
 """
 
-from agent_local.discord import payloads
+from agent_local.discord import message_payloads, payloads
 from agent_local.discord.backend import Backend
 from agent_local.discord.world import worlds
 from agent_local.discord.world.messages import Draft, Posting, place, post, reference
@@ -54,7 +54,7 @@ def create_thread(
     backend.emit("THREAD_CREATE", {**payloads.channel(backend.world, thread), "newly_created": True}, thread)
     if message is not None:
         message.thread_id = thread.id
-        backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, parent), parent)
+        backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, parent), parent)
         post(backend, thread, owner, Draft(reference=reference(parent, message)), Posting(type=THREAD_STARTER))
     elif kind == PUBLIC_THREAD:
         pointer = {"type": 0, **place(thread)}

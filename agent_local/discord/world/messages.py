@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent_local.discord import errors, payloads
+from agent_local.discord import errors, message_payloads, payloads
 from agent_local.discord.backend import Backend, TypingEvent
 from agent_local.discord.world.images import image_size
 from agent_local.discord.world.mentions import Pings, pings
@@ -76,7 +76,7 @@ def post(backend: Backend, channel: Channel, author: User, draft: Draft, how: Po
         channel.archived = False
         backend.emit("THREAD_UPDATE", payloads.channel(backend.world, channel), channel)
     backend.remember(channel, message)
-    backend.emit("MESSAGE_CREATE", payloads.gateway_message(backend.world, message, channel), channel)
+    backend.emit("MESSAGE_CREATE", message_payloads.gateway_message(backend.world, message, channel), channel)
     return message
 
 
@@ -152,7 +152,7 @@ class Change:
 def edit(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
     """Change a message in place and publish the event."""
     apply_change(backend, channel, message, change)
-    backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, channel), channel)
+    backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, channel), channel)
 
 
 def apply_change(backend: Backend, channel: Channel, message: Message, change: Change) -> None:
@@ -195,7 +195,7 @@ def pin(backend: Backend, channel: Channel, message: Message, by: User, pinned: 
     message.pinned_at = backend.clock() if pinned else None
     times = [m.pinned_at for m in channel.messages.values() if m.pinned_at is not None]
     last = iso(max(times)) if times else None
-    backend.emit("MESSAGE_UPDATE", payloads.gateway_message(backend.world, message, channel), channel)
+    backend.emit("MESSAGE_UPDATE", message_payloads.gateway_message(backend.world, message, channel), channel)
     backend.emit("CHANNEL_PINS_UPDATE", {**place(channel), "last_pin_timestamp": last}, channel)
     if pinned:
         post(backend, channel, by, Draft(reference=reference(channel, message)), Posting(type=PINS_ADD))

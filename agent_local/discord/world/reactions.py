@@ -26,7 +26,7 @@ def parse_emoji(world: World, text: str) -> Emoji:
 
 
 def _looks_like_emoji(text: str) -> bool:
-    """Whether every character belongs to emoji sequences and one of them stands for itself.
+    """Whether every character belongs to emoji sequences and one of them is an emoji by itself.
 
     No table of all emoji is kept.
     """

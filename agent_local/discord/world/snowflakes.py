@@ -1,6 +1,6 @@
 """Discord's ids: 42 bits of milliseconds since 2015, then 22 bits that distinguish ids of one millisecond.
 
-An id made later is larger, always, even when the clock stands still or steps back: histories are ordered by id.
+A later id is always larger, even if the clock stops or steps back: histories are ordered by id.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The records of the world: guilds with their roles, members, channels and messages, bot applications and webhooks.
 
-Plain mutable records without behaviour of Discord's: backend.py changes them and tells everyone, payloads.py puts them
+Plain mutable records without behaviour of Discord's: backend.py publishes their changes, payloads.py converts them
 into Discord's JSON. Ids are ints here and strings on the wire. Times are unix seconds.
 """
 

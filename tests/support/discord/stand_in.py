@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agent_local.discord import payloads, server
+from agent_local.discord import message_payloads, payloads, server
 from agent_local.discord.backend import TypingEvent
 from agent_local.discord.control import File, MessageRef, draft_of_text
 from agent_local.discord.interaction_payloads import MESSAGE, Json, registered
@@ -190,7 +190,7 @@ class DiscordStandIn(server.DiscordStandIn):
 def message_data(world: World, channel: Channel, app: BotApplication, name: str, target: Message) -> Json:
     """The data of a command in a message's menu."""
     command = registered(app, channel, name, MESSAGE)
-    resolved = {"messages": {str(target.id): payloads.message(world, target)}}
+    resolved = {"messages": {str(target.id): message_payloads.message(world, target)}}
     return {"id": command["id"], "name": name, "type": MESSAGE, "target_id": str(target.id), "resolved": resolved}
 
 
