@@ -13,7 +13,7 @@ from collections import Counter
 from agent_chat.outlet import ChannelSink
 from agent_cogs.events import MentionEvent
 from agent_cogs.limits.reply_throttle import ReplyThrottle
-from agent_cogs.turn.failure_replies import HOURGLASS, excuse
+from agent_cogs.turn.failure_replies import HOURGLASS, post_failure_reply
 from agent_process.tasks import BackgroundTasks
 
 MAX_LINES = 3  # on their way in one channel
@@ -53,6 +53,6 @@ class BusyReplies:
             await sink.react(event.sign_id, HOURGLASS)
             return
         try:
-            await excuse(sink, event, "busy")
+            await post_failure_reply(sink, event, "busy")
         finally:
             self._lines[event.channel_id] -= 1

@@ -20,11 +20,11 @@ from agent_chat.silent_outlet import silent_outlet
 from agent_cogs.agent import Agent, Channels
 from agent_cogs.events import ErrandEvent, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.services import AgentServices
-from agent_cogs.turn.admission import asked_at_once, on_account
+from agent_cogs.turn.admission import on_account, request_at_claim
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.progress import Progress
-from agent_cogs.turn.registry import TurnRegistry, coordinator_message
-from agent_cogs.turn.result import refused
+from agent_cogs.turn.registry import TurnRegistry
+from agent_cogs.turn.result import refused, settle
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire import keys
@@ -111,7 +111,7 @@ class TurnRunner:
         agent = self._agent if outlet is None else self._agent.at(outlet)
         if outlet is not None:
             event = on_account(event, outlet.view.transcript)
-        ask = asked_at_once(agent, outlet, event) if outlet is not None and cancellation.reason is None else None
+        ask = request_at_claim(agent, outlet, event) if outlet is not None and cancellation.reason is None else None
         progress = await self.registry.claim(event, self._services.transcripts.of(event.channel_id).newest, ask)
         if not isinstance(progress, Progress):
             await self._report_earlier(event, progress)
@@ -122,8 +122,8 @@ class TurnRunner:
             result = await take_turn(agent, outlet, event, progress, cancellation, partial(self.hooks.before, event))
         left = result.reason == "not_ours" and result.skipped
         if progress.lost or not left:
-            message = coordinator_message(self.name, event, result)
-            await self.registry.settle(event, result, agent.today(), message, progress.facts)
+            self.registry.keep(event.id, result)
+            await settle(agent, self._services.ledger, event, result, progress.facts)
         agent.windows.write()
         if left:
             self.registry.give_up(event.id)

@@ -63,7 +63,7 @@ def request_of(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest:
     )
 
 
-def asked_at_once(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest | None:
+def request_at_claim(agent: Agent, outlet: Outlet, event: TurnEvent) -> TurnRequest | None:
     """The request that goes along with the claim; None where the turn will not come that far."""
     if event.deadline <= agent.clock() or withdrawn(event, outlet) or obstacle(agent, outlet):
         return None
@@ -92,3 +92,4 @@ async def admit(turn: Turn, progress: Progress) -> None:
     spending.estimate = request.wish.estimate if request.wish else 0.0
     if verdict == "closing":
         await progress.keep_closing()
+    progress.admitted = True

@@ -16,7 +16,7 @@ class Cancellation:
 
     @asynccontextmanager
     async def within(self, seconds: float) -> AsyncIterator[None]:
-        """Limit what runs inside to these seconds, and to none once it is cancelled. Raises TimeoutError."""
+        """Limit what runs inside to these seconds, to none once it is cancelled. Raises TimeoutError."""
         if self.reason is not None:
             raise TimeoutError(self.reason)
         async with asyncio.timeout(seconds) as self._scope:

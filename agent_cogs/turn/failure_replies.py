@@ -54,7 +54,7 @@ ADVICE: Mapping[type[ModelError], str] = {
 LONGEST_KIND = 60  # characters
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 
-EXCUSE_SECONDS = 20.0  # the channel's next turn waits for it
+REPLY_SECONDS = 20.0  # the channel's next turn waits for it
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +84,13 @@ async def reply_to_failure(
     if explains:  # before anything is awaited: other people ask meanwhile
         signs.note(*who, reason)
         replies.note(*everybody)
-    posted = await excuse(sink, event, reason, line=line, quiet=quiet, explains=explains)
+    posted = await post_failure_reply(sink, event, reason, line=line, quiet=quiet, explains=explains)
     if posted is not None:
         replies.note(*who)
     return posted
 
 
-async def excuse(
+async def post_failure_reply(
     sink: ChannelSink,
     event: MentionEvent,
     reason: str,
@@ -104,7 +104,7 @@ async def excuse(
     `line` stands in for the reason's line. `explains`: the meaning of the sign is posted too. A failure is logged.
     """
     try:
-        async with asyncio.timeout(EXCUSE_SECONDS):
+        async with asyncio.timeout(REPLY_SECONDS):
             posted = await _say(sink, event, reason, line or LINES.get(reason), quiet=quiet)
             return await _explain(sink, event, reason) if explains and posted is None else posted
     except CannotPost as error:

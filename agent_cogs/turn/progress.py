@@ -100,7 +100,7 @@ class Progress:
         self.lost = False  # another process has taken the turn over
         self.request: TurnRequest | None = None  # to the limits, in the step that claimed it
         self.verdict: Verdict | None = None
-        self.admitted = False
+        self.admitted = False  # by this process
         self.closing = False  # it was admitted as its conversation's last turn
         self.spending = TurnSpending(partial(self._keep, "under_way"))
         self.after: int | None = None

@@ -10,14 +10,12 @@ import logging
 from collections import OrderedDict
 from typing import Literal
 
-from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
-from agent_cogs.limits.usage import cost_fields
+from agent_cogs.events import TurnEvent
 from agent_cogs.turn.event_codec import save_event
-from agent_cogs.turn.progress import Facts, Progress
+from agent_cogs.turn.progress import Progress
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.limits import TurnRequest
-from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
-from agent_protocol.wire.messages import MentionNotice, Result, TurnUsage, WireMessage
+from agent_protocol.wire.messages import Result
 from agent_protocol.wire.reading import read_result
 
 REMEMBERED = 1000  # turns in this process's memory
@@ -85,66 +83,3 @@ class TurnRegistry:
             log.info("%s: continuing turn %s of an earlier run", self._agent, event.id)
             return progress.take_over(claim)
         return progress.begin(ask, verdict) if claim.state == "new" else "running"
-
-    async def settle(self, event: TurnEvent, result: Result, date: str, say: WireMessage | None, facts: Facts) -> None:
-        """End a turn in one step: keep its result for a repeated instruction, book its costs on `date`, publish `say`,
-        record it with its `facts`."""
-        self._turns[event.id] = result
-        wire = result.to_wire()
-        settled = await self._ledger.settle(
-            self._agent,
-            event.id,
-            wire,
-            event.deadline,
-            date=date,
-            spent=cost_fields(result),
-            say=wire if say is result else say.to_wire() if say is not None else "",
-            record=record_of(self._agent, event, result, facts),
-        )
-        if not settled:
-            log.warning("%s: Redis is away, the result of turn %s is kept in memory only", self._agent, event.id)
-
-
-def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
-    """Make the message for the coordinator: the result, or that a person was answered; None for automation."""
-    if isinstance(event, ErrandEvent):
-        return None
-    if not isinstance(event, MentionEvent):
-        return result
-    if result.message_id is None or event.to_all or event.continues or not event.by_person:
-        return None
-    return MentionNotice(
-        agent_name=agent,
-        channel_id=event.channel_id,
-        message_id=result.message_id,
-        trigger_message_id=event.asked.id,
-    )
-
-
-def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> TurnRecord:
-    """Make the record of a turn: ids, numbers and reasons, no words."""
-    usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
-    given = event.instruction if isinstance(event, InstructionEvent) else None
-    return TurnRecord(
-        id=event.id[:MAX_ID_CHARACTERS],
-        agent=agent,
-        kind="mention" if isinstance(event, MentionEvent) else event.kind,
-        trigger=trigger_of(event),
-        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
-        round_number=given.round_number if given else None,
-        channel_id=event.channel_id,
-        guild_id=facts.guild_id,
-        asked_by=facts.asked_by or (event.person_id if isinstance(event, MentionEvent) else None),
-        asked_message_id=asked_id(event),
-        model=facts.model,
-        entries=facts.entries,
-        seconds=round(facts.seconds, 3),
-        input_tokens=usage.input_tokens,
-        cached_tokens=usage.cached_tokens,
-        output_tokens=usage.output_tokens,
-        cost_usd=usage.cost_usd,
-        reason=result.reason,
-        posted=facts.posted,
-        reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
-        image=result.image_url is not None,
-    )

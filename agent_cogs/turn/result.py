@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from agent_cogs.events import TurnEvent, trigger_of
-from agent_cogs.turn.progress import Done
+from agent_cogs.agent import Agent
+from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
+from agent_cogs.limits.usage import cost_fields
+from agent_cogs.turn.progress import Done, Facts
 from agent_llm.types import Usage
-from agent_protocol.wire.messages import Result, TurnUsage
+from agent_protocol.ledger import Ledger
+from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
+from agent_protocol.wire.messages import MentionNotice, Result, TurnUsage, WireMessage
 
 NO_USAGE = Usage()
 
@@ -67,3 +71,66 @@ def log_turn(agent: str, event: TurnEvent, done: Done, usage: Usage, seconds: fl
         "seconds": round(seconds, 2),
     }
     log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
+
+
+async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result, facts: Facts) -> None:
+    """End a turn in one step: keep its result for a repeated instruction, book its costs, publish the message to the
+    coordinator, record the turn with its `facts`."""
+    message = coordinator_message(agent.key, event, result)
+    settled = await ledger.settle(
+        agent.key,
+        event.id,
+        result.to_wire(),
+        event.deadline,
+        date=agent.today(),
+        spent=cost_fields(result),
+        say=message.to_wire() if message is not None else "",
+        record=record_of(agent.key, event, result, facts),
+    )
+    if not settled:
+        log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)
+
+
+def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
+    """Make the message for the coordinator: the result, or that a person was answered; None for automation."""
+    if isinstance(event, ErrandEvent):
+        return None
+    if not isinstance(event, MentionEvent):
+        return result
+    if result.message_id is None or event.to_all or event.continues or not event.by_person:
+        return None
+    return MentionNotice(
+        agent_name=agent,
+        channel_id=event.channel_id,
+        message_id=result.message_id,
+        trigger_message_id=event.asked.id,
+    )
+
+
+def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> TurnRecord:
+    """Make the record of a turn: ids, numbers and reasons, no words."""
+    usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
+    given = event.instruction if isinstance(event, InstructionEvent) else None
+    return TurnRecord(
+        id=event.id[:MAX_ID_CHARACTERS],
+        agent=agent,
+        kind="mention" if isinstance(event, MentionEvent) else event.kind,
+        trigger=trigger_of(event),
+        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
+        round_number=given.round_number if given else None,
+        channel_id=event.channel_id,
+        guild_id=facts.guild_id,
+        asked_by=facts.asked_by or (event.person_id if isinstance(event, MentionEvent) else None),
+        asked_message_id=asked_id(event),
+        model=facts.model,
+        entries=facts.entries,
+        seconds=round(facts.seconds, 3),
+        input_tokens=usage.input_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+        cost_usd=usage.cost_usd,
+        reason=result.reason,
+        posted=facts.posted,
+        reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
+        image=result.image_url is not None,
+    )

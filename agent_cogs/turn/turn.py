@@ -41,24 +41,20 @@ _FAILURES: Mapping[type[ModelError], str] = {Refused: "refused", SessionLost: "s
 log = logging.getLogger(__name__)
 
 
-async def no_op() -> None:
-    """For turns around which nothing happens."""
-
-
 async def take_turn(
     agent: Agent,
     outlet: Outlet,
     event: TurnEvent,
     progress: Progress,
-    cancellation: Cancellation | None = None,
-    on_admitted: OnAdmitted = no_op,
+    cancellation: Cancellation,
+    on_admitted: OnAdmitted,
 ) -> Result:
-    """Take the turn, or continue it, and return how it ended. `on_admitted` is awaited once no limit forbids the turn,
-    before anything is read.
+    """Take the turn, or continue it, and return how it ended.
 
+    `cancellation` ends it early. `on_admitted` is awaited once no limit forbids the turn, before anything is read.
     Raises nothing but CancelledError.
     """
-    began, cancellation = agent.clock(), cancellation or Cancellation()
+    began = agent.clock()
     turn = Turn(agent=agent, outlet=outlet, event=event, spending=progress.spending, after=progress.after)
     progress.facts = Facts(guild_id=outlet.view.guild_id, asked_by=event.person_id)
     done, line = await _ended(turn, progress, cancellation, on_admitted)
@@ -123,7 +119,6 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
     agent, outlet, event = turn.agent, turn.outlet, turn.event
     _check_question(turn)
     await admit(turn, progress)
-    progress.admitted = True
     with outlet.sink.typing() if event.forced else nullcontext():
         await on_admitted()
         view = await look(turn, closing=progress.closing)

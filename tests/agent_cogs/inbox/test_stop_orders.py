@@ -15,7 +15,7 @@ from agent_chat.outlet import CannotPost, Post
 from agent_cogs.events import InstructionEvent
 from agent_cogs.inbox.stop_orders import answers, may_stop
 from agent_cogs.turn.cancellation import Cancellation
-from agent_cogs.turn.failure_replies import excuse
+from agent_cogs.turn.failure_replies import post_failure_reply
 from agent_context.steering.stop_orders import Order, order_in
 from agent_protocol.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, MEMES, THREAD, Scene
@@ -524,8 +524,8 @@ async def test_no_sign_stands_for_an_excuse_after_the_stop(open_scene):
     event = scene.services.mention(entry, LOUNGE, "casual", to_all=False)
     outlet = scene.cog.channels.outlet(scene.channel())
     await scene.stops.stop(LOUNGE, "m1")
-    assert await excuse(outlet.sink, event, "daily_limit") is None
-    assert await excuse(outlet.sink, event, "busy") is None
+    assert await post_failure_reply(outlet.sink, event, "daily_limit") is None
+    assert await post_failure_reply(outlet.sink, event, "busy") is None
     assert (scene.channel().reacted, scene.texts()) == ([], [])
 
 

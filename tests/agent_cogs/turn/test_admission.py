@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent_cogs.events import MentionEvent
-from agent_cogs.turn.admission import asked_at_once
+from agent_cogs.turn.admission import request_at_claim
 from agent_context.entries import Entry, Speaker
 from agent_llm.errors import BadKey
 from tests.support.agent_scene import LOUNGE, Scene
@@ -29,7 +29,7 @@ def mention(scene, seconds=60.0):
 
 
 def asked(scene, event):
-    return asked_at_once(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
+    return request_at_claim(scene.cog.host.agent, scene.cog.channels.outlet_of(LOUNGE), event)
 
 
 async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):

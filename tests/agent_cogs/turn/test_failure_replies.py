@@ -4,7 +4,7 @@ import pytest
 
 from agent_chat.outlet import CannotPost
 from agent_cogs.events import REASONS, MentionEvent
-from agent_cogs.turn.failure_replies import EXCUSE_SECONDS, LINES, MEANINGS, SIGNS, excuse
+from agent_cogs.turn.failure_replies import LINES, MEANINGS, REPLY_SECONDS, SIGNS, post_failure_reply
 from agent_context.entries import Entry, Speaker
 from tests.support.doubles import LoopTime
 
@@ -29,7 +29,7 @@ class Outlet:
 @pytest.mark.parametrize("reason", sorted(LINES))
 async def test_a_line_goes_to_the_person_under_a_nonce_of_its_own(reason):
     outlet = Outlet()
-    await excuse(outlet, EVENT, reason)
+    await post_failure_reply(outlet, EVENT, reason)
     assert outlet.posts == [(LINES[reason], 11, "m5:excuse")]
     assert outlet.reactions == []
 
@@ -37,53 +37,53 @@ async def test_a_line_goes_to_the_person_under_a_nonce_of_its_own(reason):
 @pytest.mark.parametrize("reason", ["cooldown", "daily_limit", "too_often"])
 async def test_a_limit_is_a_sign_at_the_message(reason):
     outlet = Outlet()
-    await excuse(outlet, EVENT, reason)
+    await post_failure_reply(outlet, EVENT, reason)
     assert (outlet.posts, outlet.reactions) == ([], [(5, "⏳")])
 
 
 @pytest.mark.parametrize("reason", sorted(MEANINGS))
 async def test_what_a_sign_means_is_said_with_it(reason):
     outlet = Outlet()
-    await excuse(outlet, EVENT, reason, explains=True)
+    await post_failure_reply(outlet, EVENT, reason, explains=True)
     assert (outlet.posts, outlet.reactions) == ([(MEANINGS[reason], 11, "m5:excuse")], [(5, "⏳")])
 
 
 async def test_where_no_word_may_be_written_a_signs_meaning_is_left_out():
     outlet = Outlet(CannotPost("not_permitted"))
-    assert await excuse(outlet, EVENT, "cooldown", explains=True) is None
+    assert await post_failure_reply(outlet, EVENT, "cooldown", explains=True) is None
     assert outlet.reactions == [(5, "⏳")]
 
 
 @pytest.mark.parametrize("reason", ["budget", "agent_budget", "person_budget"])
 async def test_no_money_is_a_sleeping_sign(reason):
     outlet = Outlet()
-    await excuse(outlet, EVENT, reason)
+    await post_failure_reply(outlet, EVENT, reason)
     assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
 
 
 async def test_a_person_with_a_recent_reply_gets_a_sign():
     outlet = Outlet()
-    await excuse(outlet, EVENT, "benched", quiet=True)
+    await post_failure_reply(outlet, EVENT, "benched", quiet=True)
     assert (outlet.posts, outlet.reactions) == ([], [(5, "💤")])
 
 
 @pytest.mark.parametrize("reason", sorted(LINES))
 async def test_where_no_word_may_be_written_a_sign_is_given(reason):
     outlet = Outlet(CannotPost("not_permitted"))
-    await excuse(outlet, EVENT, reason)
-    await excuse(outlet, EVENT, "not_permitted")
+    await post_failure_reply(outlet, EVENT, reason)
+    await post_failure_reply(outlet, EVENT, "not_permitted")
     assert outlet.reactions == [(5, "🙊")] * 2
 
 
 @pytest.mark.parametrize("reason", ["unknown_channel", "discord_failed", "not_ours"])
 async def test_where_nothing_can_be_posted_nothing_is_tried(reason):
     outlet = Outlet()
-    await excuse(outlet, EVENT, reason)
+    await post_failure_reply(outlet, EVENT, reason)
     assert (outlet.posts, outlet.reactions) == ([], [])
 
 
 async def test_a_failure_reply_that_cannot_be_posted_is_logged(caplog):
-    await excuse(Outlet(CannotPost("discord_failed")), EVENT, "busy")
+    await post_failure_reply(Outlet(CannotPost("discord_failed")), EVENT, "busy")
     assert "a failure reply was not posted" in caplog.text
 
 
@@ -100,7 +100,7 @@ async def test_a_discord_that_hangs_does_not_hold_the_channel_for_ever(caplog):
             await asyncio.Event().wait()
 
     loop = LoopTime()
-    saying = asyncio.create_task(excuse(Hanging(), EVENT, "cooldown"))
-    await loop.run(EXCUSE_SECONDS + 1)
+    saying = asyncio.create_task(post_failure_reply(Hanging(), EVENT, "cooldown"))
+    await loop.run(REPLY_SECONDS + 1)
     assert saying.done()
     assert "in time" in caplog.text

@@ -1,12 +1,20 @@
+from types import SimpleNamespace
+
 from agent_cogs.events import InstructionEvent
 from agent_cogs.turn.progress import Facts, Progress
 from agent_cogs.turn.registry import REMEMBERED, TurnRegistry
+from agent_cogs.turn.result import settle
 from agent_protocol.turns.turns import Claim
 from agent_protocol.wire.messages import Instruction, Result
 from tests.support.doubles import MemoryLedger
 
 EVENT = InstructionEvent.of(Instruction(instruction_id="i1", channel_id=1, deadline=100.0), 0.0)
 RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=9)
+
+
+async def ended(book, ledger):
+    book.keep("i1", RESULT)
+    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, Facts())
 
 
 def test_a_turn_is_new_once():
@@ -25,7 +33,7 @@ async def test_a_finished_turn_answers_with_its_result_here_and_in_the_next_proc
     ledger = MemoryLedger(lambda: 0.0)
     book = TurnRegistry("claude", ledger)
     assert isinstance(await book.claim(EVENT), Progress)
-    await book.settle(EVENT, RESULT, "2026-06-10", None, Facts())
+    await ended(book, ledger)
     assert book.begin("i1") == RESULT
     after_restart = TurnRegistry("claude", ledger)
     assert (after_restart.begin("i1"), await after_restart.claim(EVENT)) == ("new", RESULT)
@@ -70,7 +78,7 @@ async def test_while_redis_is_away_this_process_remembers(caplog):
     book = TurnRegistry("claude", ledger)
     assert book.begin("i1") == "new"
     assert isinstance(await book.claim(EVENT), Progress)
-    await book.settle(EVENT, RESULT, "2026-06-10", None, Facts())
+    await ended(book, ledger)
     assert book.begin("i1") == RESULT
     assert "kept in memory only" in caplog.text
 
