@@ -8,8 +8,9 @@ import aiohttp
 import discord
 import pytest
 
+from agent_config import AGENTS, load_settings
 from agent_discord.rest.retries import LONGEST, SHORTEST, STEADY_SECONDS
-from agent_runtime.bot import BotSupervisor, end_of
+from agent_runtime.bot import BotSupervisor, end_of, runnable
 from agent_runtime.bot_run import SideTaskFailed
 from tests.support.doubles import Clock, http_error, until
 
@@ -23,6 +24,28 @@ def side_task(name, cause):
     failed = SideTaskFailed(name)
     failed.__cause__ = cause
     return failed
+
+
+@pytest.mark.parametrize(
+    ("only", "without", "expected"),
+    [
+        ((), (), ("chatgpt", "claude", "gemini", "grok")),
+        (("claude", "grok"), (), ("claude", "grok")),
+        ((), ("gemini",), ("chatgpt", "claude", "grok")),
+    ],
+)
+def test_bots_are_chosen_by_only_and_without(only, without, expected):
+    assert runnable(all_four(), only, without) == expected
+
+
+def test_bots_with_one_token_between_them_do_not_run():
+    assert runnable(all_four(BOT_TOKEN_GROK="token-gemini")) == ("chatgpt", "claude")
+
+
+def all_four(**more):
+    tokens = {spec.token_setting: f"token-{name}" for name, spec in AGENTS.items()}
+    keys = {spec.key_setting: "a-key" for spec in AGENTS.values()}
+    return load_settings({**tokens, **keys, **more}, None)
 
 
 @pytest.mark.parametrize(

@@ -4,40 +4,52 @@ import asyncio
 
 import pytest
 
-from agent_cogs.turn.failure_replies import MEANINGS
 from agent_local.discord.faults import RestFault
 from agent_local.discord.limits import RateLimits
 from tests.support.flow import decision, flow
-from tests.support.models.wire.values import SMALL_PNG, Answer
+from tests.support.models.wire.values import SMALL_PNG
 from tests.support.redis_server import until
 
 
-async def test_a_mention_is_answered_by_the_bot_named_in_its_channel(tmp_path):
-    async with flow(tmp_path) as f, f.running():
-        await f.discord.say("Alice", "debate", f"<@{f.user_id('gemini')}> why is the sky blue?")
-        await f.discord.wait_for(lambda: f.said("debate", "gemini"))
-        request = f.models.requests[0]
-        assert (request.provider, len(f.models.requests)) == ("google", 1)
-        assert "Alice: why is the sky blue?" in request.tail
-        assert any("Alice: @Gemini why is the sky blue?" in text for text in request.texts)
-
-
-async def test_a_reply_to_a_bot_is_answered_by_it(tmp_path):
-    async with flow(tmp_path) as f, f.running():
-        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
-        await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        answer = next(m for m in f.discord.messages("debate") if m["author"]["bot"])
-        await f.discord.say("Bob", "debate", "and now?", reply_to=int(answer["id"]))
-        await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
-
-
-async def test_a_mention_of_the_bots_role_calls_all_of_them(tmp_path):
+async def test_a_mention_a_reply_a_thread_and_the_bots_role_call_who_is_meant(tmp_path):
     async with flow(tmp_path) as f:
         role = next(r.id for guild in f.world.guilds.values() for r in guild.roles.values() if r.name == "bots")
-        settings = f.settings.with_(bots_role_id=role)
-        async with f.running(settings=settings):
+        async with f.running(settings=f.settings.with_(bots_role_id=role)):
+            gemini = f"<@{f.user_id('gemini')}>"
+            await f.discord.say("Alice", "debate", f"{gemini} why is the sky blue?")
+            await f.discord.wait_for(lambda: f.said("debate", "gemini"))
+            request = f.models.requests[0]
+            assert "Alice: why is the sky blue?" in request.tail
+            assert any("Alice: @Gemini why is the sky blue?" in text for text in request.texts)
+            answer = next(m for m in f.discord.messages("debate") if m["author"]["bot"])
+            await f.discord.say("Bob", "debate", "and now?", reply_to=int(answer["id"]))
+            await f.discord.wait_for(lambda: len(f.said("debate", "gemini")) == 2)
+            thread = int((await f.discord.create_thread("Alice", "debate", "side talk"))["id"])
+            await f.discord.say("Alice", thread, f"{gemini} here?")
+            await f.discord.wait_for(lambda: len(f.discord.messages(thread)) == 2)
+            assert [request.provider for request in f.models.requests] == ["google"] * 3
             await f.discord.say("Alice", "casual", f"<@&{role}> good morning")
             await f.discord.wait_for(lambda: len(f.said("casual")) == 5)
+            assert len(f.said("debate", "gemini")) == 2
+
+
+async def test_a_picture_is_shown_to_the_model_and_an_answer_that_cannot_be_read_is_asked_for_once_more(tmp_path):
+    async with flow(tmp_path) as f, f.running(agents=("claude",)):
+        typed = asyncio.Event()
+
+        async def answer(request):
+            await typed.wait()
+            return '{"skip": fal' if len(f.models.requests) == 1 else decision("sorry, here")
+
+        f.models.answer = answer
+        text = f"<@{f.user_id('claude')}> what is this?"
+        await f.discord.say("Alice", "debate", text, attachments=[("cat.png", SMALL_PNG, "image/png")])
+        await f.discord.wait_for(lambda: f.discord.typing_events)
+        typed.set()
+        await f.discord.wait_for(lambda: f.said("debate", "claude"))
+        assert f.said("debate", "claude") == ["sorry, here"]
+        assert [request.pictures for request in f.models.requests] == [1, 1]
+        assert len(f.discord.typing_events) == 1
 
 
 async def test_foreign_bots_call_nobody_and_other_channels_are_silent(tmp_path):
@@ -70,14 +82,6 @@ async def test_no_post_can_ping_anybody_but_the_person_who_is_answered(tmp_path)
         assert "message_reference" not in post
 
 
-async def test_a_mention_in_a_thread_is_answered_there(tmp_path):
-    async with flow(tmp_path) as f, f.running():
-        thread = await f.discord.create_thread("Alice", "debate", "side talk")
-        await f.discord.say("Alice", int(thread["id"]), f"<@{f.user_id('claude')}> here?")
-        await f.discord.wait_for(lambda: len(f.discord.messages(int(thread["id"]))) == 2)
-        assert f.said("debate", "claude") == []
-
-
 async def test_what_was_said_before_the_start_is_known(tmp_path):
     async with flow(tmp_path) as f:
         for number in range(120):
@@ -89,14 +93,6 @@ async def test_what_was_said_before_the_start_is_known(tmp_path):
             assert "old message 119" in shown
             assert "old message 81" in shown  # the last forty, the question among them
             assert "old message 80" not in shown
-
-
-async def test_a_picture_that_a_person_posts_is_shown_to_the_model(tmp_path):
-    async with flow(tmp_path) as f, f.running(agents=("claude",)):
-        text = f"<@{f.user_id('claude')}> what is this?"
-        await f.discord.say("Alice", "debate", text, attachments=[("cat.png", SMALL_PNG, "image/png")])
-        await f.models.wait_for(1)
-        assert f.models.requests[0].pictures == 1
 
 
 @pytest.mark.parametrize("answer", [{"components": 7}, {"author": None, "embeds": None}])
@@ -113,58 +109,6 @@ async def test_a_post_whose_answer_cannot_be_read_is_made_once_and_nothing_is_sa
         assert not [m for m in f.discord.messages("debate") if m.get("reactions")]
 
 
-async def test_a_mention_over_the_limit_gets_an_hourglass(tmp_path):
-    async with flow(tmp_path, AGENT_MAX_DAILY="3") as f, f.running(agents=("claude",)):
-        channels = ("debate", "casual")
-
-        def outcomes():
-            answers = sum(
-                MEANINGS["daily_limit"] not in text for channel in channels for text in f.said(channel, "claude")
-            )
-            signs = [m for c in channels for m in f.discord.messages(c) if m.get("reactions")]
-            return answers, len(signs)
-
-        for number in range(8):  # one after another: two that wait together would be one question
-            await f.discord.say("Alice", channels[number % 2], f"<@{f.user_id('claude')}> {number}")
-            await f.discord.wait_for(lambda said=number + 1: sum(outcomes()) == said)
-        assert outcomes() == (3, 5)
-
-
-async def test_a_model_that_fails_is_told_to_the_person_in_one_line(tmp_path):
-    async with flow(tmp_path) as f, f.running(agents=("claude",)):
-        f.models.answer = lambda r: Answer(status=401)
-        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
-        await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        line = f.said("debate", "claude")[0]
-        assert "\n" not in line
-        assert "a-key" not in line
-
-
-async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(tmp_path):
-    async with flow(tmp_path) as f, f.running(agents=("claude",)):
-        f.models.answer = lambda r: '{"skip": fal' if len(f.models.requests) == 1 else decision("sorry, here")
-        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
-        await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        assert f.said("debate", "claude") == ["sorry, here"]
-        assert len(f.models.requests) == 2
-
-
-async def test_typing_is_shown_while_the_bot_thinks(tmp_path):
-    async with flow(tmp_path) as f, f.running(agents=("claude",)):
-        typed = asyncio.Event()
-
-        async def answer(request):
-            await typed.wait()
-            return decision("done")
-
-        f.models.answer = answer
-        await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
-        await f.discord.wait_for(lambda: f.discord.typing_events)
-        typed.set()
-        await f.discord.wait_for(lambda: f.said("debate", "claude"))
-        assert len(f.discord.typing_events) == 1
-
-
 @pytest.mark.parametrize("cut", ["before", "after"])
 async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes_no_second_one(tmp_path, cut):
     async with flow(tmp_path) as f, f.running(agents=("claude",)):
@@ -174,28 +118,6 @@ async def test_a_connection_that_breaks_while_it_posts_costs_no_answer_and_makes
             await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
             await f.discord.wait_for(lambda number=number: len(f.said("debate", "claude")) == number)
         assert f.said("debate", "claude") == ["here", "here"]
-
-
-async def test_a_question_that_is_deleted_while_it_waits_never_reaches_a_model(tmp_path):
-    async with flow(tmp_path) as f, f.running(agents=("claude",)) as runtime:
-        me, go_on = f.user_id("claude"), asyncio.Event()
-
-        async def answer(request):
-            await go_on.wait()
-            return decision("here")
-
-        f.models.answer = answer
-        await f.discord.say("Alice", "debate", f"<@{me}> first")
-        await f.models.wait_for(1)
-        taken_back = int((await f.discord.say("Alice", "debate", f"<@{me}> my password is canary"))["id"])
-        await f.discord.say("Alice", "debate", f"<@{me}> last")
-        await f.discord.delete("debate", taken_back)
-        transcript = runtime.services.transcripts.of(f.channel("debate"))
-        await until(lambda: taken_back in transcript.deleted)
-        go_on.set()
-        await f.discord.wait_for(lambda: len(f.said("debate", "claude")) == 2)
-        assert len(f.models.requests) == 2
-        assert all("canary" not in text for request in f.models.requests for text in request.texts)
 
 
 async def test_a_crowd_that_fills_the_inbox_is_told_so_and_does_not_hold_the_answers_back(tmp_path):

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 
 from agent_local.discord.faults import RestFault
 from tests.support.flow import decision, flow
@@ -10,61 +11,53 @@ from tests.support.redis_server import RedisServer, until
 TAKEN_OVER_WITHIN = 15.0
 
 
-async def test_a_stand_by_takes_over_within_15_seconds_and_ends_the_turn_that_was_open(tmp_path):
+async def test_a_stand_by_takes_over_within_15_seconds_and_ends_the_turns_that_were_open(tmp_path):
+    """One waits for its model, which is asked again; the other has drawn a picture, which is not drawn again."""
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, STANDBY="true") as f:
-            stuck = asyncio.Event()
+            stuck, asked = asyncio.Event(), Counter()
 
-            async def first_hangs(_):
-                if len(f.models.requests) == 1:
+            async def answer(request):
+                asked[request.provider] += 1
+                if request.provider == "openai":
+                    return decision("Look.", generate_image=True, image_prompt="a cat")
+                if asked[request.provider] == 1:
                     await stuck.wait()
                 return decision("here I am")
 
-            f.models.answer = first_hangs
-            only = {"agents": ("claude",), "coordinator": False}
-            async with f.running(**only) as first, f.running(**only) as second:
+            f.models.answer = answer
+            both = {"agents": ("claude", "chatgpt"), "coordinator": False}
+            lost = f.discord.faults.add(RestFault("POST", "/messages$", delay=60.0, bot="chatgpt"))
+            async with f.running(**both) as first, f.running(**both) as second:
                 assert (first.bots["claude"].online, second.bots["claude"].online) == (True, False)
                 await f.discord.say("Alice", "debate", f"<@{f.user_id('claude')}> hello")
-                await f.models.wait_for(1)
+                await f.discord.say("Alice", "casual", f"<@{f.user_id('chatgpt')}> show me a cat")
+                await until(lambda: lost.hits and asked["anthropic"])
+                calls = len(f.models.requests)
                 gone = time.monotonic()
                 await vanish(first)
-                await f.discord.wait_for(lambda: f.said("debate", "claude"), timeout=TAKEN_OVER_WITHIN)
+                for channel, bot in (("debate", "claude"), ("casual", "chatgpt")):
+                    await f.discord.wait_for(lambda c=channel, b=bot: f.said(c, b), timeout=TAKEN_OVER_WITHIN)
+                    assert second.bots[bot].lease.held
                 assert time.monotonic() - gone < TAKEN_OVER_WITHIN
-                assert second.bots["claude"].lease.held
-                assert len(f.models.requests) == 2
+                assert (calls, len(f.models.requests)) == (3, 4), "an answer, a picture, and an answer twice"
+                [post] = [m for m in f.discord.messages("casual") if m["content"] == "Look."]
+                assert len(post["attachments"]) == 1
                 stuck.set()
 
 
-async def vanish(runtime, name="claude"):
-    """As a machine that is switched off: no goodbye, the lease runs out by itself."""
-    bot = runtime.bots[name]
-    lease, runtime.bots = bot.lease, {}
-    tasks = list(runtime._tasks.values())
-    lease._released = True  # it is renewed no more, and was not given back
-    for task in tasks:
+async def vanish(runtime):
+    """As a machine that is switched off: no goodbye, the leases run out by themselves."""
+    bots, runtime.bots = list(runtime.bots.values()), {}
+    for bot in bots:
+        bot.lease._released = True  # it is renewed no more, and was not given back
+    for task in list(runtime._tasks.values()):
         task.cancel()
-    await bot.cog.aclose()
-    await bot.client.close()
-    for model in bot.models:  # nobody closes what is not among the runtime's bots any more
-        await model.aclose()
-
-
-async def test_a_picture_that_was_drawn_is_posted_by_the_stand_by_and_not_drawn_again(tmp_path):
-    with RedisServer() as redis:
-        async with flow(tmp_path, redis_url=redis.url, STANDBY="true") as f:
-            f.models.answer = lambda _: decision("Look.", generate_image=True, image_prompt="a cat")
-            only = {"agents": ("chatgpt",), "coordinator": False}
-            lost = f.discord.faults.add(RestFault("POST", "/messages$", delay=60.0, bot="chatgpt"))
-            async with f.running(**only) as first, f.running(**only) as second:
-                await f.discord.say("Alice", "debate", f"<@{f.user_id('chatgpt')}> show me a cat")
-                await until(lambda: lost.hits)
-                drawn = len(f.models.requests)
-                await vanish(first, "chatgpt")
-                await f.discord.wait_for(lambda: f.said("debate", "chatgpt"), timeout=TAKEN_OVER_WITHIN)
-                assert second.bots["chatgpt"].lease.held
-                assert len(f.models.requests) == drawn == 2, "one answer and one picture"
-                [post] = [m for m in f.discord.messages("debate") if m["content"] == "Look."]
-                assert len(post["attachments"]) == 1
+    for bot in bots:
+        await bot.cog.aclose()
+        await bot.client.close()
+        for model in bot.models:  # nobody closes what is not among the runtime's bots any more
+            await model.aclose()
 
 
 async def test_a_mention_that_came_while_the_bot_was_offline_is_answered_when_it_is_back(tmp_path):
