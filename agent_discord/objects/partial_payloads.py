@@ -1,8 +1,8 @@
-"""What can be read of a payload of Discord's that py-cord cannot parse.
+"""The readable part of a payload of Discord's that py-cord cannot parse.
 
-Discord adds fields and kinds of things without notice, and py-cord gives up a whole message for one odd button in it, a
-whole guild for one odd channel. Here such a payload is taken field by field, and its lists element by element, so that
-only what is odd is left out. It costs as many parses as there are fields, so it is done after a parse that failed.
+Discord adds fields and kinds of objects without notice, and py-cord rejects a whole message for one unknown button in
+it, a whole guild for one unknown channel. Here such a payload is tried field by field, its lists element by element, so
+that only the odd ones are left out. That costs as many parses as there are fields, so it follows a failed parse.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from discord.threads import ThreadMember
 Json = dict[str, Any]
 Build = Callable[[Json], object]
 
-# Of a message: where it is, who says what, and whether a person does. What is odd about these is not guessed.
+# Fields of a message without which its channel, author or text would have to be guessed.
 _ESSENTIAL = ("id", "channel_id", "guild_id", "author", "webhook_id", "type", "content")
-_NO_MORE: Mapping[str, Any] = {  # what py-cord needs besides
+_DEFAULTS: Mapping[str, Any] = {  # defaults for the other fields that py-cord needs
     "attachments": [],
     "embeds": [],
     "edited_timestamp": None,
@@ -31,16 +31,16 @@ _NO_MORE: Mapping[str, Any] = {  # what py-cord needs besides
     "mention_roles": [],
 }
 _NOBODY = {"id": "0", "username": "?", "discriminator": "0", "avatar": None}
-_NO_KIND = -1  # of messages; people's words are of known kinds
+_UNKNOWN_TYPE = -1  # of a message; those that people write are of known types
 
 
 class UnreadableAnswer(Exception):
-    """Discord took the request, and its answer cannot be read."""
+    """Discord accepted the request, but its answer cannot be parsed."""
 
 
 @contextmanager
 def answer_read() -> Iterator[None]:
-    """Around a request: what py-cord raises when it cannot parse the answer becomes UnreadableAnswer."""
+    """Turns py-cord's exceptions while it parses the answer to a request into UnreadableAnswer."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -48,40 +48,40 @@ def answer_read() -> Iterator[None]:
 
 
 def readable(data: Json, bare: Json, build: Build) -> Json | None:
-    """What of `data` `build` takes, in addition to `bare`; None where it does not even take that."""
-    if not _takes(build, bare):
+    """`bare` with all of `data` that `build` accepts; None where it rejects even `bare`."""
+    if not _accepts(build, bare):
         return None
     kept = dict(bare)
     for name, value in data.items():
-        if _takes(build, kept | {name: value}):
+        if _accepts(build, kept | {name: value}):
             kept[name] = value
         elif isinstance(value, list):
-            sound = [each for each in value if _takes(build, bare | {name: [each]})]
-            if _takes(build, kept | {name: sound}):
+            sound = [each for each in value if _accepts(build, bare | {name: [each]})]
+            if _accepts(build, kept | {name: sound}):
                 kept[name] = sound
     return kept
 
 
 def left_out(data: Json, kept: Json) -> str:
-    """The names of the fields that were not kept, or not whole."""
+    """The names of the fields that were not kept, or only in part."""
     return ", ".join(sorted(name for name, value in data.items() if name not in kept or kept[name] != value))
 
 
 def readable_message(data: Json, build: Build) -> Json | None:
-    """None where who said what is not to be read."""
+    """None where author or text cannot be read."""
     said = {name: data[name] for name in _ESSENTIAL if name in data}
     if not said.get("author") or not isinstance(said.get("content"), str):
         return None
-    return readable(data, {**_NO_MORE, **said}, build)
+    return readable(data, {**_DEFAULTS, **said}, build)
 
 
 def unsaid(data: Json) -> Json:
-    """A message with this one's id that nobody said: it keeps the count of a page of them right."""
-    return {**_NO_MORE, "id": data["id"], "author": _NOBODY, "content": "", "type": _NO_KIND}
+    """A message with this id and no author: it keeps the number of messages in a page right."""
+    return {**_DEFAULTS, "id": data["id"], "author": _NOBODY, "content": "", "type": _UNKNOWN_TYPE}
 
 
 def readable_event(state: Any, event: str, data: Json) -> Json | None:
-    """What of a gateway event py-cord's `state` (its ConnectionState) can parse; None for nothing of it."""
+    """The part of a gateway event that py-cord's `state` (its ConnectionState) can parse; None for none of it."""
     readers: Mapping[str, Callable[[Any, Json], Json | None]] = {
         "MESSAGE_CREATE": _message_event,
         "MESSAGE_UPDATE": _update_event,
@@ -101,8 +101,8 @@ def _message_event(state: Any, data: Json) -> Json | None:
 
 
 def _update_event(state: Any, data: Json) -> Json | None:
-    """Of a message that changed, what it does not say is not nothing: a part of one is none."""
-    whole = all(name in data for name in _NO_MORE)
+    """A missing field of an edited message did not become empty, so an incomplete one is not used."""
+    whole = all(name in data for name in _DEFAULTS)
     return _message_event(state, data) if whole else None
 
 
@@ -122,9 +122,9 @@ def _threads_event(state: Any, data: Json) -> Json | None:
     return readable(data, {"guild_id": data["guild_id"]}, build)
 
 
-def _takes(build: Build, part: Json) -> bool:
+def _accepts(build: Build, part: Json) -> bool:
     try:
         build(part)
-    except Exception:  # whatever it is that py-cord stumbles over
+    except Exception:  # py-cord fails in many ways on an odd payload
         return False
     return True

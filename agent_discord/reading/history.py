@@ -1,8 +1,8 @@
-"""Reads a channel's past and its pins once, so that turns need not.
+"""Reads each channel's history and pins once, so that turns find a whole transcript.
 
-One shared fetch a channel; those that somebody waits for at once, the others one after another at a gentle pace. Every
-read is bounded: py-cord lets a history read and a post in one channel wait for each other, and cancelling the read
-frees the post.
+All bots share one read of a channel. A read that a turn waits for begins immediately, the others follow one after
+another at a gentle pace. Every read has a timeout: py-cord lets a history read and a post in one channel wait for each
+other, and cancelling the read frees the post.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ import discord
 from agent_chat.directory import WebhookPostStore
 from agent_chat.transcript import Transcript, Transcripts
 from agent_discord.objects.messages import to_entries
+from agent_discord.rest.errors import kind
 
-HISTORY_LIMIT = 400  # messages read of each channel, unless somebody wants to see more (Transcript.deepen)
+HISTORY_LIMIT = 400  # messages read of each channel, unless a turn wants more (Transcript.deepen)
 PAGE = 100  # Discord's largest page
 PAGE_TIMEOUT = 5.0  # seconds
-TURN_WAIT = 1.5  # seconds that a turn waits for the past before it goes on without
-READ_PACE = 0.25  # seconds between two reads nobody waits for
-RETRY_AFTER, RETRY_AT_MOST = 2.0, 30.0  # seconds before what could not be read is tried again: doubling, up to that
-
-MOST_READS = 3  # of a channel's pins in a row, when they change while they are read
+TURN_WAIT = 1.5  # seconds that a turn waits for the history before it continues without
+READ_PACE = 0.25  # seconds between two reads that nobody waits for
+RETRY_AFTER, RETRY_AT_MOST = 2.0, 30.0  # seconds before a failed read is retried: doubling, up to the second
+MOST_READS = 3  # of a channel's pins in a row, when they change meanwhile
 
 Reader = Callable[[int, int | None], Awaitable[Sequence[discord.Message]]]  # limit, before → newest first
-PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not know
+PinReader = Callable[[], Awaitable[Sequence[discord.Message] | None]]  # None: this bot may not read them
 
 log = logging.getLogger(__name__)
 
 
 class HistoryFetcher:
-    """Makes transcripts whole. `aclose` ends what still runs.
+    """Makes transcripts whole. `aclose` ends the reads that still run.
 
-    `posts` says which posts of webhooks are ours. Who gives no reader of pins does not need them.
+    `posts` has the ids of our webhook posts. Pins are read only where a reader of pins is given.
     """
 
     def __init__(self, transcripts: Transcripts, posts: WebhookPostStore | None = None) -> None:
         self._transcripts, self._posts = transcripts, posts
         self._tasks: dict[int, asyncio.Task[None]] = {}
-        self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels in no hurry, in order
+        self._waiting: dict[int, tuple[Reader, PinReader | None]] = {}  # channels that nobody waits for, in order
         self._not_before: dict[int, float] = {}
         self._failures: dict[int, int] = {}  # in a row
-        self._refused: set[int] = set()  # channels that another try would not open: nobody asks but for a turn
+        self._refused: set[int] = set()  # channels that a retry would not open: only a turn retries
         self._again: dict[int, asyncio.TimerHandle] = {}
         self._upto: dict[int, int] = {}  # the newest message that a channel is known to have
         self._idle: asyncio.Task[None] | None = None
         self._on_read: list[Callable[[int], Awaitable[None]]] = []
 
     def on_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
-        """`listener` hears of each channel whose past was read, before anybody who waits for it goes on."""
+        """`listener` is called with each channel whose history was read, before the turns that wait for it continue."""
         self._on_read.append(listener)
 
     def off_read(self, listener: Callable[[int], Awaitable[None]]) -> None:
-        """`listener` hears no more."""
         if listener in self._on_read:
             self._on_read.remove(listener)
 
     def catch_up(self, channel_id: int, last: int | None, reader: Reader, pins: PinReader | None = None) -> None:
-        """The record is whole where nothing is missing, else its past is read. `last` is the newest message's id."""
+        """Marks the transcript as whole where nothing is missing, else reads the history. `last` is the id of the
+        channel's newest message."""
         transcript = self._transcripts.of(channel_id)
         if last is None:
             transcript.whole = transcript.begins = transcript.pins.known = True
@@ -72,7 +72,7 @@ class HistoryFetcher:
         self.want(channel_id, reader, pins)
 
     def want(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
-        """Reads the channel's past when its turn comes, again until it was read; nobody waits."""
+        """Queues a read of the channel's history, with retries until it succeeds."""
         if not self._lacks(channel_id, pins):
             return
         if (timer := self._again.pop(channel_id, None)) is not None:
@@ -82,7 +82,7 @@ class HistoryFetcher:
             self._idle = asyncio.create_task(self._read_waiting(), name="history")
 
     async def whole(self, channel_id: int, reader: Reader, pins: PinReader | None = None) -> None:
-        """Returns when the channel's record is whole and its pins are known, or after `TURN_WAIT` seconds at most."""
+        """Returns when the transcript is whole and its pins are known, or after `TURN_WAIT` seconds."""
         if not self._lacks(channel_id, pins):
             return
         task = self._tasks.get(channel_id) or self._start(channel_id, reader, pins)
@@ -94,7 +94,7 @@ class HistoryFetcher:
         return not transcript.whole or (pins is not None and not transcript.pins.known)
 
     async def known(self, channel_id: int) -> bool:
-        """Waits for a read of the channel's past that is wanted or under way; whether the record is whole then."""
+        """Waits for a queued or running read of the channel's history; returns whether the transcript is whole then."""
         while not self._transcripts.of(channel_id).whole:
             task = self._tasks.get(channel_id)
             if task is None and channel_id not in self._waiting:
@@ -126,7 +126,7 @@ class HistoryFetcher:
                 await asyncio.sleep(READ_PACE)
 
     def _want_again(self, channel_id: int, reader: Reader, pins: PinReader | None) -> None:
-        """What failed, later; and at once where more is wanted by now than was when the read began."""
+        """Queues a failed read for later, and another one now where more is wanted than when the read began."""
         loop = asyncio.get_running_loop()
         at = self._not_before.get(channel_id, 0.0)
         failed, whole = at > loop.time(), self._transcripts.of(channel_id).whole
@@ -146,42 +146,47 @@ class HistoryFetcher:
         transcript = self._transcripts.of(channel_id)
         try:
             if not transcript.whole:
-                await self._read_past(transcript, reader)
+                await self._read_history(transcript, reader)
             if pins is not None and not transcript.pins.known:
                 await self._read_pins(transcript, pins)
             self._failures.pop(channel_id, None)
             self._refused.discard(channel_id)
-        except Exception as error:  # the edge of a read: whatever it was, the next one is made all the same
+        except Exception as error:  # one channel's failure must not end the others' reads
             self._not_before[channel_id] = self._next_try(channel_id, error)
-            kind = f"HTTP {error.status}" if isinstance(error, discord.HTTPException) else type(error).__name__
             what = "pins" if transcript.whole else "history"
-            text = "%s of channel %d could not be read (%s); going on with what is known"
-            log.log(logging.WARNING if self._failures[channel_id] == 1 else logging.DEBUG, text, what, channel_id, kind)
+            text = "channel %d: its %s could not be read (%s), turns see what is known"
+            log.log(
+                logging.WARNING if self._failures[channel_id] == 1 else logging.DEBUG,
+                text,
+                channel_id,
+                what,
+                kind(error),
+            )
 
     def _next_try(self, channel_id: int, error: Exception) -> float:
-        """By the event loop's time."""
+        """The time of the next try, by the event loop's clock."""
         failures = self._failures[channel_id] = self._failures.get(channel_id, 0) + 1
         if isinstance(error, (discord.Forbidden, discord.NotFound, RuntimeError)):  # the last: its bot is gone
             self._refused.add(channel_id)
         pause = RETRY_AT_MOST if channel_id in self._refused else RETRY_AFTER * 2.0 ** min(failures - 1, 10)
         return asyncio.get_running_loop().time() + min(pause, RETRY_AT_MOST)
 
-    async def _read_past(self, transcript: Transcript, reader: Reader) -> None:
+    async def _read_history(self, transcript: Transcript, reader: Reader) -> None:
         directory, depth = self._transcripts.directory, transcript.depth
         upto = self._upto.get(transcript.channel_id, 0)
         if self._posts is not None:
             for message_id, agent in (await self._posts.read(transcript.channel_id)).items():
                 directory.learn_post(message_id, agent)
         seen = await self._read_pages(transcript, reader)
-        heard = (listener(transcript.channel_id) for listener in self._on_read)
-        for outcome in await asyncio.gather(*heard, return_exceptions=True):
+        notified = (listener(transcript.channel_id) for listener in self._on_read)
+        for outcome in await asyncio.gather(*notified, return_exceptions=True):
             if isinstance(outcome, Exception):
-                log.error("the past of channel %d was not looked through", transcript.channel_id, exc_info=outcome)
+                log.error("channel %d: a listener failed on its history", transcript.channel_id, exc_info=outcome)
         newer = self._upto.get(transcript.channel_id, 0) > max(upto, seen)
-        transcript.whole = transcript.depth == depth and not newer  # somebody may want more by now
+        transcript.whole = transcript.depth == depth and not newer  # a turn may want more by now
 
     async def _read_pages(self, transcript: Transcript, reader: Reader) -> int:
-        """The newest message's id; 0 where there is none."""
+        """Adds the pages to the transcript; returns the newest message's id, 0 where there is none."""
         before: int | None = None
         seen = 0
         for _ in range(-(-transcript.depth // PAGE)):

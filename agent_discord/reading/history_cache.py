@@ -1,7 +1,7 @@
-"""Messages of any channel up to one of them, for `.history`: read once, kept a while, and only where they may be shown.
+"""Messages of other channels for `.history`: read once, cached for ten minutes.
 
-Two have to be able to read what `.history` brings: the bot, and everybody who reads the channel where it speaks
-(audience.py).
+The caller makes sure that the bot may read them, and everybody who reads the channel where it speaks
+(objects/audience.py).
 """
 
 from __future__ import annotations
@@ -22,33 +22,32 @@ from agent_discord.rest.errors import REQUEST_ERRORS, kind
 from agent_discord.rest.gate import Gate
 
 KEEP_SECONDS = 600.0
-MOST_KEPT = 64
-TRY_AGAIN = 30.0  # seconds after a read that failed
+MAX_CACHED = 64
+TRY_AGAIN = 30.0  # seconds after a failed read
+
+_REFUSED = object()  # a channel that the bot does not see; it is cached as long as a found one
 
 log = logging.getLogger(__name__)
 
 
-_REFUSED = object()  # no channel that the bot sees, and none that is asked for again soon
-
-
 def _until(_: object, found: object, now: float) -> float:
-    """As long as what was read is kept; what could not be read is None."""
+    """The time at which a cached value expires; None stands for a failed read."""
     return now + (TRY_AGAIN if found is None else KEEP_SECONDS)
 
 
 class HistoryCache:
-    """Shared by all bots of a process. `clock` gives seconds."""
+    """Shared by all bots of a process. `clock` returns seconds."""
 
     def __init__(self, transcripts: Transcripts, clock: Callable[[], float] | None = None) -> None:
         self._transcripts, self._clock = transcripts, clock
         self._kept: TLRUCache[tuple[int, int, int | None, int], tuple[Entry, ...] | None]  # oldest first
-        self._kept = TLRUCache(MOST_KEPT, _until, self._now)
-        self._found: TLRUCache[tuple[int, int], object] = TLRUCache(MOST_KEPT, _until, self._now)  # by bot and channel
+        self._kept = TLRUCache(MAX_CACHED, _until, self._now)
+        self._found: TLRUCache[tuple[int, int], object] = TLRUCache(MAX_CACHED, _until, self._now)  # by bot and channel
         transcripts.on_change(self.forget)
 
     async def channel(self, gate: Gate, guild: discord.Guild, channel_id: int) -> object:
-        """A channel or thread of the guild as the gate's bot sees it; anything else where it does not. Discord tells a
-        bot of its channels and of threads in use; archived threads are asked for."""
+        """A channel or thread of the guild as the gate's bot sees it; anything else where it does not. The gateway
+        brings channels and active threads; an archived thread is requested."""
         known = guild.get_channel_or_thread(channel_id)
         if known is not None:
             return known
@@ -61,15 +60,13 @@ class HistoryCache:
         try:
             return await asyncio.wait_for(gate.channel(guild, channel_id), PAGE_TIMEOUT)
         except (*REQUEST_ERRORS, discord.InvalidData, TimeoutError) as error:
-            log.info("channel %d, which .history names, could not be asked for: %s", channel_id, kind(error))
+            log.info("channel %d, which .history names, could not be found: %s", channel_id, kind(error))
             refused = isinstance(error, discord.Forbidden | discord.NotFound | discord.InvalidData)
             return _REFUSED if refused else None
 
     async def upto(self, interval: Interval, messages: int, reader: Reader) -> Sequence[Entry] | None:
-        """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read.
-
-        `reader` reads that channel as a bot that may.
-        """
+        """The newest `messages` up to the interval's last one, oldest first; None where they cannot be read. `reader`
+        reads that channel."""
         transcript = self._transcripts.known(interval.channel_id)
         if transcript is not None and (live := known_upto(transcript, interval, messages)) is not None:
             return live
@@ -79,7 +76,7 @@ class HistoryCache:
         return self._kept.get(key)
 
     def forget(self, channel_id: int, message_ids: Iterable[int]) -> None:
-        """Messages were edited or deleted."""
+        """Drops what holds messages that were edited or deleted."""
         oldest = min(message_ids, default=0)
         for key in [key for key in self._kept if key[0] == channel_id and key[1] >= oldest]:
             del self._kept[key]
@@ -105,7 +102,7 @@ class HistoryCache:
 
 
 def known_upto(transcript: Transcript, interval: Interval, messages: int) -> Sequence[Entry] | None:
-    """The same from a live record; None where it does not reach as far."""
+    """The same messages from a transcript; None where it does not reach so far back."""
     if not transcript.whole:
         return None
     upto = [entry for entry in transcript.entries() if entry.id <= interval.last]

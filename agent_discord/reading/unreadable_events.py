@@ -1,8 +1,8 @@
-"""What Discord sends that cannot be read costs that one event, never the bot.
+"""Guards a bot against events that py-cord cannot parse: such an event is used in part, or skipped.
 
-py-cord runs its parsers unguarded: what one of them raises ends its connection for good. Here each is guarded. Of an
-event that it cannot parse, what can be read is used (readable.py), else the event is skipped; a message of a page of
-history, likewise. The log hears of it in one line without any of its content, and of a burst of the same once.
+py-cord runs its parsers unguarded: an exception in one of them ends the connection for good. Here each is guarded. The
+readable part of an event is used (objects/partial_payloads.py), and so is that of a message in a page of history. The
+log has one line without any content, and one for a burst of the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import discord
 
 from agent_discord.objects.partial_payloads import Json, left_out, readable_event, readable_message, unsaid
 
-SAY_AGAIN = 600.0  # seconds until a failure that goes on is in the log once more
+LOG_AGAIN = 600.0  # seconds until a failure that continues is logged again
 READY = "READY"
 
 Parse = Callable[[Any], None]
@@ -28,31 +28,31 @@ log = logging.getLogger(__name__)
 
 
 class UnreadableReady(Exception):
-    """A session whose beginning cannot be read: the bot would seem online and know nothing."""
+    """The first event of a session cannot be parsed: the bot would seem online and know nothing."""
 
 
 class UnreadableLog:
-    """One line for each kind of failure in ten minutes. `clock` gives seconds that only grow."""
+    """Logs each kind of failure once in ten minutes. `clock` is monotonic, in seconds."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name, self._clock = name, clock
-        self._said: dict[tuple[str, str], float] = {}
-        self._unsaid: dict[tuple[str, str], int] = {}
+        self._logged: dict[tuple[str, str], float] = {}
+        self._skipped: dict[tuple[str, str], int] = {}
 
     def note(self, what: str, error: BaseException, so: str) -> None:
-        """`what` could not be read because of `error`, and `so` is what follows."""
+        """Logs that `what` could not be parsed because of `error`, with the consequence `so`."""
         kind, now = (what, type(error).__name__), self._clock()
-        if now - self._said.get(kind, -SAY_AGAIN) < SAY_AGAIN:
-            self._unsaid[kind] = self._unsaid.get(kind, 0) + 1
+        if now - self._logged.get(kind, -LOG_AGAIN) < LOG_AGAIN:
+            self._skipped[kind] = self._skipped.get(kind, 0) + 1
             return
-        self._said[kind] = now
-        before = self._unsaid.pop(kind, 0)
+        self._logged[kind] = now
+        before = self._skipped.pop(kind, 0)
         more = f"; {before} more like it before" if before else ""
         log.warning("%s: %s from Discord cannot be read (%s%s): %s%s", self._name, what, kind[1], _at(error), so, more)
 
 
 def tolerate_unreadable_events(client: discord.Client, name: str, clock: Callable[[], float] = time.monotonic) -> None:
-    """Guards a client before it is logged in. py-cord has no hook for it."""
+    """Guards a client, before its login, by replacing its parsers: py-cord has no hook for it."""
     odd, state = UnreadableLog(name, clock), client._connection
     for event, parse in list(state.parsers.items()):
         state.parsers[event] = _guarded(event, parse, state, odd)
@@ -71,7 +71,7 @@ def _guarded(event: str, parse: Parse, state: Any, odd: UnreadableLog) -> Parse:
     def guarded(data: Any) -> None:
         try:
             parse(data)
-        except Exception as error:  # whatever it is that py-cord stumbles over
+        except Exception as error:  # py-cord fails in many ways on an odd payload
             if event == READY:
                 raise UnreadableReady(type(error).__name__) from error
             odd.note(event, error, _parse_rest(event, parse, state, data))
@@ -80,7 +80,7 @@ def _guarded(event: str, parse: Parse, state: Any, odd: UnreadableLog) -> Parse:
 
 
 def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
-    """Parses what can be read of an event; says what came of it."""
+    """Parses the readable part of an event; returns the consequence, for the log."""
     try:
         rest = readable_event(state, event, data)
         if rest is not None:
@@ -92,7 +92,7 @@ def _parse_rest(event: str, parse: Parse, state: Any, data: Any) -> str:
 
 
 def _read_messages(state: Any, odd: UnreadableLog) -> None:
-    """Messages that REST brings: a post's own answer, pages of history, pins."""
+    """Guards the messages of REST's answers: a post's, a page of history, pins."""
 
     def create_message(*, channel: Any, data: Json) -> discord.Message:
         def build(part: Json) -> discord.Message:
@@ -103,7 +103,7 @@ def _read_messages(state: Any, odd: UnreadableLog) -> None:
 
         try:
             return build(data)
-        except Exception as error:  # whatever it is that py-cord stumbles over
+        except Exception as error:  # py-cord fails in many ways on an odd payload
             rest = readable_message(data, build)
             made = build(unsaid(data) if rest is None else rest)
             so = "it is skipped" if rest is None else f"it is taken without {left_out(data, rest)}"
@@ -114,7 +114,7 @@ def _read_messages(state: Any, odd: UnreadableLog) -> None:
 
 
 def _read_edits(client: discord.Client, odd: UnreadableLog) -> None:
-    """An edit's answer, which py-cord parses in another way: it is made such as can be parsed."""
+    """Guards the answer to an edit, which py-cord parses in another way."""
     http: Any = client.http
     for name in ("edit_message", "edit_files"):
         setattr(http, name, _checked(getattr(http, name), client))
@@ -130,6 +130,6 @@ def _checked(send: Callable[..., Any], client: discord.Client) -> Callable[..., 
 
 
 def _at(error: BaseException) -> str:
-    """Where it was raised: a file's name and a line, which hold nothing of what was sent."""
+    """The file and line of the exception, which hold no content."""
     frames = extract_tb(error.__traceback__)
     return f", {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""

@@ -224,7 +224,7 @@ async def test_what_could_not_be_read_is_named_once_a_row_of_failures(fetcher, t
             await fetcher.whole(CHANNEL, past.read if whole else fails, fails)
             await loop.run(RETRY_AT_MOST, step=10)
     assert caplog.messages == [
-        f"{named} of channel {CHANNEL} could not be read (HTTP 500); going on with what is known"
+        f"channel {CHANNEL}: its {named} could not be read (HTTP 500, code 0), turns see what is known"
     ]
 
 

@@ -5,7 +5,7 @@ import pytest
 from agent_chat.directory import Directory
 from agent_chat.transcript import Transcripts
 from agent_discord.reading.history import HistoryFetcher
-from agent_discord.reading.unreadable_events import SAY_AGAIN, UnreadableLog
+from agent_discord.reading.unreadable_events import LOG_AGAIN, UnreadableLog
 from agent_discord.rest.gate import Gate
 from agent_local.discord import payloads
 from agent_local.discord.faults import RestFault
@@ -172,7 +172,7 @@ async def test_a_beginning_of_a_session_that_cannot_be_read_leaves_no_bot_that_s
         assert s.connection.open
         s.server.faults.altered = bad
         await s.server.invalidate_session("claude")
-        await s.server.wait_for(lambda: "the beginning of its session cannot be read" in caplog.text)
+        await s.server.wait_for(lambda: "the first event of its session cannot be read" in caplog.text)
         assert not s.connection.open
         s.server.faults.altered = {}
         await s.server.wait_for(lambda: s.connection.open)
@@ -187,7 +187,7 @@ async def test_a_burst_of_the_same_failure_is_one_line_and_its_number_comes_with
     odd.note("MESSAGE_CREATE", TypeError("their words"), "it is skipped")
     odd.note("GUILD_CREATE", KeyError("their words"), "it is skipped")
     assert len(caplog.records) == 3
-    now[0] = SAY_AGAIN
+    now[0] = LOG_AGAIN
     odd.note("MESSAGE_CREATE", KeyError("their words"), "it is skipped")
     assert "999 more like it before" in caplog.messages[-1]
     assert "their words" not in caplog.text
