@@ -1,4 +1,4 @@
-"""The first start: boot.md says which files a persona needs, and those that are missing are made.
+"""The first start: create the files that boot.md names and that are missing.
 
     ## Required
     - soul.md
@@ -10,9 +10,9 @@
     ## Defaults
 
     ### user.md
-    What the file begins with: all the text here, or what the one code block here holds.
+    The initial content: all the text here, or the content of a single code block.
 
-Without boot.md, or without one of its sections, what is built in counts. Nothing that exists is ever overwritten.
+Without boot.md, or without one of its sections, built-in defaults apply. Existing files are never overwritten.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 from agent_personas.errors import NotFound, PersonaError
 from agent_personas.files import MAX_FILE_BYTES, read_persona
 from agent_personas.markdown import Line, Section, closes, plain, scan, sections, under
-from agent_personas.safe_files import as_bytes, as_text, folder_at, locked, read_plain, told, write_whole
+from agent_personas.safe_files import as_bytes, as_text, folder_at, locked, os_errors, read_plain, write_whole
 from agent_personas.schedules.fields import Problems
 
 FILE = "boot.md"
@@ -47,7 +47,7 @@ _ITEM = re.compile(r"[ \t]*[-*+][ \t]+`?([^`\s]+)`?[ \t]*")
 
 @dataclass(frozen=True, slots=True)
 class BootConfig:
-    """Files that must be there, files that should be, and what each begins with where it is not."""
+    """Files that must exist, files that should exist, and their initial contents."""
 
     required: tuple[str, ...] = REQUIRED
     optional: tuple[str, ...] = OPTIONAL
@@ -60,7 +60,7 @@ class BootConfig:
 
 @dataclass(frozen=True, slots=True)
 class BootReport:
-    """Files that were there and could be read, files that were made, and what went wrong: worth a log line each."""
+    """Files that were read, files that were created, and problems: each worth a log line."""
 
     loaded: tuple[str, ...]
     made: tuple[str, ...]
@@ -68,7 +68,7 @@ class BootReport:
 
 
 def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
-    """What boot.md says, and what in it is wrong, with file and line."""
+    """Parse boot.md. Returns problems with file and line."""
     problems = Problems(FILE, text)
     if text is None:
         return BootConfig(), ()
@@ -80,14 +80,14 @@ def parse_boot(text: str | None) -> tuple[BootConfig, tuple[str, ...]]:
     for section in under(lines, "Defaults"):
         name = section.title.strip("`")
         if not _NAME.fullmatch(name) or name in defaults:
-            problems.add(section.heading.number, f"{name!r} is no name of a file, or there twice")
+            problems.add(section.heading.number, f"{name!r} is not a file name, or is given twice")
         else:
             defaults[name] = _content(section, lines, plain(text).split("\n"))
-    return BootConfig(required, optional, defaults), problems.told()
+    return BootConfig(required, optional, defaults), problems.lines()
 
 
 def _names(section: Section | None, otherwise: tuple[str, ...], problems: Problems) -> tuple[str, ...]:
-    """The files of a list; all that is no list is for people."""
+    """Return the files of a list. Other text is for people."""
     if section is None:
         return otherwise
     found: dict[str, None] = {}
@@ -96,12 +96,12 @@ def _names(section: Section | None, otherwise: tuple[str, ...], problems: Proble
         if item and _NAME.fullmatch(item[1]):
             found[item[1]] = None
         elif line.text.lstrip().startswith(("- ", "* ", "+ ")):
-            problems.add(line.number, "the name of a file is wanted here, as in `- user.md`, and no path")
+            problems.add(line.number, "expected a file name, as in `- user.md`, not a path")
     return tuple(found)
 
 
 def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
-    """The text below a heading as it stands there, comments too: a default may be made of nothing else."""
+    """Return the text below a heading unchanged, with its comments: a default may consist of a comment."""
     start = section.heading.number
     end = next(
         (line.number for line in lines if line.number > start and 0 < line.level <= section.heading.level),
@@ -118,16 +118,17 @@ def _content(section: Section, lines: Sequence[Line], source: list[str]) -> str:
 
 
 def _is_code(raw: list[str]) -> bool:
-    """Whether these lines are one code block and nothing else."""
+    """Whether the lines are exactly one code block."""
     first = scan(raw[0]) if raw else ()
     fence = first[0].fence if first else ""
     return bool(fence) and [n for n, line in enumerate(raw) if n and closes(line, fence)][:1] == [len(raw) - 1]
 
 
 def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootReport:
-    """Makes the folder and the files that boot.md names and that are missing. Never raises.
+    """Create the folder and the missing files that boot.md names. Never raises.
 
-    What a file begins with: what boot.md says, else `defaults` (of this agent), else what is built in, else a heading.
+    A file's initial content comes from boot.md, else `defaults` (of this agent), else the built-in default, else a
+    heading.
     """
     found = read_persona(folder)
     config, said = parse_boot(found.boot)
@@ -139,19 +140,20 @@ def bootstrap(folder: Path, defaults: Mapping[str, str] | None = None) -> BootRe
         except NotFound:
             missing.append(name)
         except PersonaError as error:
-            problems.append(f"{name}: left out, {error}")
+            problems.append(f"{name}: skipped, {error}")
     beginnings = {name: _beginning(name, config, defaults or {}) for name in missing}
     made = _make(folder, beginnings, problems)
     return BootReport(tuple(loaded), made, tuple(problems))
 
 
 def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> tuple[str, ...]:
-    """Writes what is still missing, under the lock: another process may be at it. A whole folder is not touched."""
+    """Write the missing files under the lock, since another process may do the same. A complete folder is not
+    touched."""
     if not beginnings:
         return ()
     made: list[str] = []
     try:
-        with told():
+        with os_errors():
             folder.mkdir(parents=True, exist_ok=True)
         with folder_at(folder) as descriptor, locked(descriptor):
             for name, text in beginnings.items():
@@ -160,7 +162,7 @@ def _make(folder: Path, beginnings: Mapping[str, str], problems: list[str]) -> t
                     made.append(name)
     except PersonaError as error:
         left = [name for name in beginnings if name not in made]
-        problems.append(f"{', '.join(left)}: missing, and could not be made: {error}")
+        problems.append(f"{', '.join(left)}: missing, and could not be created: {error}")
     return tuple(made)
 
 

@@ -1,9 +1,9 @@
-"""The mark of an entry in memory.md: a comment that says where it was learned, and by whose words.
+"""The mark of an entry in memory.md: a comment with the channel where it was learned and the people who caused it.
 
     <!-- channel:123,456 guild:789 by:42 -->
 
-A comment that names a channel is a mark; one that cannot be understood hides its entry. `by` came later than the rest:
-where it is missing nobody knows who it was. A 0 in it stands for whoever else there was.
+A comment that names a channel is a mark; a malformed mark hides its entry. `by` was added later: if it is missing the
+people are unknown. A 0 in it stands for other people.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PEOPLE = re.compile(r"\s*\bby:([0-9]{1,20}(?:,[0-9]{1,20})*)(?![0-9])", re.ASCI
 
 
 def mark_of(channels: Collection[int], guild: int | None, people: Collection[int]) -> str:
-    """The mark of what was learned there, by these people's words; "" for what was learned nowhere."""
+    """Return the mark for these channels and people, "" if there is no channel."""
     if not channels:
         return ""
     known = () if set(people) == {UNKNOWN} else people
@@ -28,14 +28,14 @@ def mark_of(channels: Collection[int], guild: int | None, people: Collection[int
 
 
 def credited(mark: str, people: Collection[int]) -> str:
-    """The same mark with these people and no others."""
+    """Return the mark with exactly these people."""
     named = (UNKNOWN,) if len(people) > MOST_PEOPLE else people
     bare = _PEOPLE.sub("", mark).removesuffix("-->").rstrip()
     return f"{bare}{f' by:{_listed(named)}' if named else ''} -->"
 
 
 def channels_of(marks: Collection[str]) -> tuple[int, ...] | None:
-    """The channels that an entry's marks name; None where one of them cannot be understood."""
+    """Return the channels that an entry's marks name, None if one of them is malformed."""
     read = [match for mark in marks if (match := _CHANNELS.fullmatch(mark))]
     if len(read) < len(marks):
         return None
@@ -43,15 +43,15 @@ def channels_of(marks: Collection[str]) -> tuple[int, ...] | None:
 
 
 def people_of(marks: Iterable[str]) -> frozenset[int]:
-    """The people whom an entry's marks name, also those that cannot be understood otherwise."""
+    """Return the people whom an entry's marks name, also in otherwise malformed ones."""
     found = (match for mark in marks for match in _PEOPLE.finditer(mark))
     return frozenset(int(person) for match in found for person in match[1].split(","))
 
 
 def parted(text: str) -> tuple[str, list[str]]:
-    """A text without its marks, and those. One that is never closed goes to the end.
+    """Split a text from its marks. An unclosed mark extends to the end.
 
-    Once through the text, whatever it holds: a pattern that says the same can be made to take minutes.
+    This takes one pass over any text; an equivalent regular expression could take minutes.
     """
     kept, marks, at = "", list[str](), 0
     while (start := text.find("<!--", at)) >= 0:

@@ -1,22 +1,22 @@
-"""What can go wrong when an agent changes its files. Each text is one line for the agent, without paths.
+"""Errors of changing an agent's files. Each text is one line for the agent, without paths.
 
 PersonaError
-├── OutOfBounds    a name that leads out of the folder, or to something that is no plain file
+├── OutOfBounds    a name that leads out of the folder, or not to a regular file
 ├── NotFound       no such file, section or entry
-├── Ambiguous      what was named is there more than once
+├── Ambiguous      the name matches more than once
 ├── TooLarge       more than a file, a folder or an entry may hold
-└── NotStored      the disk or another process did not let us
+└── NotStored      the disk or another process prevented it
 """
 
 from __future__ import annotations
 
 
 class PersonaError(Exception):
-    """Something about a persona's files."""
+    """An error about a persona's files."""
 
 
 class OutOfBounds(PersonaError):
-    """The name leads out of the folder, through a link, or to what is no plain file of text."""
+    """The name leads out of the folder, through a link, or not to a regular text file."""
 
 
 class NotFound(PersonaError):
@@ -24,12 +24,12 @@ class NotFound(PersonaError):
 
 
 class Ambiguous(PersonaError):
-    """What was named is there more than once."""
+    """The name matches more than once."""
 
 
 class TooLarge(PersonaError):
-    """It would not fit."""
+    """It would exceed a limit."""
 
 
 class NotStored(PersonaError):
-    """It could not be read or written: a full or read-only disk, a lock that nobody gives back."""
+    """It could not be read or written: a full or read-only disk, or a lock that is not released."""

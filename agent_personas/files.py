@@ -1,8 +1,8 @@
-"""A persona's files, read for each event.
+"""Read a persona's files, for each event.
 
-Eight files, each of them optional here; which are needed is for boot.md to say. A file that cannot be read is a problem
-in one line, and the rest is used. Reading is cheap: a file whose time, size and inode are the same as before is not
-opened again, and its text is the very same object, which what is computed from it can be kept by.
+All eight files are optional here; boot.md says which are required. An unreadable file is reported in one line, and the
+rest is used. Reading is cheap: a file with the same time, size and inode as before is not opened, and its text is the
+same object, so results computed from it can be cached by that object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SETTLED_SECONDS = 2.0  # a file changed twice within the clock of a file system
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonaFiles:
-    """Each file's text, None where it is missing or cannot be read. `problems`: one line each, with the file's name."""
+    """Each file's text, None if missing or unreadable. `problems`: one line each, with the file's name."""
 
     soul: str | None = None
     identity: str | None = None
@@ -48,7 +48,7 @@ class PersonaFiles:
     problems: tuple[str, ...] = ()
 
     def text(self, name: str) -> str | None:
-        """By the file's name, as in PERSONA_FILES."""
+        """Return a file's text, by its name in PERSONA_FILES."""
         found = getattr(self, name.removesuffix(".md"))
         return found if isinstance(found, str) else None
 
@@ -63,13 +63,14 @@ class _Kept:
 
 
 class FileCache:
-    """What was read before. Owned by whoever reads a folder again and again; the files stay the only truth."""
+    """Caches files of folders that are read again and again. The files stay the only truth."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._kept = clock, dict[str, _Kept]()
 
     def read(self, path: Path | str) -> str:
-        """The file's text as it is now. Links are followed: the folder is its owner's. Raises PersonaError."""
+        """Return the file's current text. Links are followed, because the folder is its owner's. Raises
+        PersonaError."""
         path = os.fspath(path)
         try:
             found = os.stat(path)
@@ -89,7 +90,7 @@ class FileCache:
 
 
 def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
-    """One of PERSONA_FILES as it is now; None where it is missing or cannot be read, which `read_persona` tells."""
+    """Return the current text of one of PERSONA_FILES, None if missing or unreadable; `read_persona` reports why."""
     try:
         return cache.read(os.path.join(os.fspath(folder), name))
     except PersonaError:
@@ -97,7 +98,7 @@ def read_file(folder: Path, name: str, cache: FileCache) -> str | None:
 
 
 def read_persona(folder: Path, cache: FileCache | None = None) -> PersonaFiles:
-    """The folder's files as they are now. Never raises: what is wrong stands in `problems`, worth a warning once."""
+    """Read the folder's current files. Never raises: `problems` says what is wrong, worth one warning each."""
     cache = cache or FileCache()
     texts: dict[str, str] = {}
     problems: list[str] = []
@@ -109,7 +110,7 @@ def read_persona(folder: Path, cache: FileCache | None = None) -> PersonaFiles:
             if name not in MAY_BE_MISSING:
                 problems.append(f"{name}: missing")
         except PersonaError as error:
-            problems.append(f"{name}: left out, {error}")
+            problems.append(f"{name}: skipped, {error}")
     return PersonaFiles(**texts, problems=tuple(problems))
 
 

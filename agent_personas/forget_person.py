@@ -1,11 +1,11 @@
-"""A person who wants to be forgotten: what of a memory goes, and what stays because it is others' too.
+"""Remove a person from a memory, and keep what is other people's too.
 
-    noted by the words of this person alone                     goes
-    noted by nobody's words that are known, and names their id  goes
-    noted by others' words, or theirs and others'               stays, without their id
-    without a mark: the owner wrote it                          stays as it is
+    noted for this person's words alone            removed
+    cause unknown, and it contains their id        removed
+    noted for others' words, or theirs and others' kept, without their id
+    without a mark: the owner wrote it             kept unchanged
 
-Names are not looked for: people call themselves what they like, and must not make vanish by it what others said.
+Names are not searched: people choose their own names, and must not be able to delete what others said.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_personas.memory import FILE, MemoryBlock, edited
+from agent_personas.memory import FILE
+from agent_personas.memory_blocks import MemoryBlock, edited
 from agent_personas.store import rewrite
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Entries of a memory: how many went, and how many stay that named the person, or were theirs among others'."""
+    """Counts of memory entries: removed, and kept that named the person or were partly theirs."""
 
     gone: int = 0
     kept: int = 0
@@ -30,16 +31,16 @@ class Notes:
 
 
 def forget_person(folder: Path, user_id: int) -> Notes:
-    """Takes a person out of the memory in this folder and out of its versions, which are not counted.
+    """Remove a person from the memory in this folder and from its versions (not counted).
 
-    Raises PersonaError; what could be changed is, and may be asked for again.
+    Raises PersonaError. Changes made before that stay, and the call may be repeated.
     """
     before = rewrite(folder, FILE, lambda text: without_person(text, user_id)[0])
     return without_person(before, user_id)[1]
 
 
 def without_person(text: str, user_id: int) -> tuple[str, Notes]:
-    """A memory's text without the person, and what was done to it."""
+    """Return a memory's text without the person, and the counts."""
     number = re.compile(rf"(?<!\d){user_id}(?!\d)", re.ASCII)
     done = list[Notes]()
 

@@ -1,4 +1,4 @@
-"""identity.md: what the agent is called and looks like, as YAML front matter, then a text for the prompt.
+"""identity.md: the agent's name, looks and settings as YAML front matter, followed by a text for the prompt.
 
     ---
     display_name: Claude
@@ -7,8 +7,8 @@
     ---
     You are Claude …
 
-Each field is judged by itself: a wrong one is a problem with its line, and the others count. Values are taken as they
-are written (`No` is a name here, and `4.10` a version), with quotes where YAML needs them.
+Each field is checked by itself: an invalid one is reported with its line, and the others count. Values are taken as
+written (`No` is a name here, and `4.10` a version), with quotes where YAML needs them.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _SPELLINGS = {"color": "colour"}
 
 def _one_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("one line of visible characters is wanted")
+        raise ValueError("expected one line of visible characters")
     return text
 
 
 def _address(text: str) -> str:
     if _HTTPS.fullmatch(text) is None:
-        raise ValueError("an https address is wanted")
+        raise ValueError("expected an https address")
     return text
 
 
@@ -48,7 +48,7 @@ def _rgb(text: Any) -> int:
         return text
     match = _COLOUR.fullmatch(str(text))
     if match is None:
-        raise ValueError("a colour such as #D97757 is wanted")
+        raise ValueError("expected a colour such as #D97757")
     return int(match[1], 16)
 
 
@@ -56,11 +56,10 @@ _Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_
 
 
 class IdentityCard(BaseModel):
-    """The front matter. None where nothing is said: what other layers of options say then counts.
+    """The front matter. None means not set, so other layers of options apply.
 
-    `display_name` is what Discord shows, 32 characters at most. `avatar` is an https address. `model` may be written
-    `provider/model`. `talkativeness` goes from 0 to 1. `colour` is 0xRRGGBB. `disclosure` is the line that says that
-    this is an AI.
+    `display_name`: shown in Discord, at most 32 characters. `avatar`: an https address. `model`: may be
+    `provider/model`. `talkativeness`: 0 to 1. `colour`: 0xRRGGBB. `disclosure`: the line that says that this is an AI.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
@@ -77,7 +76,7 @@ class IdentityCard(BaseModel):
 
 
 def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
-    """The front matter and its problems, each with file and line. Without front matter: a card that says nothing."""
+    """Parse the front matter. Returns problems with file and line. Without front matter nothing is set."""
     front, _ = _parted(plain(text or ""))
     if front is None:
         opened = _FENCE.fullmatch(plain(text or "").partition("\n")[0]) is not None
@@ -95,12 +94,12 @@ def parse_identity(text: str | None) -> tuple[IdentityCard, tuple[str, ...]]:
 
 
 def body_of(text: str) -> str:
-    """The text after the front matter."""
+    """Return the text after the front matter."""
     return _parted(plain(text))[1]
 
 
 def _parted(text: str) -> tuple[str | None, str]:
-    """Front matter, None without one, and the rest."""
+    """Split the front matter (None if there is none) from the rest."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
         return None, text
@@ -111,7 +110,8 @@ def _parted(text: str) -> tuple[str | None, str]:
 
 
 def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, int]]:
-    """Key → value as written, and key → line in the file. Nothing is constructed, so nothing in it can grow."""
+    """Return key → value as written, and key → line in the file. No YAML objects are built, so aliases cannot
+    expand."""
     try:
         if len(front) > MAX_FRONT_MATTER:
             raise ValueError(f"it has more than {MAX_FRONT_MATTER} characters")
@@ -126,7 +126,7 @@ def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, in
     if root is None:
         return {}, {}
     if not isinstance(root, yaml.MappingNode):
-        problems.append(f"{FILE}:2: lines of the form `key: value` are wanted")
+        problems.append(f"{FILE}:2: expected lines of the form `key: value`")
         return {}, {}
     return _values(root, front.split("\n"), problems)
 
@@ -138,21 +138,21 @@ def _values(root: yaml.MappingNode, source: list[str], problems: list[str]) -> t
         line = int(key_node.start_mark.line)
         key = _SPELLINGS.get(str(key_node.value), str(key_node.value))
         if key in lines:
-            problems.append(f"{FILE}:{line + 2}: {key} is there twice; the first one counts")
+            problems.append(f"{FILE}:{line + 2}: {key} is given twice; the first one counts")
             continue
         lines[key] = line + 2
         if key not in IdentityCard.model_fields:
             known = ", ".join(IdentityCard.model_fields)
-            problems.append(f"{FILE}:{line + 2}: {key[:40]!r} is not known; known are {known}")
+            problems.append(f"{FILE}:{line + 2}: {key[:40]!r} is unknown; the keys are {known}")
         elif not isinstance(node, yaml.ScalarNode):
-            problems.append(f"{FILE}:{line + 2}: {key}: one value is wanted")
+            problems.append(f"{FILE}:{line + 2}: {key}: expected one value")
         elif value := _value(node, source[line]):
             values[key] = value
     return values, lines
 
 
 def _value(node: yaml.ScalarNode, source: str) -> str:
-    """As written. `colour: #D97757` is an empty value and a comment to YAML, and a colour to whoever wrote it."""
+    """Return the value as written. To YAML `colour: #D97757` is an empty value and a comment."""
     if node.tag == "tag:yaml.org,2002:null":
         match = _UNQUOTED_COLOUR.fullmatch(source)
         return match[1] if match else ""

@@ -1,7 +1,7 @@
-"""Temporary files that a write left behind when its process was killed: removed at the start.
+"""Remove temporary files of writes whose process was killed, at the start.
 
-A leftover may hold what somebody has had forgotten since, so it may not stay. Whoever writes holds the folder's lock;
-under the same lock no temporary file belongs to a living write.
+Such a file may contain what a person has had forgotten since, so it must not stay. Writers hold the folder's lock;
+while this holds it, no temporary file belongs to a running write.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agent_personas.errors import NotFound
-from agent_personas.safe_files import TEMPORARY, below, folder_at, locked, told
+from agent_personas.safe_files import TEMPORARY, below, folder_at, locked, os_errors
 from agent_personas.store import HISTORY
 from agent_personas.workspace import MAX_DEPTH
 
@@ -20,7 +20,8 @@ WORKSPACE = "workspace"
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Removes them from a persona's folder, its history and its workspace; how many. Blocks; raises PersonaError."""
+    """Clean a persona's folder, its history and its workspace. Returns the number removed. Blocks; raises
+    PersonaError."""
     removed = 0
     with contextlib.suppress(NotFound), folder_at(folder) as persona:
         removed += _removed(persona, persona, 1)
@@ -32,11 +33,11 @@ def remove_leftovers(folder: Path) -> int:
 
 
 def _removed(folder: int, owner: int, depth: int) -> int:
-    """How many are gone from a folder, whose writers hold the lock of `owner`. One without any is only read."""
+    """Remove leftovers from a folder whose writers hold the lock of `owner`. A folder without any is only read."""
     if next(_leftovers(folder, depth), None) is None:
         return 0
     removed = 0
-    with locked(owner), told():
+    with locked(owner), os_errors():
         for place, name in _leftovers(folder, depth):
             os.unlink(name, dir_fd=place)
             removed += 1
@@ -44,9 +45,8 @@ def _removed(folder: int, owner: int, depth: int) -> int:
 
 
 def _leftovers(folder: int, depth: int) -> Iterator[tuple[int, str]]:
-    """Each with the descriptor of the folder that it is in, so many folders deep. No link is followed, and no folder
-    whose name begins with a period is entered."""
-    with told():
+    """Yield each with the descriptor of its folder, down to `depth`. Links and hidden folders are not entered."""
+    with os_errors():
         for path, folders, names, place in os.fwalk(".", dir_fd=folder):
             yield from ((place, name) for name in names if TEMPORARY.fullmatch(name))
             deep = path.count("/") + 1 >= depth

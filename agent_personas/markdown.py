@@ -1,14 +1,13 @@
-"""Markdown as far as persona files need it: lines, comments, code blocks, headings, and fields below a heading.
+"""The markdown of persona files: lines, comments, code blocks, headings, and fields below a heading.
 
-    ## Name                     a heading parts what follows from what came before
-    - interval: 300             fields, a list right below the heading
+    ## Name                     a heading begins a section
+    - interval: 300             fields: a list right below the heading
     - channel: #lab
 
-    The rest is text.           in which code blocks stay whole: nothing in them is a heading or a comment
+    The rest is text.           code blocks stay whole: nothing in them is a heading or a comment
 
-HTML comments are for people: they are left out everywhere, also over many lines. Line numbers are those of the file,
-from 1, so that a problem can be found with an editor. After CommonMark 0.31 (spec.commonmark.org), sections 4.2, 4.5
-and 4.6, more tolerant of indents.
+HTML comments are for people and removed everywhere, also across lines. Line numbers are the file's, from 1. Follows
+CommonMark 0.31 (spec.commonmark.org), sections 4.2, 4.5 and 4.6, with more tolerance for indentation.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _QUOTES = ("`", '"', "'")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its comments. `level` is 1 to 6 for a heading and 0 for anything else."""
+    """A line without its comments. `level`: 1 to 6 for a heading, else 0."""
 
     number: int
     text: str
@@ -37,14 +36,14 @@ class Line:
 
     @property
     def title(self) -> str:
-        """A heading's words, with single blanks."""
+        """A heading's text, with single spaces."""
         match = _HEADING.fullmatch(self.text)
         return " ".join((match[2] or "").split()) if match and self.level else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it, up to the next heading of its level or a higher one."""
+    """A heading and its content, up to the next heading of the same or a higher level."""
 
     heading: Line
     body: tuple[Line, ...]
@@ -56,9 +55,9 @@ class Section:
 
 @dataclass(slots=True)
 class Fields:
-    """The fields below a heading by their keys (small letters, "_" for what parts words), and the text after them.
+    """The fields below a heading by key (lower case, "_" between words), and the text after them.
 
-    `problems`: line and what is wrong.
+    `problems`: line and message.
     """
 
     values: dict[str, str] = field(default_factory=dict)
@@ -68,17 +67,17 @@ class Fields:
 
 
 def plain(text: str) -> str:
-    """Without a byte order mark, and with one kind of line end."""
+    """Remove a byte order mark and normalize line ends."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def scan(text: str) -> tuple[Line, ...]:
-    """A text's lines. Those that hold nothing but comments are not among them."""
+    """Return a text's lines, without those that are only comments."""
     return _scanned(text)[0]
 
 
 def open_comment(text: str) -> int | None:
-    """The line of a comment that is never closed, which makes all that follows one."""
+    """Return the line of an unclosed comment, which extends to the end of the file."""
     return _scanned(text)[1]
 
 
@@ -111,15 +110,15 @@ def _line(number: int, text: str) -> Line:
 
 
 def closes(line: str, fence: str) -> bool:
-    """Whether a line ends the code block that this mark began."""
+    """Whether a line closes the code block that this fence opened."""
     mark = line.strip()
     return len(mark) >= len(fence) and set(mark) == {fence[0]}
 
 
 def _uncommented(line: str, inside: bool) -> tuple[str, bool, bool]:
-    """What people put between <!-- and --> taken out; whether a comment is open after it; whether there was one.
+    """Return the line without comments, whether a comment is still open after it, and whether there was one.
 
-    The mark within a code span (an odd number of backticks before it) is text.
+    A comment mark within a code span (an odd number of backticks before it) is text.
     """
     kept, commented, at = "", inside, 0
     while True:
@@ -138,7 +137,7 @@ def _uncommented(line: str, inside: bool) -> tuple[str, bool, bool]:
 
 
 def sections(lines: Iterable[Line], level: int) -> list[Section]:
-    """The sections of one level; what stands before the first, or below a higher heading, is in none."""
+    """Return the sections of one level. Lines before the first one or below a higher heading are in none."""
     found: list[Section] = []
     heading: Line | None = None
     body: list[Line] = []
@@ -155,7 +154,7 @@ def sections(lines: Iterable[Line], level: int) -> list[Section]:
 
 
 def under(lines: Sequence[Line], title: str) -> list[Section]:
-    """The sections one level below every heading of this title (in any case), at whatever level that stands."""
+    """Return the sections one level below every heading with this title (in any case), whatever its level."""
     found: list[Section] = []
     for level in range(1, 6):
         for outer in sections(lines, level):
@@ -165,7 +164,7 @@ def under(lines: Sequence[Line], title: str) -> list[Section]:
 
 
 def without(lines: Sequence[Line], titles: Iterable[str]) -> Iterator[Line]:
-    """The lines that stand below no heading with one of these titles."""
+    """Yield the lines that are not below a heading with one of these titles."""
     unwanted, cut = {title.casefold() for title in titles}, 0
     for line in lines:
         if line.level and (not cut or line.level <= cut):
@@ -175,7 +174,7 @@ def without(lines: Sequence[Line], titles: Iterable[str]) -> Iterator[Line]:
 
 
 def text_of(lines: Iterable[Line]) -> str:
-    """Lines as a text, without blank ones at its ends; a code block that was left open is closed."""
+    """Join lines to a text, without blank lines at its ends. An open code block is closed."""
     kept = list(lines)
     while kept and not kept[0].text.strip():
         del kept[0]
@@ -186,7 +185,7 @@ def text_of(lines: Iterable[Line]) -> str:
 
 
 def _left_open(lines: Sequence[Line]) -> str:
-    """The mark that closes the last code block, where it is missing."""
+    """Return the fence that would close the last code block, "" if it is closed."""
     fence = ""
     for line in lines:
         fence = "" if fence and closes(line.text, fence) else (fence or line.fence)
@@ -194,9 +193,9 @@ def _left_open(lines: Sequence[Line]) -> str:
 
 
 def fields_of(section: Section, known: Iterable[str]) -> Fields:
-    """The list right below a heading, and the text that follows it. The list ends at the first line that is no field.
+    """Parse the list right below a heading, and the text after it. The list ends at the first line that is not a field.
 
-    An unknown key, or one that is there twice, is a problem; its line is used for nothing.
+    An unknown or duplicate key is reported and ignored.
     """
     known, found, body = tuple(known), Fields(), list(section.body)
     while body and not body[0].text.strip():
@@ -205,10 +204,11 @@ def fields_of(section: Section, known: Iterable[str]) -> Fields:
         line = body.pop(0)
         key = re.sub(r"[ _-]+", "_", match[1].strip()).lower()
         if key not in known:
-            what = f"unknown field {match[1]!r}; known are {', '.join(known)}. Begin a text with a sentence, not a list"
+            fields = ", ".join(known)
+            what = f"unknown field {match[1]!r}; the fields are {fields}. Begin the text with a sentence, not a list"
             found.problems.append((line.number, what))
         elif key in found.values:
-            found.problems.append((line.number, f"{key} is there twice; the first one counts"))
+            found.problems.append((line.number, f"{key} is given twice; the first one counts"))
         else:
             found.values[key], found.lines[key] = _unquoted(match[2] or ""), line.number
     found.text = text_of(body)

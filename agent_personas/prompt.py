@@ -1,4 +1,4 @@
-"""From a persona's files to the part of a prompt that says who the agent is.
+"""Build the part of a prompt that says who the agent is, from its persona's files.
 
     preamble
     ## Identity            identity.md, without its front matter
@@ -6,15 +6,15 @@
     ## Operating Rules     agents.md, without its sections "Cron Jobs" and "Hooks"
     ## User Context        user.md
     ## Tool Configuration  tools.md
-    …                      what else a prompt has: the channel, the form of an answer
+    …                      the other parts of a prompt: the channel, the form of an answer
     ## Long-Term Memory    memory.md
 
-What is empty is left out, as is a memory without a note. What stands in a file cannot pose as a part of this form:
-headings in it are put below those here, and a code block that was left open is closed. That matters for memory.md,
-which an agent writes after what strangers tell it. Comments are for people and not shown.
+Empty sections are left out, and so is a memory without entries. A file cannot imitate this form: its headings are
+lowered below these, and an open code block is closed. That matters for memory.md, which an agent writes after what
+strangers say. Comments are for people and not shown.
 
-A prompt cache holds up to the first byte that changed, and memory.md is what changes: it is given apart and stands last
-(agent_context.build).
+A prompt cache holds up to the first byte that changed, and memory.md changes most: it is returned separately and comes
+last (agent_context.build).
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _DEEPEST = 6
 
 @dataclass(frozen=True, slots=True)
 class PersonaPrompt:
-    """`stable` changes when a person edits a file; `memory` whenever the agent learns something. Both may be empty."""
+    """`stable` changes when a person edits a file, `memory` whenever the agent learns something. Both may be empty."""
 
     stable: str
     memory: str
 
 
 def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> PersonaPrompt:
-    """The sections in the order of SECTIONS, with what the agent itself changes apart from what it does not.
+    """Return the sections in the order of SECTIONS, the memory separately. Both are empty if no file says anything.
 
-    `memory_tool` None: the agent has no such tool. Both are empty where no file says anything.
+    `memory_tool`: None if the agent has no such tool.
     """
     parts = dict(_parts(files))
     memory = parts.pop(MEMORY_SECTION, "")
@@ -66,16 +66,18 @@ def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> Persona
 
 
 def unclosed_comments(files: PersonaFiles) -> tuple[str, ...]:
-    """A line for each of these files whose end no model sees; agents.md's is told with its jobs (schedule.py)."""
+    """Report each file with an unclosed comment, which hides its end. Those of agents.md are reported with its jobs."""
     names = [name for name in SECTIONS.values() if name != "agents.md"]
     lines = ((name, open_comment(files.text(name) or "")) for name in names)
     return tuple(
-        f"{name}:{line}: this comment is never closed, so all that follows is one" for name, line in lines if line
+        f"{name}:{line}: this comment is never closed, so everything after it is a comment"
+        for name, line in lines
+        if line
     )
 
 
 def preamble(memory_tool: str | None) -> str:
-    """What is said before the sections."""
+    """Return the text before the sections."""
     text = "The sections below say who you are; be that, and do not quote them."
     if memory_tool:
         text += (
@@ -86,7 +88,7 @@ def preamble(memory_tool: str | None) -> str:
 
 
 def shown(name: str, text: str | None) -> str:
-    """What the model sees of a file: trimmed, without comments and settings, its headings below the section's own."""
+    """Return what the model sees of a file: trimmed, without comments and settings, its headings lowered."""
     return _shown(name, text) if text else ""
 
 

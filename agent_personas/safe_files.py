@@ -1,8 +1,9 @@
-"""Files of one folder, reached from its own descriptor: no name leads out, no link is followed, none is half written.
+"""Files below one folder, opened relative to its descriptor: no name leads out, no link is followed, no write is
+partial.
 
-A path is walked part by part with openat and O_NOFOLLOW, so that exchanging a folder for a link in the meantime gains
-nothing (man 2 openat). A write goes to a new file beside the old one, is flushed, and takes its name; readers see the
-old text or the new one. Writers of one folder wait for each other at its lock file, over threads and processes.
+A path is opened part by part with openat and O_NOFOLLOW, so exchanging a folder for a link meanwhile does not help an
+attacker (man 2 openat). A write goes to a temporary file, is flushed, and is renamed; readers see the old text or the
+new one. Writers of one folder wait for each other at its lock file, across threads and processes.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _NO_LINK = (errno.ELOOP, errno.EMLINK)
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
-    """What the system says, as our errors: the kind of the failure and no path."""
+def os_errors() -> Iterator[None]:
+    """Convert the system's errors to ours: the kind of the failure without a path."""
     try:
         yield
     except FileNotFoundError as error:
@@ -39,14 +40,14 @@ def told() -> Iterator[None]:
         if error.errno in _NO_LINK:
             raise OutOfBounds("links are not followed") from error
         if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
-            raise OutOfBounds("a file or a link stands where a folder should be") from error
+            raise OutOfBounds("a file or a link is in the place of a folder") from error
         raise NotStored((error.strerror or type(error).__name__).lower()) from error
 
 
 @contextlib.contextmanager
 def folder_at(path: Path) -> Iterator[int]:
-    """The descriptor of a folder that the owner chose: links to it are fine."""
-    with told():
+    """Open a folder that the owner chose. Links to it are followed."""
+    with os_errors():
         descriptor = os.open(path, _FOLDER)
     try:
         yield descriptor
@@ -56,11 +57,11 @@ def folder_at(path: Path) -> Iterator[int]:
 
 @contextlib.contextmanager
 def below(folder: int, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-    """The descriptor of a folder inside of another; with `make`, missing ones are made."""
+    """Open a folder inside another. With `make`, create missing ones."""
     current = os.dup(folder)
     try:
         for part in parts:
-            with told():
+            with os_errors():
                 if make:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(part, 0o777, dir_fd=current)
@@ -73,13 +74,13 @@ def below(folder: int, parts: tuple[str, ...], *, make: bool = False) -> Iterato
 
 
 def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool = False) -> bytes:
-    """A plain file's bytes, `limit` at most. Raises NotFound, OutOfBounds, TooLarge, NotStored."""
+    """Read a regular file of at most `limit` bytes. Raises NotFound, OutOfBounds, TooLarge, NotStored."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)  # a pipe would wait for ever
-    with told():
+    with os_errors():
         descriptor = os.open(name, flags, dir_fd=folder)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OutOfBounds("this is no plain file")
+                raise OutOfBounds("it is not a regular file")
             with open(descriptor, "rb", closefd=False) as file:
                 data = file.read(limit + 1)
         finally:
@@ -90,7 +91,7 @@ def read_plain(name: str, limit: int, folder: int | None = None, *, follow: bool
 
 
 def as_text(data: bytes) -> str:
-    """UTF-8, with or without a byte order mark, and with \\n alone at the ends of lines."""
+    """Decode UTF-8, with or without a byte order mark, and normalize line ends to \\n."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -99,14 +100,14 @@ def as_text(data: bytes) -> str:
 
 
 def as_bytes(text: str) -> bytes:
-    """What is written: lone surrogates, which no UTF-8 has, become question marks."""
+    """Encode as UTF-8. Lone surrogates become question marks."""
     return text.encode("utf-8", "replace")
 
 
 def write_whole(folder: int, name: str, data: bytes) -> None:
-    """Puts a file there, whole or not at all, and on the disk when this returns. A link of that name is refused."""
+    """Write a file atomically; it is on the disk when this returns. A link of that name is refused."""
     temporary = f".{secrets.token_hex(8)}.tmp"
-    with told():
+    with os_errors():
         mode = _mode_of(folder, name)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
         try:
@@ -125,26 +126,26 @@ def write_whole(folder: int, name: str, data: bytes) -> None:
 
 
 def _mode_of(folder: int, name: str) -> int | None:
-    """The rights of the file that is replaced: an owner's choice outlives an edit."""
+    """Return the permissions of the file to be replaced, which the new one keeps."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise OutOfBounds("this is no plain file")
+        raise OutOfBounds("it is not a regular file")
     return stat.S_IMODE(found.st_mode)
 
 
 @contextlib.contextmanager
 def locked(folder: int, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """Alone in this folder. Blocks the thread, LOCK_SECONDS at most; raises NotStored after that."""
-    with told():
+    """Hold the folder's lock. Blocks the thread for at most LOCK_SECONDS, then raises NotStored."""
+    with os_errors():
         lock = os.open(LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
         until = clock() + LOCK_SECONDS
         while not _taken(lock):
             if clock() >= until:
-                raise NotStored("the file is being written by somebody else")
+                raise NotStored("another writer holds the file's lock")
             time.sleep(_POLL_SECONDS)
         yield
     finally:

@@ -1,10 +1,9 @@
-"""Changing a persona's file: under the folder's lock, whole or not at all, and the last ten versions are kept.
+"""Change a persona's file: under the folder's lock, atomically, keeping the last ten versions.
 
-    .history/memory.md.20261120T091500Z-000001      what the file held before, oldest first by name
+    .history/memory.md.20261120T091500Z-000001      a former content, oldest first by name
 
-Whoever changes a file says what it becomes of what it is; that function runs under the lock, so nothing that was
-written in between is lost. What must be gone altogether is taken out of the versions too. The thread waits: call it
-from one of its own.
+A change is a function from the old text to the new. It runs under the lock, so no concurrent write is lost. Text that
+must be forgotten is removed from the versions too. All functions block: call them in a thread.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from agent_personas.errors import NotFound, OutOfBounds, TooLarge
 from agent_personas.files import MAX_FILE_BYTES, PERSONA_FILES
-from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
+from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, os_errors, read_plain, write_whole
 
 HISTORY = ".history"
 VERSIONS = 10
@@ -34,12 +33,13 @@ def change(
     limit: int = MAX_FILE_BYTES,
     clock: Callable[[], float] = time.time,
 ) -> str:
-    """Makes of a file's text (None: there is none) what `edit` says, and gives it back. Same text: nothing is written.
+    """Replace a file's text (None if it is missing) with what `edit` returns, and return that. An equal text is not
+    written.
 
-    `limit` is in bytes. Raises PersonaError, and whatever `edit` raises: then the file is as it was.
+    `limit` is in bytes. Raises PersonaError and whatever `edit` raises; the file is then unchanged.
     """
     if name not in PERSONA_FILES:
-        raise OutOfBounds("this is no file of a persona")
+        raise OutOfBounds("this is not a persona's file")
     with folder_at(folder) as descriptor, locked(descriptor):
         try:
             old: bytes | None = read_plain(name, MAX_FILE_BYTES, descriptor)
@@ -49,7 +49,7 @@ def change(
         text = edit(before)
         new = as_bytes(text)
         if len(new) > limit:
-            raise TooLarge(f"the file would have {len(new):,} bytes; {limit:,} is the most")
+            raise TooLarge(f"the file would have {len(new):,} bytes; the limit is {limit:,}")
         if text != before:
             if old is not None:
                 _keep(descriptor, name, old, clock())
@@ -58,10 +58,10 @@ def change(
 
 
 def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
-    """Makes of a file's text, and of each version that is kept of it, what `edit` says, and keeps nothing of before.
-    Gives back what the file itself held, "" where there is none.
+    """Apply `edit` to a file and to each of its kept versions, keeping nothing of before. Returns the file's former
+    text, "" if it was missing.
 
-    A folder where that changes nothing is only read. Raises PersonaError; then some may be as they were.
+    If nothing changes the folder is only read. Raises PersonaError; some of the files may then be changed already.
     """
     with folder_at(folder) as descriptor:
         before, changed = _rewritten(descriptor, name, edit, write=False)
@@ -72,7 +72,7 @@ def rewrite(folder: Path, name: str, edit: Callable[[str], str]) -> str:
 
 
 def before(folder: Path, name: str, changes: int) -> str:
-    """What a file held before its last so many changes, 1 to VERSIONS. Raises NotFound where fewer are kept."""
+    """Return a file's content before its last so many changes, 1 to VERSIONS. Raises NotFound if fewer are kept."""
     try:
         with folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as history:
             kept = _kept(history, name)
@@ -84,7 +84,7 @@ def before(folder: Path, name: str, changes: int) -> str:
 
 
 def _rewritten(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
-    """What the file holds, and whether `edit` changes it or one of its versions; with `write` it does."""
+    """Return the file's text, and whether `edit` changes it or one of its versions; with `write`, change them."""
     before, changed = _rewritten_one(folder, name, edit, write=write)
     with contextlib.suppress(NotFound), below(folder, (HISTORY,)) as history:
         for kept in _kept(history, name):
@@ -109,12 +109,12 @@ def _keep(folder: int, name: str, data: bytes, now: float) -> None:
         number = int(kept[-1][-6:]) + 1 if kept else 1
         write_whole(history, f"{name}.{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{number:06d}", data)
         for old in kept[: max(0, len(kept) + 1 - VERSIONS)]:
-            with contextlib.suppress(FileNotFoundError), told():
+            with contextlib.suppress(FileNotFoundError), os_errors():
                 os.unlink(old, dir_fd=history)
 
 
 def _kept(history: int, name: str) -> list[str]:
-    """By their running number, oldest first: a clock may go back."""
-    with told():
+    """Return the versions by their number, oldest first: a clock may go back."""
+    with os_errors():
         found = [(match[2], entry) for entry in os.listdir(history) if (match := _VERSION.fullmatch(entry))]
     return [entry for _, entry in sorted(found) if entry.startswith(f"{name}.")]

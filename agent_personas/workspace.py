@@ -1,8 +1,8 @@
-"""An agent's own folder of files: read, write, edit, find by name, find by words; nothing outside is reachable.
+"""An agent's own folder of files: read, write, edit, find by name and by words; nothing outside is reachable.
 
 Paths are relative, with `/`. A part that is empty, `..`, or begins with a period is refused, links are never followed
-(disk.py), and what is stored is text within limits of size, number and depth. Searching takes plain words, no regular
-expressions: those can be written so that they never end, and the model that writes them reads strangers.
+(safe_files.py), and content is text within limits of size, number and depth. Search takes plain words, not regular
+expressions: the model that would write them reads strangers' text, and some expressions never end.
 
 Every method blocks the thread and raises PersonaError.
 """
@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
-from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, read_plain, told, write_whole
+from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locked, os_errors, read_plain, write_whole
 
 MAX_FILE_BYTES = 262_144
 MAX_FILES = 500
@@ -31,7 +31,7 @@ MAX_HIT = 300  # characters of a line
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line with the words that were looked for. `line` counts from 1."""
+    """A line that contains the words. `line` counts from 1."""
 
     path: str
     line: int
@@ -39,13 +39,13 @@ class Hit:
 
 
 class Workspace:
-    """The folder `root`; it is made at the first write."""
+    """The folder `root`, created by the first write."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, path: str, first_line: int = 1, max_lines: int = 2_000) -> str:
-        """A file's text, or a part of it."""
+        """Return a file's text or a part of it."""
         *folders, name = _parts(path)
         with folder_at(self._root) as root, below(root, tuple(folders)) as folder:
             text = as_text(read_plain(name, MAX_FILE_BYTES, folder))
@@ -54,10 +54,10 @@ class Workspace:
         return text if not start and len(lines) <= max_lines else "\n".join(lines[start : start + max_lines])
 
     def write(self, path: str, text: str) -> None:
-        """Makes or replaces a file, and the folders that it stands in."""
+        """Create or replace a file, with its folders."""
         *folders, name = _parts(path)
         data = _fitting(text)
-        with told():
+        with os_errors():
             self._root.mkdir(parents=True, exist_ok=True)
         with folder_at(self._root) as root, locked(root):
             self._make_room(root, path, len(data))
@@ -65,7 +65,7 @@ class Workspace:
                 write_whole(folder, name, data)
 
     def edit(self, path: str, old: str, new: str, *, everywhere: bool = False) -> int:
-        """Puts `new` in the place of `old`, which must be there once, or with `everywhere` at all; says how often."""
+        """Replace `old`, which must occur exactly once unless `everywhere`, with `new`. Returns how often."""
         *folders, name = _parts(path)
         if not old:
             raise OutOfBounds("the text to replace is empty")
@@ -82,15 +82,15 @@ class Workspace:
         return times
 
     def glob(self, pattern: str = "**") -> tuple[str, ...]:
-        """The files whose path fits, in order: `*` and `?` within a part, `**` for any number of parts."""
+        """Return the matching paths in order: `*` and `?` within a part, `**` for any number of parts."""
         wanted = _pattern(pattern)
         return tuple(path for path, _ in self._files() if _fits(path.split("/"), wanted))
 
     def grep(self, words: str, pattern: str = "**") -> tuple[Hit, ...]:
-        """The first MAX_HITS lines that hold these words, in any case, of the files that fit and are text."""
+        """Return the first MAX_HITS lines that contain these words, in any case, in matching text files."""
         wanted, hits = words.casefold(), list[Hit]()
         if not wanted.strip() or len(words) > MAX_PATTERN:
-            raise OutOfBounds(f"1 to {MAX_PATTERN} characters are wanted to look for")
+            raise OutOfBounds(f"1 to {MAX_PATTERN} characters are needed to search")
         for path in self.glob(pattern):
             try:
                 text = self.read(path, max_lines=MAX_FILE_BYTES)
@@ -104,7 +104,7 @@ class Workspace:
         return tuple(hits)
 
     def _files(self) -> list[tuple[str, int]]:
-        """Path and bytes of every file, in order."""
+        """Return path and size of every file, in order."""
         try:
             with folder_at(self._root) as root:
                 return sorted(_walk(root, "", MAX_DEPTH))
@@ -112,16 +112,16 @@ class Workspace:
             return []
 
     def _make_room(self, root: int, path: str, size: int) -> None:
-        """Refuses what would be too much in all."""
+        """Refuse a write that would exceed the limits."""
         others = [found for name, found in _walk(root, "", MAX_DEPTH) if name != path]
         if len(others) >= MAX_FILES:
-            raise TooLarge(f"the workspace has {MAX_FILES} files, which is the most")
+            raise TooLarge(f"the workspace has {MAX_FILES} files, which is the limit")
         if sum(others) + size > MAX_TOTAL_BYTES:
             raise TooLarge(f"the workspace would have more than {MAX_TOTAL_BYTES:,} bytes")
 
 
 def _parts(path: str) -> list[str]:
-    """A path's parts. Raises OutOfBounds for one that is not plainly inside."""
+    """Split a path. Raises OutOfBounds unless it is plainly inside."""
     parts = path.split("/")
     if not path.isprintable() or "\\" in path or len(path) > MAX_PATH or len(parts) > MAX_DEPTH:
         raise OutOfBounds(f"a path has at most {MAX_DEPTH} parts with / between them, and {MAX_PATH} characters")
@@ -154,12 +154,12 @@ def _fits(parts: list[str], pattern: list[str]) -> bool:
 
 
 def _walk(folder: int, prefix: str, depth: int) -> Iterator[tuple[str, int]]:
-    """The plain files below a folder; links and what begins with a period are passed over."""
-    with told():
+    """Yield the regular files below a folder, skipping links and hidden names."""
+    with os_errors():
         names = [name for name in os.listdir(folder) if not name.startswith(".")]
     for name in names:
         try:
-            with told():
+            with os_errors():
                 found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if stat.S_ISREG(found.st_mode):
                 yield prefix + name, found.st_size

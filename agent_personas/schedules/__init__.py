@@ -1,1 +1,1 @@
-"""Heartbeats, cron jobs and hooks as data, parsed from persona files. Ticks nothing."""
+"""Heartbeats, cron jobs and hooks as data, parsed from persona files. Runs nothing."""

@@ -1,4 +1,4 @@
-"""The section "Cron Jobs" of agents.md: what an agent does at times of the calendar.
+"""The section "Cron Jobs" of agents.md: tasks at times of the calendar.
 
     ## Cron Jobs
 
@@ -9,9 +9,9 @@
 
     Ask everybody for the one thing that must happen this week.
 
-Five fields as in cron(5), and @hourly, @daily, @weekly, @monthly, @yearly. Times are local; cronsim treats the hours
-that daylight saving takes and gives as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one
-at every real hour. `due` is pure: the caller keeps the moment of the last run and brings the clock.
+Five fields as in cron(5), and @hourly, @daily, @weekly, @monthly, @yearly. Times are local. cronsim treats changes of
+daylight saving time as Debian's cron does: a job at a fixed time runs once on such a day, an hourly one at every real
+hour. `due` is pure: the caller stores the time of the last run and passes the clock's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _YEAR = 366 * 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job. `expression` is as it was written; `channel` is an id or a name without #, None for the default one."""
+    """One job. `expression` as written; `channel`: an id or a name without #, None for the default channel."""
 
     name: str
     expression: str
@@ -57,13 +57,13 @@ class Job:
 
 
 def parse_cron(text: str | None) -> tuple[tuple[Job, ...], tuple[str, ...]]:
-    """The jobs of agents.md in their order, and what is wrong with the others, with file and line."""
+    """Return the valid jobs of agents.md in order, and problems with file and line."""
     problems, jobs = Problems(FILE, text), dict[str, Job]()
     for section in under(scan(text or ""), HEADING):
         job = _job(section, problems)
         if good_name(section, jobs, problems) and job is not None:
             jobs[job.name.casefold()] = job
-    return tuple(jobs.values()), problems.told()
+    return tuple(jobs.values()), problems.lines()
 
 
 def _job(section: Section, problems: Problems) -> Job | None:
@@ -82,23 +82,23 @@ def _job(section: Section, problems: Problems) -> Job | None:
 
 
 def read_expression(text: str) -> str:
-    """The same text where cron understands it and it will ever be time. Raises ValueError with what is wrong."""
+    """Return the text if cron accepts it and it ever comes true. Raises ValueError with the problem."""
     if len(text) > _MAX_EXPRESSION:
         raise ValueError(f"an expression has at most {_MAX_EXPRESSION} characters")
     fields = _NAMED.get(text.lower(), text)
     if len(fields.split()) != 5:
-        raise ValueError("five fields are wanted: minute, hour, day, month, day of the week")
+        raise ValueError("expected five fields: minute, hour, day, month, day of the week")
     try:
         next(CronSim(fields, datetime(2024, 1, 1, tzinfo=UTC)))
     except CronSimError as error:
-        raise ValueError(f"{text!r} is no cron expression: {str(error).lower()}") from None
+        raise ValueError(f"{text!r} is not a cron expression: {str(error).lower()}") from None
     except StopIteration:
-        raise ValueError(f"{text!r} is never") from None
+        raise ValueError(f"{text!r} never comes true") from None
     return text
 
 
 def next_time(job: Job, after: float, zone: tzinfo) -> float | None:
-    """The first moment of the job after `after`, both in unix seconds. None: not in fifty years."""
+    """Return the job's first time after `after`, both in unix seconds. None if there is none in fifty years."""
     return next(_moments(job, after, zone), None)
 
 

@@ -1,4 +1,4 @@
-"""What heartbeats, cron jobs and hooks have in common: names, channels, spans of time, hours of the day."""
+"""What heartbeats, cron jobs and hooks share: names, channels, time spans, hours of the day."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class ActiveHours:
-    """A part of the day in minutes since midnight, `end` not included. One that ends earlier goes over midnight."""
+    """A part of the day in minutes since midnight, `end` excluded. If `end` is earlier it extends over midnight."""
 
     start: int
     end: int
 
     def cover(self, moment: datetime) -> bool:
-        """Whether a local time lies in them."""
+        """Whether a local time is within them."""
         minute = moment.hour * 60 + moment.minute
         if self.start < self.end:
             return self.start <= minute < self.end
@@ -38,41 +38,42 @@ class ActiveHours:
 
 
 class Problems:
-    """Lines of the form `heartbeat.md:12: what is wrong`, in the file's order."""
+    """Collects lines such as `heartbeat.md:12: what is wrong`, in the file's order."""
 
     def __init__(self, file: str, text: str | None = None) -> None:
         self._file, self._found = file, list[tuple[int, str]]()
         unclosed = open_comment(text) if text else None
         if unclosed is not None:
-            self.add(unclosed, "this comment is never closed, so all that follows is one")
+            self.add(unclosed, "this comment is never closed, so everything after it is a comment")
 
     def add(self, line: int, what: str) -> None:
         self._found.append((line, what))
 
     def of(self, fields: Fields) -> None:
-        """What `sections.fields_of` had to say."""
+        """Add the problems that `markdown.fields_of` found."""
         self._found += fields.problems
 
-    def told(self) -> tuple[str, ...]:
+    def lines(self) -> tuple[str, ...]:
         return tuple(f"{self._file}:{line}: {what}" for line, what in sorted(self._found))
 
 
 def good_name(section: Section, taken: Collection[str], problems: Problems) -> bool:
-    """Whether a heading can name something: not empty, not too long, not taken (in any case) further up."""
+    """Whether a heading is a valid name: not empty, not too long, not used above (in any case). Reports the problem if
+    not."""
     line, name = section.heading.number, section.title
     if not name:
-        problems.add(line, "a name is missing in this heading")
+        problems.add(line, "this heading has no name")
     elif len(name) > MAX_NAME:
         problems.add(line, f"a name has at most {MAX_NAME} characters")
     elif name.casefold() in taken:
-        problems.add(line, f"{name!r} is there twice; the first one counts")
+        problems.add(line, f"{name!r} is given twice; the first one counts")
     else:
         return True
     return False
 
 
 def read_field(fields: Fields, key: str, read: Callable[[str], Value], problems: Problems) -> tuple[Value | None, bool]:
-    """A field's value, None where it is not there; and whether it is right. `read` raises ValueError."""
+    """Return a field's value, None if absent, and whether it is valid. `read` raises ValueError."""
     text = fields.values.get(key)
     if text is None:
         return None, True
@@ -84,29 +85,29 @@ def read_field(fields: Fields, key: str, read: Callable[[str], Value], problems:
 
 
 def read_channel(text: str) -> int | str:
-    """A channel's id (`123`, `<#123>`), or its name without the #."""
+    """Parse a channel: its id (`123`, `<#123>`) or its name without the #."""
     match = _CHANNEL.fullmatch(text)
     if match and int(match[1] or match[2]):
         return int(match[1] or match[2])
     name = text.removeprefix("#").strip()
     if match or not name or len(name) > MAX_NAME or any(char.isspace() for char in name):
-        raise ValueError("a channel's id or #name is wanted")
+        raise ValueError("expected a channel's id or #name")
     return name
 
 
 def read_span(text: str) -> int:
-    """Seconds: `300`, `5m`, `2 hours`."""
+    """Parse a time span into seconds: `300`, `5m`, `2 hours`."""
     match = _SPAN.fullmatch(text)
     if match is None:
-        raise ValueError("seconds are wanted, as in 300, or 5m, 2h, 1d")
+        raise ValueError("expected seconds, as in 300, or 5m, 2h, 1d")
     return int(match[1]) * _SECONDS[(match[2] or "s")[0].lower()]
 
 
 def read_hours(text: str) -> ActiveHours:
-    """`08:00-22:00`, `8-22`, `22:00-06:00`; 24:00 is the end of the day."""
+    """Parse hours: `08:00-22:00`, `8-22`, `22:00-06:00`; 24:00 is the end of the day."""
     match = _HOURS.fullmatch(text)
     if match is None:
-        raise ValueError("hours such as 08:00-22:00 are wanted")
+        raise ValueError("expected hours such as 08:00-22:00")
     start, end = (int(match[hour]) * 60 + int(match[hour + 1] or 0) for hour in (1, 3))
     minutes = [int(match[minute] or 0) for minute in (2, 4)]
     if max(minutes) > 59 or start >= _DAY or end > _DAY:
@@ -120,4 +121,4 @@ def read_yes(text: str) -> bool:
     try:
         return YES[text.lower()]
     except KeyError:
-        raise ValueError("yes or no is wanted") from None
+        raise ValueError("expected yes or no") from None

@@ -1,4 +1,4 @@
-"""heartbeat.md: what an agent looks at by itself, again and again.
+"""heartbeat.md: checks that an agent repeats by itself.
 
     ## Build
     - interval: 15m
@@ -7,7 +7,7 @@
 
     Look whether the last build failed, and say so only if it did.
 
-What stands before the first `##` is for people. A file without checks makes no call.
+Text before the first `##` is for people. A file without checks makes no calls.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ FIELDS = ("interval", "channel", "active_hours")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check. `channel` is an id or a name without #, None for the default one; `active_hours` None is always."""
+    """One check. `channel`: an id or a name without #, None for the default channel. `active_hours`: None for
+    always."""
 
     name: str
     instruction: str
@@ -46,7 +47,7 @@ class Check:
 
 
 def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-    """The checks in their order, and what is wrong with the others, with file and line."""
+    """Return the valid checks in order, and problems with file and line."""
     problems, checks = Problems(FILE, text), dict[str, Check]()
     lines = scan(text or "")
     for section in sections(lines, 2):
@@ -55,18 +56,18 @@ def parse_heartbeat(text: str | None) -> tuple[tuple[Check, ...], tuple[str, ...
             checks[check.name.casefold()] = check
     for heading in _stray(lines):
         problems.add(heading.number, "a check begins with `## ` and its name")
-    return tuple(checks.values()), problems.told()
+    return tuple(checks.values()), problems.lines()
 
 
 def _stray(lines: Sequence[Line]) -> list[Line]:
-    """Headings of the wrong level that were meant as checks: they would be passed over in silence."""
+    """Return headings of the wrong level that were meant as checks, which would otherwise be silently ignored."""
     levels = (1,) if sections(lines, 2) else (1, 3, 4, 5, 6)
     found = [section for level in levels for section in sections(lines, level)]
     return [section.heading for section in found if "interval" in fields_of(_own(section), FIELDS).values]
 
 
 def _own(section: Section) -> Section:
-    """A section up to the first heading in it."""
+    """Cut a section before the first heading in it."""
     return Section(section.heading, tuple(takewhile(lambda line: not line.level, section.body)))
 
 
@@ -88,22 +89,23 @@ def _check(section: Section, problems: Problems) -> Check | None:
 def _interval(text: str) -> int:
     seconds = read_span(text)
     if seconds < MIN_SECONDS:
-        raise ValueError(f"{MIN_SECONDS} seconds is the shortest interval")
+        raise ValueError(f"the shortest interval is {MIN_SECONDS} seconds")
     if seconds > MAX_SECONDS:
-        raise ValueError("a year is the longest interval")
+        raise ValueError("the longest interval is a year")
     return seconds
 
 
 def next_beat(check: Check, last: float, now: float) -> float:
-    """When the check is due next, in unix seconds, whatever the hour. `last`: its last run, or when it was first seen.
+    """When the check is due next, in unix seconds, regardless of active hours. `last`: its last run, or when it was
+    first seen.
 
-    After a long sleep it is due once. A `last` that lies an interval or more ahead is of a clock that was wrong.
+    After a long pause it is due once. A `last` that is an interval or more in the future came from a wrong clock.
     """
     return now if last - now >= check.interval_seconds else last + check.interval_seconds
 
 
 def beats(check: Check, last: float, now: float, zone: tzinfo) -> bool:
-    """Whether the check is due at `now` (unix seconds), in its active hours of that time zone."""
+    """Whether the check is due at `now` (unix seconds) and within its active hours in that time zone."""
     if now < next_beat(check, last, now):
         return False
     return check.active_hours is None or check.active_hours.cover(datetime.fromtimestamp(now, zone))

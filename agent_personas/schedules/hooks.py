@@ -1,4 +1,4 @@
-"""The section "Hooks" of agents.md: what an agent does when it starts, before and after each event, when it stops.
+"""The section "Hooks" of agents.md: tasks when an agent starts, before and after each event, and when it stops.
 
     ## Hooks
 
@@ -7,7 +7,7 @@
 
     Note in your memory what was decided, if anything was.
 
-Each hook is a model call: `when` keeps those of agent_begin and agent_stop to the events that are worth it.
+Each hook is a model call, so `when` limits agent_begin and agent_stop to the events that are worth it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EVENT_TYPES = frozenset({"message", "heartbeat", "cron", "webhook", "instruction
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """What to do. `when`: only around events of these types, None for all; `channel` as in a check."""
+    """One hook. `when`: only around events of these types, None for all. `channel`: as in a check."""
 
     instruction: str
     when: frozenset[str] | None = None
@@ -42,7 +42,7 @@ class Hook:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """An agent's hooks, None where there is none."""
+    """An agent's hooks, None for those it does not have."""
 
     startup: Hook | None = None
     agent_begin: Hook | None = None
@@ -55,19 +55,19 @@ class Hooks:
 
 
 def parse_hooks(text: str | None) -> tuple[Hooks, tuple[str, ...]]:
-    """The hooks of agents.md, and what is wrong with the others, with file and line."""
+    """Return the valid hooks of agents.md, and problems with file and line."""
     problems, found = Problems(FILE, text), dict[str, Hook]()
     for section in under(scan(text or ""), HEADING):
         name = section.title.lower().replace(" ", "_").replace("-", "_")
         if name not in HOOKS:
-            problems.add(section.heading.number, f"{section.title!r} is no hook; known are {', '.join(HOOKS)}")
+            problems.add(section.heading.number, f"{section.title!r} is not a hook; the hooks are {', '.join(HOOKS)}")
             continue
         hook = _hook(name, section, problems)
         if name in found:
-            problems.add(section.heading.number, f"{name} is there twice; the first one counts")
+            problems.add(section.heading.number, f"{name} is given twice; the first one counts")
         elif hook is not None and good_name(section, (), problems):
             found[name] = hook
-    return Hooks(**found), problems.told()
+    return Hooks(**found), problems.lines()
 
 
 def _hook(name: str, section: Section, problems: Problems) -> Hook | None:
@@ -76,7 +76,7 @@ def _hook(name: str, section: Section, problems: Problems) -> Hook | None:
     when, right = read_field(fields, "when", _types, problems)
     channel, known = read_field(fields, "channel", read_channel, problems)
     if when is not None and name not in AROUND_EVENTS:
-        problems.add(fields.lines["when"], f"when: {name} has no event; it is passed over")
+        problems.add(fields.lines["when"], f"when: ignored, {name} does not belong to an event")
         when = None
     if not fields.text:
         problems.add(section.heading.number, f"{name} has no instruction")
@@ -87,5 +87,5 @@ def _hook(name: str, section: Section, problems: Problems) -> Hook | None:
 def _types(text: str) -> frozenset[str]:
     named = frozenset(word.strip().lower() for word in text.split(",") if word.strip())
     if not named or named - EVENT_TYPES:
-        raise ValueError(f"types of events are wanted, of {', '.join(sorted(EVENT_TYPES))}")
+        raise ValueError(f"expected types of events: {', '.join(sorted(EVENT_TYPES))}")
     return named

@@ -57,8 +57,8 @@ def test_a_wrong_field_is_told_with_its_line_and_the_others_count() -> None:
     assert card == IdentityCard(model="a")
     assert [problem.split(":")[1] for problem in problems] == ["3", "4", "5", "6", "7", "8", "9"]
     assert problems[0] == "identity.md:3: talkativeness: expected a finite number"
-    assert problems[2] == "identity.md:5: avatar: an https address is wanted"
-    assert problems[3] == "identity.md:6: model is there twice; the first one counts"
+    assert problems[2] == "identity.md:5: avatar: expected an https address"
+    assert problems[3] == "identity.md:6: model is given twice; the first one counts"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_personas import memory
+from agent_personas import memory, memory_blocks
 from agent_personas.errors import Ambiguous, NotFound, OutOfBounds, PersonaError, TooLarge
 from agent_personas.files import PersonaFiles
 from agent_personas.memory import Origin, append, ensure_memory, forget, replace_section, visible_memory
@@ -130,7 +130,7 @@ def test_no_text_escapes_its_mark_or_its_entry(text: str, parts: list[str]) -> N
         return
     whole = f"# Memory\n{entry.text}\n- other"
     assert visible_memory(whole, only(CAFE, HALL)) == "# Memory\n- other"
-    assert memory._blocks(whole)[1] == entry
+    assert memory_blocks.blocks_of(whole)[1] == entry
     assert laid_out(PersonaFiles(memory=whole)).memory.count("\n#") == 1  # the memory's own heading
 
 
@@ -144,7 +144,7 @@ def test_limits(tmp_path: Path) -> None:
     for number in range(16):
         append(tmp_path, f"{number:03}" + "x" * 990, None)
     before = content(tmp_path)
-    with pytest.raises(TooLarge, match="16,384 is the most"):
+    with pytest.raises(TooLarge, match="the limit is 16,384"):
         append(tmp_path, "y" * 900, None)
     assert content(tmp_path) == before
 
@@ -177,7 +177,7 @@ def test_one_entry_is_forgotten_by_its_words(tmp_path: Path) -> None:
         tmp_path,
         "# Memory\n- Ann keeps bees\n  and a cat\n- Ann rows <!-- channel:2 -->\n- Ann sails <!-- channel:1 -->\n",
     )
-    with pytest.raises(Ambiguous, match="3 entries have these words"):
+    with pytest.raises(Ambiguous, match="3 entries contain these words"):
         forget(tmp_path, "ann")
     assert forget(tmp_path, "KEEPS  bees and", only(HALL)) == "- Ann keeps bees\n  and a cat"
     with pytest.raises(NotFound):
@@ -237,7 +237,7 @@ def test_what_an_owner_wrote_stays_as_it_is_where_an_agent_notes_the_same(tmp_pa
 def test_what_is_written_over_an_entry_of_nobody_known_is_not_one_persons_alone(tmp_path: Path) -> None:
     write(tmp_path, "# Memory\n## People\n- Ann keeps bees.\n")
     replace_section(tmp_path, "People", "Ann has bees.", Origin(HALL, 9, 5))
-    (entry,) = (block for block in memory._blocks(content(tmp_path)) if "Ann has" in block.text)
+    (entry,) = (block for block in memory_blocks.blocks_of(content(tmp_path)) if "Ann has" in block.text)
     assert entry.people == {5, memory.UNKNOWN}
 
 

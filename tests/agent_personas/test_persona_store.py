@@ -140,7 +140,7 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_for_ever(
 ) -> None:
     monkeypatch.setattr(safe_files, "LOCK_SECONDS", 0.0)
     with safe_files.folder_at(tmp_path) as descriptor, safe_files.locked(descriptor):  # noqa: SIM117 - what is raised within
-        with pytest.raises(NotStored, match="by somebody else"):
+        with pytest.raises(NotStored, match="another writer"):
             replace(tmp_path, "soul.md", "x")
     replace(tmp_path, "soul.md", "x")
 
@@ -205,14 +205,14 @@ def test_a_folder_that_cannot_be_written_is_told_once_and_used(tmp_path: Path, m
     assert report.loaded == ("soul.md",)
     (problem,) = report.problems
     assert problem.startswith("identity.md, agents.md,")
-    assert problem.endswith("missing, and could not be made: permission denied")
+    assert problem.endswith("missing, and could not be created: permission denied")
 
 
 def test_what_cannot_be_read_is_not_among_what_was_loaded_nor_written_over(tmp_path: Path) -> None:
     (tmp_path / "soul.md").write_bytes(b"\xff\xfe")
     report = bootstrap(tmp_path)
     assert "soul.md" not in (*report.loaded, *report.made)
-    assert report.problems == ("soul.md: left out, it is not UTF-8 text (byte 1)",)
+    assert report.problems == ("soul.md: skipped, it is not UTF-8 text (byte 1)",)
     assert (tmp_path / "soul.md").read_bytes() == b"\xff\xfe"
 
 
@@ -220,8 +220,8 @@ def test_a_file_in_the_place_of_the_folder_is_told_as_such(tmp_path: Path) -> No
     (tmp_path / "file").write_text("hi")
     report = bootstrap(tmp_path / "file" / "claude")
     assert report.loaded == report.made == ()
-    assert {problem.partition(": left out, ")[2] for problem in report.problems} == {
-        "a file or a link stands where a folder should be"
+    assert {problem.partition(": skipped, ")[2] for problem in report.problems} == {
+        "a file or a link is in the place of a folder"
     }
 
 

@@ -168,12 +168,6 @@ IN_PROMPTS = (
         ),
         ("block.people or {UNKNOWN}}", "block.people}", "who is not known stays in what is written over"),
         (
-            "all(may_see(channel) for channel in channels)",
-            "any(may_see(channel) for channel in channels)",
-            "what came from several channels is told where all may be read",
-        ),
-        ("channels is not None and all", "channels is None or all", "a mark that cannot be understood hides"),
-        (
             "for block in gone for channel in block.channels or ()",
             "for block in gone[:1] for channel in block.channels or ()",
             "what is written over keeps the channels it came from",
@@ -185,13 +179,23 @@ IN_PROMPTS = (
             "if not block.level and wanted",
             "nobody forgets what they cannot see",
         ),
-        ("(not hidden or block.level <= hidden)", "(not hidden)", "a hidden section ends with the next one"),
         (
             "block.words == entry.words and block.channels == entry.channels",
             "block.words == entry.words",
             "the same words of another channel are another entry",
         ),
         ("if sum(map(len, lines)) > MAX_ENTRY", "if max(map(len, lines)) > MAX_ENTRY", "an entry has a largest size"),
+    ),
+    *of(
+        "agent_personas/memory_blocks.py",
+        MEMORY,
+        (
+            "all(may_see(channel) for channel in channels)",
+            "any(may_see(channel) for channel in channels)",
+            "what came from several channels is told where all may be read",
+        ),
+        ("channels is not None and all", "channels is None or all", "a mark that cannot be understood hides"),
+        ("(not hidden or block.level <= hidden)", "(not hidden)", "a hidden section ends with the next one"),
     ),
     *of(
         "agent_personas/schedules/hooks.py",

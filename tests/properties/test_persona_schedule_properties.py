@@ -76,7 +76,7 @@ def test_property_23_an_interval_below_a_minute_is_refused_alone(
     hasty = Check(quick.name, quick.instruction, seconds, quick.channel, quick.active_hours)
     checks, problems = parse_heartbeat("\n".join(map(written_check, [hasty, *others])))
     assert checks == tuple(others)
-    assert problems == ("heartbeat.md:2: interval: 60 seconds is the shortest interval",)
+    assert problems == ("heartbeat.md:2: interval: the shortest interval is 60 seconds",)
 
 
 # Feature: discord-claude-gateway, Property 24: For any valid agents.md content containing a "Cron Jobs" section with job definitions (name, cron expression, instruction), parsing the content should produce CronJob objects whose fields match the defined values.  # noqa: E501

@@ -98,14 +98,14 @@ x
     assert problems == (
         "heartbeat.md:1: 'no interval' has no field interval, as in `- interval: 300`",
         "heartbeat.md:3: 'no text' has no instruction",
-        "heartbeat.md:6: interval: 60 seconds is the shortest interval",
-        "heartbeat.md:10: unknown field 'chanel'; known are interval, channel, active_hours."
-        " Begin a text with a sentence, not a list",
-        "heartbeat.md:11: interval is there twice; the first one counts",
-        "heartbeat.md:13: 'GOOD' is there twice; the first one counts",
-        "heartbeat.md:18: channel: a channel's id or #name is wanted",
+        "heartbeat.md:6: interval: the shortest interval is 60 seconds",
+        "heartbeat.md:10: unknown field 'chanel'; the fields are interval, channel, active_hours."
+        " Begin the text with a sentence, not a list",
+        "heartbeat.md:11: interval is given twice; the first one counts",
+        "heartbeat.md:13: 'GOOD' is given twice; the first one counts",
+        "heartbeat.md:18: channel: expected a channel's id or #name",
         "heartbeat.md:22: active_hours: a time of the day goes from 00:00 to 24:00",
-        "heartbeat.md:24: a name is missing in this heading",
+        "heartbeat.md:24: this heading has no name",
         "heartbeat.md:27: a check begins with `## ` and its name",
     )
 
@@ -120,7 +120,7 @@ def test_a_check_under_a_heading_of_the_wrong_level_is_told() -> None:
 def test_a_comment_that_is_never_closed_is_told() -> None:
     assert parse_heartbeat("## a\n- interval: 60\n\nx\n<!-- off\n## b\n") == (
         (Check("a", "x", 60),),
-        ("heartbeat.md:5: this comment is never closed, so all that follows is one",),
+        ("heartbeat.md:5: this comment is never closed, so everything after it is a comment",),
     )
 
 
@@ -156,7 +156,7 @@ def test_spans(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "-5", "5.5", "1e9", "٣٠٠", "5 weeks", "1" * 30])
 def test_what_is_no_span(text: str) -> None:
-    with pytest.raises(ValueError, match="seconds are wanted"):
+    with pytest.raises(ValueError, match="expected seconds"):
         read_span(text)
 
 
@@ -205,9 +205,9 @@ x
     assert parse_cron(text) == (
         (Job("Plan: **Monday**", "0 9 * * mon", "Ask.", "general", True),),
         (
-            "agents.md:15: cron: '61 * * * *' is no cron expression: bad minute",
-            "agents.md:19: cron: '0 0 31 2,4 *' is no cron expression: bad day-of-month",
-            "agents.md:23: cron: five fields are wanted: minute, hour, day, month, day of the week",
+            "agents.md:15: cron: '61 * * * *' is not a cron expression: bad minute",
+            "agents.md:19: cron: '0 0 31 2,4 *' is not a cron expression: bad day-of-month",
+            "agents.md:23: cron: expected five fields: minute, hour, day, month, day of the week",
         ),
     )
 

@@ -83,8 +83,8 @@ async def test_replacing_a_section_leaves_what_is_not_seen_from_here(tmp_path):
     [
         ("replace", "x", None, "section is missing"),
         ("replace", "x", "Nothing", "no such section"),
-        ("forget", "bees", None, "nothing in the memory has these words"),
-        ("append", " \n ", None, "an entry has words"),
+        ("forget", "bees", None, "no entry contains these words"),
+        ("append", " \n ", None, "the entry is empty"),
         ("append", "x" * 1001, None, "at most 1,000 characters"),
     ],
 )
