@@ -1,9 +1,9 @@
-"""What a turn begins with.
+"""The events that turns begin with, and the reasons for which a turn posts nothing.
 
-message      a person speaks to the agent                    MentionEvent
+message      a person or another agent calls the agent       MentionEvent
 instruction  the coordinator gives a turn                    InstructionEvent
 heartbeat    a check of heartbeat.md is due                  HeartbeatEvent   ─┐
-cron         a job of agents.md is due                       CronEvent         │ errands: nobody waits for them,
+cron         a job of agents.md is due                       CronEvent         │ automation: nobody waits for it,
 hook         the agent starts or stops, an event begins      HookEvent         │ silence is a good answer
 webhook      a signed request from outside                   WebhookEvent     ─┘
 """
@@ -20,17 +20,17 @@ from agent_context.entries import Entry
 from agent_context.layout.automation_task import AutomationTask
 from agent_protocol.wire.messages import DEFAULT_DEADLINE_SECONDS, Instruction
 
-MENTION_SECONDS = 120.0  # how long a person waits at most, TURN_TIMEOUT_SECONDS where it is not set
+MENTION_SECONDS = 120.0  # for a mention's turn, where TURN_TIMEOUT_SECONDS is not set
 
 LONGEST_TURN = 600.0  # seconds; a deadline comes over the wire, and clocks may be set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnEvent:
-    """An event in a lane. `deadline` in unix seconds: nothing is posted after it. With `seconds` it has that long from
-    when its turn begins, however long it waited.
+    """An event in a lane. Nothing is posted after `deadline`, in unix seconds; with `seconds` the deadline is that long
+    after the turn begins.
 
-    The inbox gives it `seq`, a number that only grows, and `at`, when it was put there, in unix seconds.
+    The inbox sets `seq`, a number that only grows, and `at`, the time of its arrival in unix seconds.
     """
 
     kind: ClassVar[str] = ""  # one of the types above
@@ -45,47 +45,47 @@ class TurnEvent:
 
     @property
     def lane(self) -> int | str:
-        """Its place in the inbox: that of its channel; what speaks nowhere has one of its own."""
+        """Its lane in the inbox: its channel, or one of its own where it has none."""
         return self.id if self.channel_id == NO_CHANNEL else self.channel_id
 
     def begun(self, now: float) -> Self:
-        """The same as its turn begins."""
+        """The event as its turn begins."""
         return replace(self, deadline=now + self.seconds, seconds=0.0) if self.seconds else self
 
     @property
     def source(self) -> str:
-        """Who raised it, for people to read."""
+        """Its origin, for people to read."""
         return self.kind
 
     def stamped(self, seq: int, at: float) -> Self:
-        """The same with its place in the inbox."""
+        """The event with its place in the inbox."""
         return replace(self, seq=seq, at=at)
 
     @property
     def person_id(self) -> int | None:
-        """Whose words brought it about, where that is known before the turn has looked."""
+        """The person who brought it about, where that is known before the turn has read the channel."""
         return None
 
     @property
     def for_people(self) -> bool:
-        """A person brought it about: it may take of the turns that people have for themselves."""
+        """Whether a person brought it about: it may use the daily turns that are reserved for people."""
         return self.person_id is not None
 
     @property
     def forced(self) -> bool:
-        """Somebody waits: silence is no answer."""
+        """Whether somebody waits, so that silence is no answer."""
         return False
 
     @property
     def cools_down(self) -> bool:
-        """Held back while the agent has just spoken in the channel."""
+        """Whether the channel's cooldown holds for it."""
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
-    """The coordinator gives a turn: in a conversation, or (with a trigger message) in reaction to a person, on whose
-    account it is (`on_behalf`, where it is known)."""
+    """The coordinator gives a turn: in a conversation, or, with a trigger message, in reaction to a person. `on_behalf`
+    is that person, where it is known."""
 
     kind: ClassVar[str] = "instruction"
 
@@ -110,7 +110,7 @@ class InstructionEvent(TurnEvent):
 
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
-        """An instruction without a deadline has the 90 seconds of the protocol, one with a far one ten minutes."""
+        """Without a deadline an instruction has the 90 seconds of the protocol; it has ten minutes at most."""
         return cls(
             id=instruction.instruction_id,
             channel_id=instruction.channel_id,
@@ -122,13 +122,13 @@ class InstructionEvent(TurnEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MentionEvent(TurnEvent):
-    """A person speaks to the agent, or another agent does (calling.py). `to_all` when the bots' role was mentioned and
+    """A person calls the agent, or another agent does (inbox/bot_mentions.py). `to_all`: by the bots' role, so that
     every bot answers.
 
-    `late` when the agent was away when it was asked. `pieces` are the person's other messages that belong to it, the
-    newest of all was heard at `heard_at`, in unix seconds. `continues`: the person wants no answer, only that the agent
-    goes on with the channel. `on_behalf` is the person who set off the chain in which another agent asks. `signs_at` is
-    the message that takes signs where the asked one cannot: a command that is being deleted.
+    `late`: the agent was away when it was asked. `pieces` are the person's other messages that belong to the question;
+    the newest of all came at `heard_at`, in unix seconds. `continues`: the person wants no answer, only that the agent
+    continues the conversation. `on_behalf` is the person who set off the chain in which another agent asks. `signs_at`
+    is the message for signs where the asked one is a command that is being deleted.
     """
 
     kind: ClassVar[str] = "message"
@@ -144,7 +144,7 @@ class MentionEvent(TurnEvent):
 
     @property
     def by_person(self) -> bool:
-        """Another agent is neither pinged nor told why there is no answer."""
+        """Another agent is neither pinged nor given a reason for silence."""
         return self.asked.speaker.kind == "person"
 
     @property
@@ -153,12 +153,12 @@ class MentionEvent(TurnEvent):
 
     @property
     def ping(self) -> int | None:
-        """Who is pinged by the answer."""
+        """The user id that the answer pings."""
         return self.asked.speaker.id if self.by_person and not self.continues else None
 
     @property
     def sign_id(self) -> int:
-        """The message at which a sign is seen: why there is no answer, for instance."""
+        """The message at which signs are put, such as the reason for silence."""
         return self.asked.id if self.signs_at is None else self.signs_at
 
     @property
@@ -171,8 +171,8 @@ class MentionEvent(TurnEvent):
 
     @property
     def cools_down(self) -> bool:
-        """What agents ask of each other ends with its chain, which a cooldown would break at its first link; and who
-        wants an agent to go on says so right after it has spoken."""
+        """A cooldown would break a chain of agents at its first link, and a person asks an agent to continue right
+        after it has spoken."""
         return self.by_person and not self.late and not self.continues
 
     @classmethod
@@ -187,7 +187,7 @@ class MentionEvent(TurnEvent):
         seconds: float = MENTION_SECONDS,
         **more: Any,
     ) -> MentionEvent:
-        """`seconds` is how long the turn may take; `more` are further fields. Agents get theirs from House.mention."""
+        """`seconds` is how long the turn may take; `more` are further fields. See AgentServices.mention."""
         return cls(
             id=f"m{asked.id}",
             channel_id=channel_id,
@@ -201,18 +201,18 @@ class MentionEvent(TurnEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrandEvent(TurnEvent):
-    """What an agent does without having been asked in a channel: not forced, no cooldown, and its time begins with its
-    turn, since nobody waits for it. Where `channel_id` is NO_CHANNEL, nobody reads what it says."""
+class AutomationEvent(TurnEvent):
+    """A task that nobody in a channel asked for: not forced, no cooldown, and its time begins with its turn, since
+    nobody waits for it. Where `channel_id` is NO_CHANNEL, nobody reads what it says."""
 
     @property
-    def errand(self) -> AutomationTask:
-        """What is asked of the agent."""
-        raise TypeError(f"{type(self).__name__} asks for nothing")
+    def task(self) -> AutomationTask:
+        """The task, as the prompt gives it."""
+        raise TypeError(f"{type(self).__name__} has no task")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeartbeatEvent(ErrandEvent):
+class HeartbeatEvent(AutomationEvent):
     """A check of heartbeat.md is due."""
 
     kind: ClassVar[str] = "heartbeat"
@@ -225,12 +225,12 @@ class HeartbeatEvent(ErrandEvent):
         return f"heartbeat.md: {self.check}"
 
     @property
-    def errand(self) -> AutomationTask:
+    def task(self) -> AutomationTask:
         return AutomationTask(occasion=f"your regular check “{self.check}”", text=self.instruction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CronEvent(ErrandEvent):
+class CronEvent(AutomationEvent):
     """A job of agents.md is due."""
 
     kind: ClassVar[str] = "cron"
@@ -243,14 +243,14 @@ class CronEvent(ErrandEvent):
         return f"agents.md: {self.job}"
 
     @property
-    def errand(self) -> AutomationTask:
+    def task(self) -> AutomationTask:
         return AutomationTask(occasion=f"your scheduled job “{self.job}”", text=self.instruction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent(ErrandEvent):
-    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none, `on_behalf`
-    the person who brought that about; `aside`: it reads the event's channel and says nothing there."""
+class HookEvent(AutomationEvent):
+    """A hook of agents.md. `around` is the kind of the event before or after which it runs, "" for none; `on_behalf` is
+    the person who brought that event about. `aside`: it reads the event's channel and says nothing there."""
 
     kind: ClassVar[str] = "hook"
 
@@ -269,7 +269,7 @@ class HookEvent(ErrandEvent):
         return f"agents.md: {self.hook}"
 
     @property
-    def errand(self) -> AutomationTask:
+    def task(self) -> AutomationTask:
         when = _MOMENTS.get(self.hook, self.hook).format(kind=self.around)
         return AutomationTask(occasion=when, text=self.instruction, unheard=self.aside)
 
@@ -283,8 +283,8 @@ _MOMENTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookEvent(ErrandEvent):
-    """A signed request from outside: who signed may bring it up; what it says is data, not an order."""
+class WebhookEvent(AutomationEvent):
+    """A signed request from outside. Its signature lets it begin a turn; what it says is data, not an order."""
 
     kind: ClassVar[str] = "webhook"
 
@@ -296,17 +296,17 @@ class WebhookEvent(ErrandEvent):
         return f"webhook: {self.name}"
 
     @property
-    def errand(self) -> AutomationTask:
+    def task(self) -> AutomationTask:
         return AutomationTask(occasion=f"news from outside, “{self.name}”", text=self.payload_text, data=True)
 
 
 def looks_things_up(event: TurnEvent) -> bool:
-    """Whether the turn may search the web whatever the channel's theme: what is due by itself is often about news."""
+    """Whether the turn may search the web in any theme: scheduled tasks are often about news."""
     return isinstance(event, HeartbeatEvent | CronEvent)
 
 
 class TurnOver(Exception):
-    """The turn ends here, for one of agent_cogs.events.REASONS."""
+    """The turn ends here, for one of REASONS."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -322,10 +322,10 @@ REASONS: Mapping[str, str] = {
     "person_budget": "what the person may bring about in a day is used up",
     "too_often": "the person has called too often in the last minute",
     "benched": "the provider refused the agent three times in a row, it rests",
-    "muted": "a person with the right silenced the agent for a while",
+    "muted": "a person with the right to do so muted the agent",
     "withdrawn": "the message to answer was deleted or hidden",
     "busy": "too many events wait already",
-    "deadline": "the time was over",
+    "deadline": "the time was up",
     "invalid": "the instruction could not be read",
     "unknown_action": "an action that this agent does not know",
     "unknown_channel": "a channel that the bot does not see",
@@ -333,12 +333,12 @@ REASONS: Mapping[str, str] = {
     "not_ours": "another process has taken the agent over",
     "discord_failed": "Discord did not take the post",
     "model_failed": "the model or its provider failed",
-    "session_lost": "a coding agent's session could not be gone on with",
+    "session_lost": "a coding agent's session could not be continued",
     "refused": "the model declined to answer",
     "unreadable": "the model's answer held no decision",
     "picture_failed": "only a picture was wanted, and it could not be drawn",
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
-    "stopped": "a person wants silence in the channel",
+    "stopped": "a person stopped the bots in the channel",
     "overtaken": "a person spoke while the agent was thinking",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",
@@ -355,7 +355,7 @@ def asked_id(event: TurnEvent) -> int | None:
 def trigger_of(event: TurnEvent) -> Trigger:
     if isinstance(event, MentionEvent):
         return "continue" if event.continues else "mention" if event.by_person else "call"
-    if isinstance(event, ErrandEvent):
+    if isinstance(event, AutomationEvent):
         return "errand"
     if not isinstance(event, InstructionEvent):
         raise TypeError(f"no trigger is known for {type(event).__name__}")

@@ -1,4 +1,4 @@
-"""What all agents of a process share; opened by agent_runtime and handed down."""
+"""The services that all agents of a process share; agent_runtime opens them and hands them down."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from agent_tools.toolset import Toolset
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where the program speaks: channels with their themes, and guilds (empty: any). `direct` is the theme of direct
-    messages, None where they are not answered."""
+    """The channels, with their themes, and the guilds (empty: any) in which the program speaks. `direct` is the theme
+    of direct messages, None where they are not answered."""
 
     channels: Mapping[int, str]
     guild_ids: frozenset[int] = frozenset()
     direct: str | None = None
 
     def theme(self, channel_id: int, parent_id: int | None, guild_id: int | None) -> str | None:
-        """The theme of a channel or thread; None where the program is silent."""
+        """The theme of a channel or thread; None out of scope."""
         if guild_id is None:
             return self.direct
         if self.guild_ids and guild_id not in self.guild_ids:
@@ -52,7 +52,7 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentServices:
-    """Shared by the cogs of a process. `names` maps every agent's key to its shown name."""
+    """Shared by the agents of a process. `names` maps every agent's key to its shown name."""
 
     settings: Settings
     scope: Scope
@@ -75,13 +75,12 @@ class AgentServices:
     notices: Notices
     options: OptionBook
     outbound: OutboundShared = field(default_factory=OutboundShared)
-    tools: Toolset | None = None  # None: no agent has any
-    personas: Personas | None = None  # None: the agents are what the table of agents says
+    tools: Toolset | None = None  # None: agents have no tools
+    personas: Personas | None = None  # None: persona files are not read
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
-        """A message that speaks to an agent, as an event with the time that the owner gives a turn; `more` are further
-        fields of it."""
+        """The event of a message that calls an agent, with TURN_TIMEOUT_SECONDS; `more` are further fields of it."""
         now, seconds = self.clock(), self.settings.turn_timeout_seconds
         return MentionEvent.of(
             asked, channel_id=channel_id, theme=theme, to_all=to_all, now=now, seconds=seconds, **more

@@ -1,1 +1,1 @@
-"""What reaches an agent and in which order it is taken up: triggers, lanes, the runner. Knows no prompt."""
+"""From what reaches an agent to its turns: triggers, orders, the queue, the runner. Knows no prompt."""

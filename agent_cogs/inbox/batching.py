@@ -1,4 +1,4 @@
-"""Messages that come in quick succession, gathered into one mention."""
+"""Batch messages that come in quick succession into one mention."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from agent_context.entries import Entry
 
 MOST_PIECES = 20
 
-LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that waiting for more never takes
+LEFT_FOR_ANSWER = 60.0  # seconds of the turn's time that the pause leaves
 
 
 def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: bool, now: float) -> MentionEvent | None:
-    """Adds a message to its author's question that waits in the channel; None where none does, or it is full.
+    """Add a message to its author's question that waits in the channel; None where none does, or it is full.
 
-    With `calls` the message calls the agent by itself: the turn is then about it, and the older ones belong to it.
+    With `calls` the message calls the agent itself: the turn is then about it, and the older ones become its pieces.
     """
     for waiting in inbox.waiting(channel_id):
         if not isinstance(waiting, MentionEvent) or waiting.asked.speaker.id != piece.speaker.id or waiting.continues:
@@ -34,13 +34,13 @@ def gather(inbox: Inbox[TurnEvent], channel_id: int, piece: Entry, *, calls: boo
 
 
 def belongs(piece: Entry, directory: Directory) -> bool:
-    """A message that calls nobody may go on with what its author asked before; one to somebody else does not."""
+    """Whether a message that calls nobody may belong to an earlier question: one to somebody else does not."""
     to_another_agent = any(directory.agent_of(mentioned) for mentioned in piece.mentions)
     return not to_another_agent and piece.replied_to in (None, piece.speaker.id)
 
 
 def pause(event: TurnEvent, seconds: float, now: float) -> float:
-    """Seconds for which a question waits yet, so that `seconds` pass after its newest message; not for ever."""
+    """The time for which a question still waits, until `seconds` after its newest message; bounded by its deadline."""
     if not isinstance(event, MentionEvent) or event.continues:
         return 0.0
     return min(event.heard_at + seconds, event.deadline - LEFT_FOR_ANSWER) - now

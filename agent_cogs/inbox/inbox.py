@@ -1,8 +1,8 @@
-"""Where an agent's events wait: one lane per channel, first in first out; lanes run side by side up to a limit.
+"""The inbox of an agent: one lane per channel, first in first out; lanes run side by side up to a limit.
 
-So a slow turn in one channel never holds another, and two turns never overlap in one. Whatever may begin does so in the
-order in which it came; with one turn at a time the whole inbox is first in first out. It is bounded: what does not fit
-is refused at once, and the caller tells whoever waits.
+So a slow turn in one channel never holds another, and two turns in one channel never overlap. Events that may begin do
+so in the order of their arrival; with one turn at a time the whole inbox is first in first out. It is bounded: an event
+that does not fit is refused, and the caller reports that.
 
     put → lane → its first event, when nothing of the lane runs → its place among the running ones → handled
 """
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Queued(Protocol):
-    """Anything that happens in a channel and takes a number."""
+    """Anything that belongs to a channel and takes a number."""
 
     @property
     def channel_id(self) -> int: ...
@@ -37,12 +37,11 @@ E = TypeVar("E", bound=Queued)
 
 
 class Inbox(Generic[E]):
-    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; 0: what
-    cannot begin at once is refused. `clock` gives unix seconds. `lane` names an event's lane: its channel's id, unless
-    it is told otherwise.
+    """Bounded lanes. `max_running` turns at a time over all lanes, `max_depth` events waiting beyond those; with 0 an
+    event that cannot begin immediately is refused. `clock` gives unix seconds, `lane` the name of an event's lane.
 
-    `pause` says for how many seconds yet the first event of a lane shall wait, asked again after each; a lane that
-    pauses lets the others pass.
+    `pause` says for how many more seconds the first event of a lane waits, and is asked again after them; other lanes
+    pass a paused one.
     """
 
     def __init__(
@@ -79,17 +78,17 @@ class Inbox(Generic[E]):
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Where something waits or runs."""
+        """The channels in which something waits or runs."""
         return tuple(lane for lane in self._lanes if isinstance(lane, int))
 
     def has_room(self, event: E) -> bool:
-        """Whether the event would be taken in now."""
+        """Whether the event would be added now."""
         lane = self._lane_of(event)
         lanes = len(self._lanes) + (lane not in self._lanes)
         return not self._closed and self._backlog(self._waiting + 1, lanes) <= self._max_depth
 
     def replace(self, event: E, other: E) -> None:
-        """Puts another event into the place of one that waits. Raises ValueError when it does not wait any more."""
+        """Put another event in the place of one that waits. Raises ValueError when it does not wait any more."""
         other, name = other.stamped(event.seq, event.at), self._lane_of(event)
         if self._next.get(name) == event:
             self._next[name] = other
@@ -98,7 +97,7 @@ class Inbox(Generic[E]):
         lane[lane.index(event)] = other
 
     def put(self, event: E) -> E | None:
-        """Takes the event in, with its number and time; None when the inbox is full or closed."""
+        """Add the event, with its number and time; None when the inbox is full or closed."""
         if not self.has_room(event):
             return None
         lane = self._lane_of(event)
@@ -111,7 +110,7 @@ class Inbox(Generic[E]):
         return stamped
 
     def cancel(self, name: Hashable, *, keep: Callable[[E], bool] = lambda _: False) -> list[E]:
-        """Takes back what waits in a lane, but for what is to be kept; the lane's turn goes on."""
+        """Remove what waits in a lane, but for what `keep` picks; the lane's running turn continues."""
         lane = self._lanes.get(name)
         if lane is None:
             return []
@@ -127,18 +126,18 @@ class Inbox(Generic[E]):
         return gone
 
     async def drain(self) -> None:
-        """Takes nothing more in and returns when all lanes are empty."""
+        """Take nothing more in and return when all lanes are empty."""
         self._closed = True
         await self._empty.wait()
 
     def close(self) -> list[E]:
-        """Takes nothing more in and gives back what waits, in the order in which it came; running turns go on."""
+        """Take nothing more in and return what waits, in the order of arrival; running turns continue."""
         self._closed = True
         waiting = [event for lane in tuple(self._lanes) for event in self.cancel(lane)]
         return sorted(waiting, key=lambda event: event.seq)
 
     async def aclose(self) -> None:
-        """Takes nothing more in; cancels what runs, drops what waits."""
+        """Take nothing more in; cancel what runs, drop what waits."""
         self.close()
         running = list(self._running.values())
         for task in running:
@@ -148,12 +147,12 @@ class Inbox(Generic[E]):
     # -- from the lanes to the turns ----------------------------------------------------------------------------------
 
     def _backlog(self, waiting: int, lanes: int) -> int:
-        """How many events wait beyond those for which there is a place: a lane has at most one."""
+        """The number of events that wait beyond those with a place; a lane has at most one place."""
         running = len(self._running)
         return waiting - min(lanes - running, self._max_running - running, waiting)
 
     def _offer(self, name: Hashable) -> None:
-        """The lane's first event may begin as soon as there is a place for it."""
+        """Let the lane's first event begin as soon as there is a place for it."""
         lane = self._lanes.get(name)
         if not lane or name in self._running or name in self._paused:
             return
@@ -190,8 +189,8 @@ class Inbox(Generic[E]):
         try:
             await self._handle(event)
         except Exception:
-            # The outermost edge: one event's failure must not end its lane.
-            log.exception("an event in lane %s failed", name)
+            # The outermost edge: a failing event must not end its lane.
+            log.exception("lane %s: an event failed; the lane continues", name)
 
     def _ended(self, name: Hashable, _: object) -> None:
         del self._running[name]
@@ -201,7 +200,7 @@ class Inbox(Generic[E]):
         self._begin()
 
     def _tidy(self, name: Hashable) -> None:
-        """A lane in which nothing waits or runs is gone."""
+        """Remove a lane in which nothing waits or runs."""
         if self._lanes[name]:
             return
         if (timer := self._paused.pop(name, None)) is not None:

@@ -18,7 +18,7 @@ from typing import Protocol
 from agent_chat.outlet import NO_CHANNEL, CannotPost, Outlet, Post
 from agent_chat.silent_outlet import silent_outlet
 from agent_cogs.agent import Agent, Channels
-from agent_cogs.events import ErrandEvent, HookEvent, InstructionEvent, TurnEvent
+from agent_cogs.events import AutomationEvent, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.admission import on_account, request_at_claim
 from agent_cogs.turn.cancellation import Cancellation
@@ -143,7 +143,7 @@ class TurnRunner:
         if event.channel_id == NO_CHANNEL:
             return silent_outlet(self.name)
         outlet = await self._channels.outlet_in_scope(event.channel_id)
-        if outlet is None and isinstance(event, ErrandEvent):
+        if outlet is None and isinstance(event, AutomationEvent):
             log.warning("%s: skipped %.100r: it does not see channel %d", self.name, event.source, event.channel_id)
         aside = isinstance(event, HookEvent) and event.aside
         return silent_outlet(self.name, outlet.view) if aside and outlet is not None else outlet

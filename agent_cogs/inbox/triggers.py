@@ -1,8 +1,8 @@
-"""Does a message call for a turn of this agent? Pure.
+"""Triggers: whether and how a person's message calls this agent. Pure.
 
 People call an agent by mentioning it, by mentioning the bots' role, or by replying to one of its messages, in the
-channels that the owner named, their threads, and nowhere else. When one of our agents calls another, chains.py says;
-messages of foreign bots and webhooks never call anybody.
+channels in scope and their threads. For messages of our other agents see bot_mentions.py; those of foreign bots and
+webhooks call nobody.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agent_chat.incoming import IncomingMessage
 
 
 class Call(Enum):
-    """How a person called."""
+    """How a person calls an agent."""
 
     MENTION = "mention"
     ROLE = "role"
@@ -24,7 +24,7 @@ class Call(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Person calls nobody: people, and members of roles; `also` are people too, as they stand at this moment."""
+    """Users and roles whose messages call nobody; `also` are the users that are ignored by command, as of now."""
 
     users: frozenset[int] = frozenset()
     roles: frozenset[int] = frozenset()

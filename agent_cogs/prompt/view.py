@@ -12,7 +12,7 @@ from agent_chat.text_files import TextFile
 from agent_chat.transcript import Transcript
 from agent_cogs.agent import Agent, Turn
 from agent_cogs.answer.schema import CONTRACT
-from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, looks_things_up, trigger_of
+from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, looks_things_up, trigger_of
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, window_of
 from agent_cogs.prompt.question import question, wording
@@ -78,7 +78,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         can_draw=turn.can_draw,
         searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
         closing=closing,
-        errand=event.errand if isinstance(event, ErrandEvent) else None,
+        errand=event.task if isinstance(event, AutomationEvent) else None,
         persona=files.stable,
         memory=files.memory,
         hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
@@ -133,7 +133,7 @@ def _started_with(turn: Turn) -> int | None:
 def _target(turn: Turn, window: Window) -> Entry | None:
     """The message that the turn is about, as it reads now."""
     event, transcript = turn.event, turn.outlet.view.transcript
-    if isinstance(event, ErrandEvent):
+    if isinstance(event, AutomationEvent):
         return None
     if isinstance(event, MentionEvent) and not event.continues:
         return _asked(event, transcript, turn.outlet.view.own_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from agent_cogs.agent import Agent
-from agent_cogs.events import ErrandEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
+from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
 from agent_cogs.limits.usage import cost_fields
 from agent_cogs.turn.progress import Done, Facts
 from agent_llm.types import Usage
@@ -93,7 +93,7 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
 
 def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
     """Make the message for the coordinator: the result, or that a person was answered; None for automation."""
-    if isinstance(event, ErrandEvent):
+    if isinstance(event, AutomationEvent):
         return None
     if not isinstance(event, MentionEvent):
         return result

@@ -134,7 +134,7 @@ IN_AGENTS = (
         ("self._waiting -= len(gone)", "pass", "what was taken back does not wait"),
         ("and len(self._running) < self._max_running:", "and True:", "no more turns run than allowed"),
         (
-            '            log.exception("an event in lane %s failed", name)',
+            '            log.exception("lane %s: an event failed; the lane continues", name)',
             "            raise",
             "one event's failure ends no lane",
         ),

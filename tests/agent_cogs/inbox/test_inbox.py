@@ -296,4 +296,4 @@ async def test_an_event_that_fails_is_logged_and_its_lane_goes_on(caplog):
         box.put(Event(1, name))
     await box.drain()
     assert done == ["good"]
-    assert "an event in lane" in caplog.text
+    assert "an event failed" in caplog.text
