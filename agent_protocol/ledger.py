@@ -80,7 +80,7 @@ class Ledger:
         link.when_back(self.pay)
 
     async def begin(
-        self, agent: str, turn_id: str, deadline: float, event: str, ask: TurnRequest | None = None
+        self, agent: str, turn_id: str, deadline: float, event: str, request: TurnRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
         """Claim a turn, as `Turns.claim`, and if it is new take what it asks for, as `TurnLimits.take`, in one step.
 
@@ -88,21 +88,21 @@ class Ledger:
         """
         if self.settlements.owes:
             await self.pay()  # the turn may be one of those that ended meanwhile
-        if ask is None or self.turns.knows(agent, turn_id):
+        if request is None or self.turns.knows(agent, turn_id):
             return await self.turns.claim(agent, turn_id, deadline, event), None
-        claim_keys, claim_args = self.turns.question(agent, turn_id, deadline, event)
-        question = self.limits.question(ask)
+        claim_keys, claim_args = self.turns.script_args(agent, turn_id, deadline, event)
+        call = self.limits.script_call(request)
         try:
-            arguments = [*claim_args, ask.wish.under_way if ask.wish else "", *question.args]
-            kept, *told = await self._link.script(BEGIN, [*claim_keys, *question.keys], arguments)
+            arguments = [*claim_args, request.budget.under_way if request.budget else "", *call.args]
+            kept, *outcome = await self._link.script(BEGIN, [*claim_keys, *call.keys], arguments)
         except RedisAway as away:
             log.debug("a turn begins in memory: %s", away)
-            claim = await self.turns.told(agent, turn_id, deadline, None)
-            return claim, self.limits.taken_away(question, away)
-        claim = await self.turns.told(agent, turn_id, deadline, kept)
-        if told:
-            return claim, self.limits.told(question, told)
-        self.limits.not_asked(question)
+            claim = await self.turns.read_claim(agent, turn_id, deadline, None)
+            return claim, self.limits.take_in_memory(call, away)
+        claim = await self.turns.read_claim(agent, turn_id, deadline, kept)
+        if outcome:
+            return claim, self.limits.read_verdict(call, outcome)
+        self.limits.give_back(call)
         return claim, None
 
     async def settle(

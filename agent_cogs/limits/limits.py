@@ -47,7 +47,7 @@ class AgentLimits:
             cooldown=self.cooldown if cools_down else 0.0,
             daily_max=self.daily_max if for_people else self.unasked_max,
             date=date,
-            wish=wish,
+            budget=wish,
             free=free,
         )
 

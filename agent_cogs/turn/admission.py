@@ -89,7 +89,7 @@ async def admit(turn: Turn, progress: Progress) -> None:
         verdict = await agent.limits.take(request)
     if verdict not in ("ok", "closing", None):
         raise TurnOver(verdict)
-    spending.estimate = request.wish.estimate if request.wish else 0.0
+    spending.estimate = request.budget.estimate if request.budget else 0.0
     if verdict == "closing":
         await progress.keep_closing()
     progress.admitted = True

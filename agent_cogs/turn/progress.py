@@ -121,8 +121,8 @@ class Progress:
     def begin(self, request: TurnRequest | None, verdict: Verdict | None) -> Progress:
         """Begin a new turn, with the limits' verdict where they were asked in the step that claimed it."""
         self.request, self.verdict = request, verdict
-        if request is not None and request.wish is not None and verdict in ("ok", "closing"):
-            self.spending.foreseen = request.wish.estimate
+        if request is not None and request.budget is not None and verdict in ("ok", "closing"):
+            self.spending.foreseen = request.budget.estimate
         return self
 
     @property

@@ -109,17 +109,17 @@ class MemoryBudgets:
         self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
         self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
 
-    def take(self, agent: str, channel_id: int, wish: BudgetRequest, date: str) -> Verdict:
-        if self._calls_too_often(wish):
+    def take(self, agent: str, channel_id: int, request: BudgetRequest, date: str) -> Verdict:
+        if self._calls_too_often(request):
             return "too_often"
-        amount, scopes = millionths(wish.estimate), scopes_of(agent, channel_id, wish.person_id)
-        name = hold_name(agent, wish.turn_id)
-        verdict = self._judge(name, Hold(date, wish.until, amount, scopes), wish.kind)
+        amount, scopes = millionths(request.estimate), scopes_of(agent, channel_id, request.person_id)
+        name = hold_name(agent, request.turn_id)
+        verdict = self._judge(name, Hold(date, request.until, amount, scopes), request.kind)
         if verdict in ("ok", "closing"):
-            self.note_taken(name, Hold(date, wish.until, amount, scopes), wish)
+            self.note_taken(name, Hold(date, request.until, amount, scopes), request)
         return verdict
 
-    def note_taken(self, name: str, hold: Hold, wish: BudgetRequest, seen: Sequence[int] = ()) -> None:
+    def note_taken(self, name: str, hold: Hold, request: BudgetRequest, seen: Sequence[int] = ()) -> None:
         """Mirror what was put aside; `seen`: the totals that Redis told of its scopes."""
         now = self._clock()
         if name not in self.holds:
@@ -129,13 +129,13 @@ class MemoryBudgets:
             if (hold.date, scope) not in self._seen:
                 self._seen = {key: value for key, value in self._seen.items() if key[0] >= hold.date}
             self._seen[hold.date, scope] = total
-        if wish.person_id is not None and wish.message_id is not None:
-            self._recent(wish.person_id).setdefault(wish.message_id, now)
+        if request.person_id is not None and request.message_id is not None:
+            self._recent(request.person_id).setdefault(request.message_id, now)
 
-    def resume(self, agent: str, channel_id: int, wish: BudgetRequest, date: str, dollars: float) -> None:
+    def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
         """A turn that another process began goes on here; `dollars` are spent on it."""
-        scopes = scopes_of(agent, channel_id, wish.person_id)
-        self.holds[hold_name(agent, wish.turn_id)] = Hold(date, wish.until, millionths(dollars), scopes)
+        scopes = scopes_of(agent, channel_id, request.person_id)
+        self.holds[hold_name(agent, request.turn_id)] = Hold(date, request.until, millionths(dollars), scopes)
 
     def more(self, name: str, amount: int) -> bool:
         """Put `amount` aside instead of what the hold has; False where that is too much."""
@@ -185,11 +185,11 @@ class MemoryBudgets:
         held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
         return held + self.owed.get((date, scope), 0)
 
-    def _calls_too_often(self, wish: BudgetRequest) -> bool:
-        if not self.caps.mentions or wish.person_id is None:
+    def _calls_too_often(self, request: BudgetRequest) -> bool:
+        if not self.caps.mentions or request.person_id is None:
             return False
-        recent = self._recent(wish.person_id)
-        return wish.message_id not in recent and len(recent) >= self.caps.mentions
+        recent = self._recent(request.person_id)
+        return request.message_id not in recent and len(recent) >= self.caps.mentions
 
     def _recent(self, person_id: int) -> dict[int, float]:
         """The person's mentions of the last minute; who had none is forgotten."""

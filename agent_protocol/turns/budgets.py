@@ -124,19 +124,21 @@ class Budgets:
         self.memory = MemoryBudgets(caps, clock, share=AWAY_SHARE)
         self._near: list[str] = []
 
-    def question(self, agent: str, channel_id: int, wish: BudgetRequest, date: str) -> tuple[list[str], list[Argument]]:
+    def script_args(
+        self, agent: str, channel_id: int, request: BudgetRequest, date: str
+    ) -> tuple[list[str], list[Argument]]:
         """Keys and arguments with which the limits' script asks for the money."""
-        scopes = scopes_of(agent, channel_id, wish.person_id)
-        asked = [keys.budget(date), keys.budget_holds(date), keys.mentions(wish.person_id or 0)]
-        mention = "" if wish.person_id is None or wish.message_id is None else str(wish.message_id)
-        now, name, amount = self._clock(), hold_name(agent, wish.turn_id), millionths(wish.estimate)
-        hold: list[Argument] = [now, wish.until, name, amount, wish.kind]
-        return asked, [mention, self._caps.mentions, *hold, *self._pairs(date, scopes)]
+        scopes = scopes_of(agent, channel_id, request.person_id)
+        places = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
+        mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
+        now, name, amount = self._clock(), hold_name(agent, request.turn_id), millionths(request.estimate)
+        hold: list[Argument] = [now, request.until, name, amount, request.kind]
+        return places, [mention, self._caps.mentions, *hold, *self._pairs(date, scopes)]
 
-    def granted(self, agent: str, channel_id: int, wish: BudgetRequest, date: str, totals: Sequence[int]) -> None:
-        scopes = scopes_of(agent, channel_id, wish.person_id)
-        hold = Hold(date, wish.until, millionths(wish.estimate), scopes, in_redis=True)
-        self.memory.note_taken(hold_name(agent, wish.turn_id), hold, wish, totals)
+    def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
+        scopes = scopes_of(agent, channel_id, request.person_id)
+        hold = Hold(date, request.until, millionths(request.estimate), scopes, in_redis=True)
+        self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
 
     async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
         """Put this sum aside for the whole turn, before another of its calls; False where there is no money for it."""

@@ -37,7 +37,7 @@ local function count_turn(count, turns, id, seconds)
 end
 """
 
-# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is asked for: spent,
+# take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is places for: spent,
 # holds, the person's mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum,
 # lifetime of the count in s, turns taken while Redis was away (a JSON list), the turn's id; then the mention ("" for
 # none), how many a person has in a minute (0: any number), and what budgets.RESERVE wants. Returns the verdict, the
@@ -94,7 +94,7 @@ class TurnRequest:
     cooldown: float
     daily_max: int
     date: str
-    wish: BudgetRequest | None = None
+    budget: BudgetRequest | None = None
     free: bool = False
 
     @property
@@ -109,7 +109,7 @@ class TurnRequest:
     @property
     def turn_id(self) -> str:
         """The turn that counts, "" where it has no name."""
-        return self.wish.turn_id if self.wish is not None else ""
+        return self.budget.turn_id if self.budget is not None else ""
 
 
 def free_day(date: str) -> str:
@@ -121,7 +121,7 @@ def free_day(date: str) -> str:
 class ScriptCall:
     """A TurnRequest as TAKING reads it. `owed`: turns taken while Redis was away, which are written along."""
 
-    ask: TurnRequest
+    request: TurnRequest
     keys: list[str]
     args: list[str | int | float]
     owed: list[str]
@@ -136,26 +136,30 @@ class MemoryLimits:
         self._cooldowns: dict[tuple[str, int], float] = {}
         self._counts: dict[tuple[str, str], int] = {}
 
-    def take(self, ask: TurnRequest) -> Verdict:
-        if self.count(ask.agent, ask.counted_on) >= ask.most:
+    def take(self, request: TurnRequest) -> Verdict:
+        if self.count(request.agent, request.counted_on) >= request.most:
             return "daily_limit"
-        if ask.cooldown > 0 and self._cooldowns.get((ask.agent, ask.channel_id), 0.0) > self._clock():
+        if request.cooldown > 0 and self._cooldowns.get((request.agent, request.channel_id), 0.0) > self._clock():
             return "cooldown"
-        verdict = "ok" if ask.wish is None else self.money.take(ask.agent, ask.channel_id, ask.wish, ask.date)
+        verdict = (
+            "ok"
+            if request.budget is None
+            else self.money.take(request.agent, request.channel_id, request.budget, request.date)
+        )
         if verdict in ("ok", "closing"):
-            self.note_taken(ask, self.count(ask.agent, ask.counted_on) + 1)
+            self.note_taken(request, self.count(request.agent, request.counted_on) + 1)
         return verdict
 
-    def note_taken(self, ask: TurnRequest, count: int) -> None:
+    def note_taken(self, request: TurnRequest, count: int) -> None:
         """Mirror a turn taken elsewhere; `count` is the day's count after it."""
         now = self._clock()
-        if ask.cooldown > 0:
+        if request.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
-            self._cooldowns[ask.agent, ask.channel_id] = now + ask.cooldown
-        if (ask.agent, ask.counted_on) not in self._counts:
-            today = (ask.date, free_day(ask.date))
-            self._counts = {key: n for key, n in self._counts.items() if key[0] != ask.agent or key[1] in today}
-        self._counts[ask.agent, ask.counted_on] = count
+            self._cooldowns[request.agent, request.channel_id] = now + request.cooldown
+        if (request.agent, request.counted_on) not in self._counts:
+            today = (request.date, free_day(request.date))
+            self._counts = {key: n for key, n in self._counts.items() if key[0] != request.agent or key[1] in today}
+        self._counts[request.agent, request.counted_on] = count
 
     def release_cooldown(self, agent: str, channel_id: int) -> None:
         self._cooldowns.pop((agent, channel_id), None)
@@ -181,53 +185,62 @@ class TurnLimits:
         self._owed: dict[tuple[str, str], list[str]] = {}
         self._away_said = False
 
-    async def take(self, ask: TurnRequest) -> Verdict:
+    async def take(self, request: TurnRequest) -> Verdict:
         """Take what a turn asks for, all of it or nothing.
 
         Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
         """
-        question = self.question(ask)
+        call = self.script_call(request)
         try:
-            told = await self._link.script(TAKE, question.keys, question.args)
+            told = await self._link.script(TAKE, call.keys, call.args)
         except RedisAway as away:
-            return self.taken_away(question, away)
-        return self.told(question, told)
+            return self.take_in_memory(call, away)
+        return self.read_verdict(call, told)
 
-    def question(self, ask: TurnRequest) -> ScriptCall:
+    def script_call(self, request: TurnRequest) -> ScriptCall:
         """For a script of TAKING, which is to be followed by one of the three below."""
-        agent, day = ask.agent, ask.counted_on
+        agent, day = request.agent, request.counted_on
         owed = self._owed.pop((agent, day), [])
         counts = [keys.daily_count(agent, day), keys.counted_turns(agent, day)]
-        asked = [keys.cooldown(agent, ask.channel_id), *counts, keys.muted(agent)]
-        rules: list[str | int | float] = [round(ask.cooldown * 1000), ask.most, COUNT_SECONDS]
-        args = [*rules, json.dumps(owed), ask.turn_id]
-        if ask.wish is not None:
-            more_keys, more_args = self._money.question(agent, ask.channel_id, ask.wish, ask.date)
-            asked, args = [*asked, *more_keys], [*args, *more_args]
-        return ScriptCall(ask, asked, args, owed)
+        places = [keys.cooldown(agent, request.channel_id), *counts, keys.muted(agent)]
+        rules: list[str | int | float] = [round(request.cooldown * 1000), request.most, COUNT_SECONDS]
+        args = [*rules, json.dumps(owed), request.turn_id]
+        if request.budget is not None:
+            more_keys, more_args = self._money.script_args(agent, request.channel_id, request.budget, request.date)
+            places, args = [*places, *more_keys], [*args, *more_args]
+        return ScriptCall(request, places, args, owed)
 
-    def told(self, question: ScriptCall, outcome: Sequence[Any]) -> Verdict:
+    def read_verdict(self, call: ScriptCall, outcome: Sequence[Any]) -> Verdict:
         """What the script said."""
-        ask, (word, count, *totals) = question.ask, outcome
+        request, (word, count, *totals) = call.request, outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
         if verdict == "muted":
-            self._mutes.saw(ask.agent, float(totals[0]))
+            self._mutes.saw(request.agent, float(totals[0]))
         if verdict in ("ok", "closing"):
-            self._memory.note_taken(ask, int(count))
-            if ask.wish is not None:
-                self._money.granted(ask.agent, ask.channel_id, ask.wish, ask.date, totals)
+            self._memory.note_taken(request, int(count))
+            if request.budget is not None:
+                self._money.granted(request.agent, request.channel_id, request.budget, request.date, totals)
         return verdict
 
-    def taken_away(self, question: ScriptCall, away: RedisAway) -> Verdict:
-        """Redis is away: the same rules in memory."""
-        self.not_asked(question)
-        return self._take_in_memory(question.ask, away)
+    def take_in_memory(self, call: ScriptCall, away: RedisAway) -> Verdict:
+        """Apply the same rules in memory, since Redis is away."""
+        self.give_back(call)
+        if not self._away_said:
+            log.warning("limits are kept in memory while Redis is away: %s", away)
+            self._away_said = True
+        request = call.request
+        if self._mutes.holds(request.agent):
+            return "muted"
+        verdict = self._memory.take(request)
+        if verdict in ("ok", "closing"):
+            self._owed.setdefault((request.agent, request.counted_on), []).append(request.turn_id)
+        return verdict
 
-    def not_asked(self, question: ScriptCall) -> None:
+    def give_back(self, call: ScriptCall) -> None:
         """It came to nothing, or nobody knows: a turn that is counted again counts once."""
-        if question.owed:
-            self._owed.setdefault((question.ask.agent, question.ask.counted_on), []).extend(question.owed)
+        if call.owed:
+            self._owed.setdefault((call.request.agent, call.request.counted_on), []).extend(call.owed)
 
     async def pay(self) -> None:
         """Count the turns that were taken while Redis was away. Never raises RedisAway."""
@@ -240,10 +253,10 @@ class TurnLimits:
                 self._owed.setdefault((agent, date), []).extend(owed)
                 return
 
-    def resume(self, ask: TurnRequest, dollars: float) -> None:
+    def resume(self, request: TurnRequest, dollars: float) -> None:
         """Go on with a turn that another process was let in with, and that has cost so much by now."""
-        if ask.wish is not None:
-            self._money.memory.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
+        if request.budget is not None:
+            self._money.memory.resume(request.agent, request.channel_id, request.budget, request.date, dollars)
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
         """Whether the turn may come to this sum as a whole; more is put aside where it is more than it has."""
@@ -273,14 +286,3 @@ class TurnLimits:
         except RedisAway:
             return self._memory.count(agent, date)
         return int(kept or 0) + len(self._owed.get((agent, date), ()))
-
-    def _take_in_memory(self, ask: TurnRequest, away: RedisAway) -> Verdict:
-        if not self._away_said:
-            log.warning("limits are kept in memory while Redis is away: %s", away)
-            self._away_said = True
-        if self._mutes.holds(ask.agent):
-            return "muted"
-        verdict = self._memory.take(ask)
-        if verdict in ("ok", "closing"):
-            self._owed.setdefault((ask.agent, ask.counted_on), []).append(ask.turn_id)
-        return verdict

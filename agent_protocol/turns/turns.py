@@ -123,13 +123,13 @@ class Turns:
 
     async def claim(self, agent: str, turn_id: str, deadline: float, event: str = "") -> Claim:
         """Claim a turn, atomically among all processes; `event` is what another process would need to go on."""
-        asked, args = self.question(agent, turn_id, deadline, event)
+        places, args = self.script_args(agent, turn_id, deadline, event)
         try:
-            told = await self._link.script(CLAIM, asked, args)
+            outcome = await self._link.script(CLAIM, places, args)
         except RedisAway as away:
             log.debug("turn claimed in memory: %s", away)
-            told = None
-        return await self.told(agent, turn_id, deadline, told)
+            outcome = None
+        return await self.read_claim(agent, turn_id, deadline, outcome)
 
     async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> None:
         """Keep what a turn begins with that waits for its time, for so many seconds: whoever holds the agent then takes
@@ -141,13 +141,13 @@ class Turns:
         args: list[str | float] = [event, round(seconds * 1000), self._clock() + seconds, turn_id, *_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
-    def question(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[str | float]]:
+    def script_args(self, agent: str, turn_id: str, deadline: float, event: str) -> tuple[list[str], list[str | float]]:
         """Keys and arguments for a script of CLAIMING."""
         lifetime = round(self.lifetime(deadline) * 1000)
         args: list[str | float] = [self.holder, self._clock(), lifetime, event, deadline, turn_id, *_bounds()]
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
-    async def told(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
+    async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
         """What the script said; None where Redis is away. What this process knows of the turn counts before that."""
         key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), self._read(outcome)
         ours = self._recall(key)

@@ -94,7 +94,7 @@ async def test_what_is_put_aside_for_a_turn_is_the_price_of_its_model(stage):
     take = scene.ledger.limits.take
 
     async def noting(ask):
-        asked.append(ask.wish.estimate)
+        asked.append(ask.budget.estimate)
         return await take(ask)
 
     scene.ledger.limits.take = noting

@@ -82,9 +82,9 @@ IN_PROTOCOL = (
     *of(
         "agent_protocol/turns/limits.py",
         f"{LEDGER} {BUDGETS}",
-        (">= ask.most:", "> ask.most:", "no more turns a day than allowed"),
+        (">= request.most:", "> request.most:", "no more turns a day than allowed"),
         (
-            "self._mutes.saw(ask.agent, float(totals[0]))",
+            "self._mutes.saw(request.agent, float(totals[0]))",
             "pass",
             "a mute that Redis tells of is known here",
             "agent_protocol/moderation/test_agent_pauses.py",
@@ -95,17 +95,17 @@ IN_PROTOCOL = (
             "who has just spoken waits, while Redis is away too",
         ),
         (
-            "            self._memory.note_taken(ask, int(count))",
+            "            self._memory.note_taken(request, int(count))",
             "            pass",
             "while Redis is away the day's count goes on",
         ),
         (
-            "        self.not_asked(question)\n        return self._take_in_memory",
-            "        return self._take_in_memory",
+            "        self.give_back(call)\n        if not self._away_said",
+            "        if not self._away_said",
             "turns that were taken while Redis was away are counted",
         ),
         ("self._cooldowns.pop((agent, channel_id), None)", "pass", "a cooldown is given back, while Redis is away too"),
-        ("round(ask.cooldown * 1000)", "round(ask.cooldown)", "a cooldown is as long as is set"),
+        ("round(request.cooldown * 1000)", "round(request.cooldown)", "a cooldown is as long as is set"),
     ),
     *of(
         "agent_protocol/moderation/stops.py",

@@ -509,8 +509,8 @@ class LimitStore:
         return self._rules.take(ask)
 
     def resume(self, ask: TurnRequest, dollars: float) -> None:
-        assert ask.wish is not None
-        self.money.resume(ask.agent, ask.channel_id, ask.wish, ask.date, dollars)
+        assert ask.budget is not None
+        self.money.resume(ask.agent, ask.channel_id, ask.budget, ask.date, dollars)
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
         return self.money.more(hold_name(agent, turn_id), millionths(dollars))
@@ -662,9 +662,9 @@ class MemoryLedger(_Away):
             return claim, None
         verdict = await self.limits.take(ask)
         if verdict in ("ok", "closing") and (agent, turn_id) in self.turns.kept:
-            assert ask.wish is not None
+            assert ask.budget is not None
             kept = self.turns.kept[agent, turn_id]
-            self.turns.kept[agent, turn_id] = replace(kept, under_way=ask.wish.under_way)
+            self.turns.kept[agent, turn_id] = replace(kept, under_way=ask.budget.under_way)
         return claim, verdict
 
     async def settle(

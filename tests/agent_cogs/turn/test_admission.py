@@ -34,8 +34,8 @@ def asked(scene, event):
 
 async def test_a_turn_that_will_be_taken_asks_for_its_money_and_is_noted_before_its_call(scene):
     ask = asked(scene, mention(scene))
-    assert (ask.channel_id, ask.wish.turn_id, ask.wish.person_id) == (LOUNGE, "m5", ALICE)
-    assert ask.wish.under_way
+    assert (ask.channel_id, ask.budget.turn_id, ask.budget.person_id) == (LOUNGE, "m5", ALICE)
+    assert ask.budget.under_way
 
 
 @pytest.mark.parametrize(("seconds", "asks"), [(0.1, True), (0.0, False), (-1.0, False)])

@@ -22,11 +22,11 @@ WISH = BudgetRequest(kind="mention", turn_id="m1", estimate=0.01, until=1_800_00
 async def test_a_muted_agent_takes_nothing_until_it_is_lifted_in_any_process(link: RedisLink, clock, wish):
     here, there = Ledger(link, clock), Ledger(link, clock)
     await here.mutes.mute("claude", 60.0)
-    assert await there.limits.take(TurnRequest(agent="claude", channel_id=1, wish=wish, **RULES)) == "muted"
-    assert await there.limits.take(TurnRequest(agent="grok", channel_id=1, wish=wish, **RULES)) == "ok"
+    assert await there.limits.take(TurnRequest(agent="claude", channel_id=1, budget=wish, **RULES)) == "muted"
+    assert await there.limits.take(TurnRequest(agent="grok", channel_id=1, budget=wish, **RULES)) == "ok"
     assert await there.mutes.lift("claude")
     assert not await there.mutes.lift("claude"), "it is lifted already"
-    assert await here.limits.take(TurnRequest(agent="claude", channel_id=1, wish=wish, **RULES)) == "ok", (
+    assert await here.limits.take(TurnRequest(agent="claude", channel_id=1, budget=wish, **RULES)) == "ok", (
         "the cooldown was not taken before"
     )
     assert await here.limits.count("claude", "2027-01-15") == 1

@@ -30,7 +30,7 @@ class Desk:
             person_id=person,
             message_id=int(turn[1:]) if person else None,
         )
-        ask = TurnRequest(agent=agent, channel_id=channel, date=date, wish=wish, **{**RULES, **rules})
+        ask = TurnRequest(agent=agent, channel_id=channel, date=date, budget=wish, **{**RULES, **rules})
         return await self.ledger.limits.take(ask)
 
     async def settle(self, turn, dollars, *, agent="claude", date=DAY):
@@ -259,7 +259,7 @@ async def test_what_is_spent_and_not_written_yet_lessens_the_caps_and_adds_up(de
     for turn in ("m1", "m2"):
         budgets.memory.spend(budgets.bill("claude", turn, DAY, 2.0))
     wish = BudgetRequest(turn_id="m3", estimate=1.0, until=clock() + 90, kind="round")
-    _, arguments = budgets.question("claude", 1, wish, DAY)
+    _, arguments = budgets.script_args("claude", 1, wish, DAY)
     assert arguments[arguments.index("all") + 1] == millionths(6.0)
 
 

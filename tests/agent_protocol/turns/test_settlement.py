@@ -24,7 +24,7 @@ def ask(turn: str, clock, dollars=1.0, daily_max=100) -> TurnRequest:
     wish = BudgetRequest(
         turn_id=turn, estimate=dollars, until=clock() + 90, kind="mention", person_id=11, under_way="{}"
     )
-    return TurnRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=daily_max, date=DAY, wish=wish)
+    return TurnRequest(agent="claude", channel_id=1, cooldown=0.0, daily_max=daily_max, date=DAY, budget=wish)
 
 
 def record(turn: str, **more) -> TurnRecord:
