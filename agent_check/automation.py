@@ -1,7 +1,7 @@
-"""What an agent's persona files make it do by itself, in turns a day. Pure but for reading the files.
+"""Count the automation turns that an agent's persona files cause in a day. Pure, except for reading the files.
 
-Heartbeats, cron jobs, and the hooks around these and around the coordinator's turns. How much people bring about is not
-foreseen; how many hooks stand around each of their mentions is.
+Counted are heartbeats, cron jobs, and the hooks around them and around the coordinator's turns. Mentions cannot be
+foreseen, but the hooks around each can.
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ from agent_personas.schedules.heartbeat import Check, parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks
 
 DAY = 86_400.0
-OFTEN = 24  # times a day: a job that is due so often is counted over one day
+OFTEN = 24  # runs a day: a job this frequent is counted over one day, others over MONTH_DAYS
 MONTH_DAYS = 28
-STARTS = 1.0  # a day, and as many stops
+STARTS = 1.0  # assumed starts a day, and as many stops
 
 
 def automation_turns_a_day(
     folder: Path, instructions: float, now: float, zone: tzinfo
 ) -> tuple[float, tuple[str, ...]]:
-    """Turns a day by the folder's files, and what is wrong in them; `instructions` a day come from the coordinator."""
+    """Turns a day by the folder's files, and the problems in them. `instructions`: the coordinator's turns a day."""
     files = read_persona(folder)
-    checks, wrong = parse_heartbeat(files.heartbeat)
-    jobs, more_wrong = parse_cron(files.agents)
-    hooks, still_more = parse_hooks(files.agents)
+    checks, check_problems = parse_heartbeat(files.heartbeat)
+    jobs, job_problems = parse_cron(files.agents)
+    hooks, hook_problems = parse_hooks(files.agents)
     beats, runs = beats_a_day(checks), runs_a_day(jobs, now, zone)
     events = {"heartbeat": beats, "cron": runs, "instruction": instructions}
-    problems = (*unclosed_comments(files), *wrong, *more_wrong, *still_more)
+    problems = (*unclosed_comments(files), *check_problems, *job_problems, *hook_problems)
     return beats + runs + hooks_a_day(hooks, events), tuple(dict.fromkeys(problems))
 
 
 def hooks_of_a_mention(folder: Path) -> int:
-    """Turns that come with each mention, by the folder's files."""
+    """Hook turns around each mention, by the files in the folder."""
     hooks, _ = parse_hooks(read_persona(folder).agents)
     return sum(hook.fires_for("message") for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None)
 
 
 def beats_a_day(checks: Sequence[Check]) -> float:
-    """In their active hours."""
+    """Heartbeats a day, within active hours."""
     return sum(_active_share(check) * DAY / check.interval_seconds for check in checks)
 
 
 def runs_a_day(jobs: Sequence[Job], now: float, zone: tzinfo) -> float:
-    """On average, over the next four weeks."""
+    """Cron runs a day, averaged over the next four weeks."""
     return sum(_runs(job, now, zone) for job in jobs)
 
 
 def hooks_a_day(hooks: Hooks, events: dict[str, float]) -> float:
-    """`events` a day by their kind."""
+    """Hook turns a day. `events`: how many a day, by kind."""
     around = [hook for hook in (hooks.agent_begin, hooks.agent_stop) if hook is not None]
     alone = [hook for hook in (hooks.startup, hooks.shutdown) if hook is not None]
     return len(alone) * STARTS + sum(count for hook in around for kind, count in events.items() if hook.fires_for(kind))

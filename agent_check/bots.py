@@ -1,4 +1,4 @@
-"""One bot on Discord: its token, its application, the guilds and channels it is meant for, and what bots share."""
+"""Check a bot on Discord: token, application, servers, channels; and what the bots share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import discord
 from discord.http import HTTPClient
 
 from agent_check.discord_view import BotView, ChannelView, Json, discord_http, read_bot_view
-from agent_check.findings import Findings, Section
+from agent_check.findings import Findings, ReportSection
 from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing, wanted_by
 from agent_cogs.persona.options import load_options
 from agent_cogs.persona.persona import Personas
@@ -18,29 +18,32 @@ from agent_context.entries import Entry
 from agent_context.steering.options import Options
 
 TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
-# Bots in fewer than a hundred servers have the "limited" one: the same switch of the portal.
+# Bots in fewer than a hundred servers have the "limited" flag; it is the same switch in the portal.
 # https://discord.com/developers/docs/resources/application#application-object-application-flags
 MESSAGE_CONTENT = 1 << 18 | 1 << 19
-OptionsIn = Callable[[int | None], Options]  # by server, None for any other
+OptionsIn = Callable[[int | None], Options]  # by server; None: any other
 
 PORTAL = "discord.com/developers/applications"
 
 
-async def check_bot(agent: AgentSettings, settings: Settings, section: Section) -> BotView | None:
-    """Fills the section; what the bot sees, None where it cannot log in. Raises what Discord and the network raise."""
+async def check_bot(agent: AgentSettings, settings: Settings, section: ReportSection) -> BotView | None:
+    """Fill the section; return what the bot sees, or None where it cannot log in.
+
+    Raises errors of discord.py and aiohttp.
+    """
     assert agent.token is not None
     found = section.findings
     async with discord_http() as http:
         try:
             me: Json = await http.static_login(agent.token.get_secret_value())
         except discord.LoginFailure:
-            advice = f"{PORTAL}, Bot, Reset Token; put the new one into {agent.spec.token_setting}"
+            advice = f"{PORTAL}: Bot, Reset Token; put the new token into {agent.spec.token_setting}"
             found.wrong("token", "Discord refuses it", advice)
             return None
         found.ok("token", f"logs in as {me['username']}")
         options = options_in(agent, settings)
         await _check_application(http, settings, section, options)
-        wanted = dict.fromkeys((*settings.channels, *told_apart(settings).values()))
+        wanted = dict.fromkeys((*settings.channels, *report_channels(settings).values()))
         view = await read_bot_view(http, me, tuple(wanted), settings.guild_ids)
     guild_findings(view, settings, found)
     channel_findings(view, settings, found, options)
@@ -50,7 +53,7 @@ async def check_bot(agent: AgentSettings, settings: Settings, section: Section) 
 
 @dataclass(frozen=True, slots=True)
 class _Server:
-    """Where options are looked up without what is pinned there: nothing of Discord's channels is read."""
+    """A place to look options up without pins: no channel of Discord is read."""
 
     guild_id: int | None
     channel_id: int = 0
@@ -58,13 +61,13 @@ class _Server:
 
 
 def options_in(agent: AgentSettings, settings: Settings) -> OptionsIn:
-    """What the owner's files set for the agent, by server."""
+    """Options from the owner's files for the agent, by server."""
     names = {name: one.display_name for name, one in settings.agents.items()}
     book = load_options(settings, names, Personas(settings).layer)
     return lambda guild_id: book.options(agent.name, _Server(guild_id))
 
 
-async def _check_application(http: HTTPClient, settings: Settings, section: Section, options: OptionsIn) -> None:
+async def _check_application(http: HTTPClient, settings: Settings, section: ReportSection, options: OptionsIn) -> None:
     application: Json = await http.application_info()
     only_guild = settings.guild_ids[0] if len(settings.guild_ids) == 1 else None
     wanted = {name: one for server in (None, *settings.guild_ids) for name, one in wanted_by(options(server)).items()}
@@ -72,19 +75,21 @@ async def _check_application(http: HTTPClient, settings: Settings, section: Sect
     if int(application.get("flags") or 0) & MESSAGE_CONTENT:
         section.findings.ok("intents", "Message Content is on")
     else:
-        advice = f"{PORTAL}, Bot, switch on Message Content Intent"
+        advice = f"{PORTAL}: Bot, switch on Message Content Intent"
         section.findings.wrong("intents", "Message Content is off", advice)
     if application.get("bot_require_code_grant"):
         section.findings.warn(
-            "invite link", "asks for an OAuth2 code grant", f"{PORTAL}, Bot, switch off Requires OAuth2 Code Grant"
+            "invite link", "requires an OAuth2 code grant", f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
         )
 
 
 def guild_findings(view: BotView, settings: Settings, found: Findings) -> None:
-    """Is the bot a member of every guild of GUILD_IDS?"""
+    """Check that the bot is in every server of GUILD_IDS."""
     for guild_id in settings.guild_ids:
         if guild_id not in view.guilds:
-            found.wrong(f"server {guild_id}", "the bot is not in it", "open its invite link above, or mend GUILD_IDS")
+            found.wrong(
+                f"server {guild_id}", "the bot is not in it", "open its invite link above, or correct GUILD_IDS"
+            )
     if view.guilds:
         found.ok("servers", ", ".join(guild.name for guild in view.guilds.values()))
 
@@ -92,7 +97,7 @@ def guild_findings(view: BotView, settings: Settings, found: Findings) -> None:
 def channel_findings(
     view: BotView, settings: Settings, found: Findings, options: OptionsIn = lambda _: Options()
 ) -> None:
-    """Every channel with something wrong has lines of its own, the others share one."""
+    """Check every channel. Those with problems get lines of their own, the others share one."""
     fine = []
     for channel_id in settings.channels:
         channel = view.channels.get(channel_id)
@@ -107,24 +112,28 @@ def channel_findings(
         found.ok("channels", ", ".join(fine))
 
 
-def told_apart(settings: Settings) -> Mapping[str, int]:
-    """The channels that a setting names for what is told outside of conversations."""
+def report_channels(settings: Settings) -> Mapping[str, int]:
+    """The channels that settings name for reports and other output, by setting."""
     named = {"OWNER_CHANNEL_ID": settings.owner_channel_id, "OUTPUT_CHANNEL_ID": settings.output_channel_id}
     return {key: channel_id for key, channel_id in named.items() if channel_id is not None}
 
 
 def purpose_findings(view: BotView, settings: Settings, found: Findings) -> None:
-    """Can the bot write there? Where it cannot, nobody hears of what it has to say."""
-    for key, channel_id in told_apart(settings).items():
+    """Check that the bot can write in the channels of report_channels."""
+    for key, channel_id in report_channels(settings).items():
         channel = view.channels.get(channel_id)
-        lacking = [] if channel is None else missing(view.bits_in(channel), WRITING)
+        missing_here = [] if channel is None else missing(view.bits_in(channel), WRITING)
         if channel_id in view.unknown:
-            found.warn(key, f"there is no channel {channel_id}", "mend the id, or leave it empty")
+            found.warn(key, f"there is no channel {channel_id}", "correct the id, or leave it empty")
         elif channel is None:
-            found.warn(key, f"the bot cannot see channel {channel_id}", "give it View Channels there, or name another")
-        elif lacking:
             found.warn(
-                key, f"in #{channel.name} it lacks: {', '.join(lacking)}", "give its role these permissions there"
+                key,
+                f"the bot cannot see channel {channel_id}",
+                "give it View Channels there, or choose another channel",
+            )
+        elif missing_here:
+            found.warn(
+                key, f"#{channel.name}: missing: {', '.join(missing_here)}", "give its role these permissions there"
             )
         else:
             found.ok(key, f"#{channel.name}")
@@ -132,7 +141,7 @@ def purpose_findings(view: BotView, settings: Settings, found: Findings) -> None
 
 def _absent(view: BotView, channel_id: int, found: Findings) -> None:
     if channel_id in view.unknown:
-        advice = "mend the id in AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
+        advice = "correct the id in AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
         found.wrong(f"channel {channel_id}", "there is no such channel", advice)
     else:
         advice = "invite it to that server, or give it View Channels there"
@@ -142,10 +151,10 @@ def _absent(view: BotView, channel_id: int, found: Findings) -> None:
 def _out_of_place(channel: ChannelView, settings: Settings, found: Findings) -> bool:
     if channel.guild_id is None or channel.kind not in TEXT_CHANNELS:
         kind = discord.ChannelType(channel.kind).name.replace("_", " ") if _known(channel.kind) else "other"
-        found.wrong(f"#{channel.name}", f"not a text channel ({kind})", f"name a text channel instead of {channel.id}")
+        found.wrong(f"#{channel.name}", f"not a text channel ({kind})", f"use a text channel instead of {channel.id}")
         return True
     if settings.guild_ids and channel.guild_id not in settings.guild_ids:
-        advice = f"add {channel.guild_id} to GUILD_IDS, or leave the channel out"
+        advice = f"add {channel.guild_id} to GUILD_IDS, or remove the channel"
         found.wrong(f"#{channel.name}", "not in a server of GUILD_IDS", advice)
         return True
     return False
@@ -160,15 +169,15 @@ def _lacking(channel: ChannelView, bits: int, found: Findings, more: Mapping[str
         advice = "give its role these permissions, in the server or in the channel"
         found.wrong(f"#{channel.name}", f"missing: {', '.join(needed)}", advice)
     if welcome := missing(bits, {**WELCOME, **more}):
-        advice = "give its role this permission, where you want it"
+        advice = "optional: give its role these permissions"
         found.warn(f"#{channel.name}", f"missing: {', '.join(welcome)}", advice)
 
 
-# --- between the bots -----------------------------------------------------------------------------------------------
+# --- all bots together -----------------------------------------------------------------------------------------------
 
 
-def doubled_identities(views: Mapping[str, BotView], sections: Mapping[str, Section]) -> None:
-    """Two tokens of one application are one bot that would answer itself."""
+def doubled_identities(views: Mapping[str, BotView], sections: Mapping[str, ReportSection]) -> None:
+    """Report tokens of one application: they are one bot, which would answer itself."""
     for name, view in views.items():
         twins = [
             sections[other].title for other, seen in views.items() if other != name and seen.user_id == view.user_id
@@ -178,8 +187,8 @@ def doubled_identities(views: Mapping[str, BotView], sections: Mapping[str, Sect
             sections[name].findings.wrong("identity", f"the same bot as {', '.join(twins)}", advice)
 
 
-def listed_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, Section]) -> list[int]:
-    """Warns of bots that BOT_IDS lacks; the ids in it that are no bot's."""
+def listed_ids(views: Mapping[str, BotView], settings: Settings, sections: Mapping[str, ReportSection]) -> list[int]:
+    """Report bots that BOT_IDS lacks; return ids in it that belong to no bot here."""
     if not settings.bot_ids:
         return []
     for name, view in views.items():
@@ -190,13 +199,13 @@ def listed_ids(views: Mapping[str, BotView], settings: Settings, sections: Mappi
 
 
 def role_findings(views: Mapping[str, BotView], role_id: int, found: Findings) -> None:
-    """The role whose mention calls all bots: it must be there, and people must be able to mention it."""
+    """Check the role whose mention calls all bots: it must exist and be mentionable."""
     guilds = {guild.id: guild for view in views.values() for guild in view.guilds.values()}
     roles = [guild.roles[role_id] for guild in guilds.values() if role_id in guild.roles]
     if not roles:
-        found.warn("BOTS_ROLE_ID", "no server of the bots has this role", "mend the id, or leave it empty")
+        found.warn("BOTS_ROLE_ID", "no server of the bots has this role", "correct the id, or leave it empty")
     elif not roles[0].mentionable:
-        advice = "Server Settings, Roles: allow anyone to mention it"
+        advice = "Server Settings, Roles: allow anyone to mention this role"
         found.warn("BOTS_ROLE_ID", f"not everyone may mention @{roles[0].name}", advice)
     else:
         found.ok("BOTS_ROLE_ID", f"@{roles[0].name}")

@@ -1,7 +1,7 @@
-"""What one bot sees of Discord, read by REST alone: no gateway connection, and nothing but GET.
+"""Read what a bot sees of Discord, by REST GET requests alone.
 
-A channel that the bot may not view is found in its guild's list, which Discord shows whole, so that every permission
-missing there can be named.
+A channel that the bot may not view is looked up in its guild's channel list, which Discord returns whole, so that every
+missing permission can be named.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RoleView:
 
 @dataclass(frozen=True, slots=True)
 class GuildView:
-    """A guild that the bot is a member of; `bits` is what its roles allow there."""
+    """A guild of the bot. `bits`: the permissions of its roles there."""
 
     id: int
     name: str
@@ -49,7 +49,8 @@ class GuildView:
 
 @dataclass(slots=True)
 class BotView:
-    """`hidden` are channels that the bot is refused and its guilds do not list; `unknown` do not exist."""
+    """The guilds and channels that a bot sees. `hidden`: channels it may not view that no guild of it lists; `unknown`:
+    channels that do not exist."""
 
     user_id: int
     name: str
@@ -59,7 +60,7 @@ class BotView:
     unknown: set[int] = field(default_factory=set)
 
     def bits_in(self, channel: ChannelView) -> int:
-        """The bot's permissions there; 0 in a guild that it is no member of."""
+        """The bot's permissions in the channel; 0 in a guild that it has not joined."""
         guild = self.guilds.get(channel.guild_id or 0)
         if guild is None:
             return 0
@@ -70,7 +71,7 @@ class BotView:
 
 @asynccontextmanager
 async def discord_http() -> AsyncIterator[HTTPClient]:
-    """py-cord's own client for REST, to be logged in by `static_login`."""
+    """py-cord's REST client; log in with `static_login`."""
     http = HTTPClient()
     try:
         yield http
@@ -81,17 +82,17 @@ async def discord_http() -> AsyncIterator[HTTPClient]:
 async def read_bot_view(
     http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]
 ) -> BotView:
-    """These channels, their guilds and these guilds, as the bot `me` (its user) sees them."""
+    """Read these channels, their guilds and these guilds as the bot `me` (its user object) sees them."""
     view = BotView(user_id=int(me["id"]), name=str(me["username"]))
     for channel_id in channel_ids:
-        await _look_at_channel(http, view, channel_id)
+        await _read_channel(http, view, channel_id)
     of_channels = [channel.guild_id for channel in view.channels.values() if channel.guild_id is not None]
     for guild_id in dict.fromkeys((*guild_ids, *of_channels)):
-        await _look_at_guild(http, view, guild_id)
+        await _read_guild(http, view, guild_id)
     return view
 
 
-async def _look_at_channel(http: HTTPClient, view: BotView, channel_id: int) -> None:
+async def _read_channel(http: HTTPClient, view: BotView, channel_id: int) -> None:
     try:
         view.channels[channel_id] = _channel(await http.get_channel(channel_id))
     except discord.Forbidden:
@@ -100,8 +101,8 @@ async def _look_at_channel(http: HTTPClient, view: BotView, channel_id: int) -> 
         view.unknown.add(channel_id)
 
 
-async def _look_at_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
-    """Nothing, where the bot is no member."""
+async def _read_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
+    """Add the guild, if the bot is in it."""
     try:
         guild = await http.get_guild(guild_id, with_counts=False)
         member = await http.get_member(guild_id, view.user_id)

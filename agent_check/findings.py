@@ -1,4 +1,4 @@
-"""What a check found: one line each, grouped. Checks append as they go, so that one that breaks off leaves the rest."""
+"""Findings of the checks. Checks append as they go, so that a failing one keeps what it found before."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import Enum
 
 class Level(Enum):
     OK = "ok"
-    NOTE = "note"  # neither good nor bad: not set up
-    WARNING = "warning"  # works, but not as it could
+    NOTE = "note"  # not set up
+    WARNING = "warning"  # the bots start, but something does not work
     WRONG = "wrong"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`text` is what was found about `subject`, `advice` what to do about it, each in a few words."""
+    """One line of the report: what was found about a subject, and the advice what to do."""
 
     level: Level
     subject: str
@@ -24,7 +24,7 @@ class Finding:
 
 
 class Findings(list[Finding]):
-    """In the order in which they were made."""
+    """Findings in the order of the checks."""
 
     def ok(self, subject: str, text: str) -> None:
         self.append(Finding(Level.OK, subject, text))
@@ -40,8 +40,8 @@ class Findings(list[Finding]):
 
 
 @dataclass(slots=True)
-class Section:
-    """What is told under one heading. `link` invites the bot that the section is about."""
+class ReportSection:
+    """The findings under one heading. `link` is the bot's invite link."""
 
     title: str
     findings: Findings = field(default_factory=Findings)

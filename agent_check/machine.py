@@ -1,4 +1,4 @@
-"""What does not depend on a bot: Redis, the data folder, the clock."""
+"""Check what does not depend on a bot: Redis, folders, ports, the clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent_protocol.connection.locate import RedisPlace, locate_redis
 from agent_protocol.connection.server_binary import OLDEST
 from agent_protocol.wire import keys
 
-# Writing, publishing and scripts at once: what the program does there.
+# Write, publish and run a script: what the program does with Redis.
 _TRY = """
 redis.call('set', KEYS[1], 'ok', 'EX', 10)
 redis.call('publish', KEYS[1], 'ok')
@@ -24,7 +24,7 @@ return redis.call('del', KEYS[1])
 
 
 async def check_redis(settings: Settings, found: Findings, *, use_default_redis: bool) -> None:
-    """Opens Redis as a start would: a private server is started and stopped, or joined where one runs."""
+    """Open Redis as a start would: start and stop a private server, or join a running one."""
     try:
         async with (
             locate_redis(
@@ -35,28 +35,28 @@ async def check_redis(settings: Settings, found: Findings, *, use_default_redis:
             ) as place,
             RedisLink(place.address) as link,
         ):
-            await _check_server(place, link, found, _whence(settings))
+            await _check_server(place, link, found, _origin(settings))
     except RedisAway as away:
-        advice = "start that server, or mend REDIS_URL" if settings.redis_url else "look into its log"
+        advice = "start that server, or correct REDIS_URL" if settings.redis_url else "read its log"
         found.wrong("Redis", f"cannot be used: {away}", advice)
 
 
-def _whence(settings: Settings) -> str:
+def _origin(settings: Settings) -> str:
     return "" if settings.redis_url else " (REDIS_URL is not set)"
 
 
-async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, whence: str) -> None:
+async def _check_server(place: RedisPlace, link: RedisLink, found: Findings, origin: str) -> None:
     await link.script(_TRY, [keys.COORDINATOR_CHECK])
     if not isinstance(place.address, str):
         found.warn("Redis", place.description, "install redis-server or valkey, or set REDIS_URL")
         return
-    told = await link.call(lambda redis: redis.info("server"))
-    version = str(told.get("redis_version", "0"))
+    info = await link.call(lambda redis: redis.info("server"))
+    version = str(info.get("redis_version", "0"))
     if _numbers(version) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         found.wrong("Redis", f"{place.description} is version {version}", f"{oldest} or newer is needed")
     else:
-        found.ok("Redis", f"{place.description}, version {version}{whence}")
+        found.ok("Redis", f"{place.description}, version {version}{origin}")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -64,37 +64,41 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def check_data_folder(settings: Settings, found: Findings) -> None:
-    """Made where it is missing, as a start would."""
+    """Check that the data folder can be written; create it if missing, as a start would."""
     folder = settings.data_dir
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             found.ok("data folder", f"{folder} can be written")
     except OSError as error:
-        found.wrong("data folder", f"{folder}: {error.strerror or type(error).__name__}", "mend it, or set DATA_DIR")
+        found.wrong(
+            "data folder",
+            f"{folder}: {error.strerror or type(error).__name__}",
+            "correct its permissions, or set DATA_DIR",
+        )
 
 
 def check_persona(folder: Path, found: Findings) -> None:
-    """An agent's folder, which its bot reads for every event and writes its memory into."""
+    """Check an agent's persona folder, which its bot reads for every event and writes its memory to."""
     if not folder.is_dir():
-        found.note("persona", f"{folder} is not there and is made at the start", "mend PERSONAS_DIR if it is elsewhere")
+        found.note("persona", f"{folder} is missing; the start creates it", "correct PERSONAS_DIR if it is elsewhere")
         return
     try:
         with tempfile.TemporaryFile(dir=folder):
             found.ok("persona", f"{folder} can be written")
     except OSError as error:
-        advice = "give it to the user who runs the bots: they keep their memories there"
+        advice = "make the user that runs the bots its owner: their memories are kept there"
         found.warn("persona", f"{folder}: {error.strerror or type(error).__name__}", advice)
 
 
-def check_surroundings(settings: Settings, found: Findings) -> None:
-    """What a start would say, and the ports that it would not get."""
-    for oddity in (*setting_warnings_here(settings), *taken_ports(settings)):
-        found.warn(oddity.subject, oddity.text, oddity.advice)
+def check_settings(settings: Settings, found: Findings) -> None:
+    """Report the warnings of a start, and ports that are in use."""
+    for warning in (*setting_warnings_here(settings), *taken_ports(settings)):
+        found.warn(warning.subject, warning.text, warning.advice)
 
 
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:
-    """Only shown: whether the zone is the owner's, the owner sees by the time."""
+    """Show the time, by which the owner recognises a wrong time zone."""
     now = datetime.fromtimestamp(clock(), settings.timezone)
     hours = f"conversations from {settings.active_start} to {settings.active_end} h"
     found.ok("time zone", f"{settings.timezone.key or 'of this machine'}, now {now:%H:%M}; {hours}")

@@ -1,6 +1,6 @@
-"""The permissions that a bot needs, defined once: what its invite link asks for is what is looked for in each channel.
+"""The permissions that a bot needs, for its invite link and for the check of each channel.
 
-What a member may do in a channel is computed as Discord documents it: @everyone and roles, then the channel's
+A member's permissions in a channel are computed as Discord documents it: @everyone and roles, then the channel's
 overwrites for @everyone, for the member's roles, for the member.
 https://discord.com/developers/docs/topics/permissions#permission-hierarchy
 """
@@ -31,7 +31,7 @@ NEEDED: Mapping[str, discord.Permissions] = MappingProxyType(
 WELCOME: Mapping[str, discord.Permissions] = MappingProxyType(
     {"Use External Emojis": discord.Permissions(use_external_emojis=True)}
 )
-"""Without these a bot still does all its work."""
+"""Optional: a bot works without these."""
 
 _BY_OPTION: Mapping[str, tuple[str, discord.Permissions, Callable[[Options], bool]]] = MappingProxyType(
     {
@@ -41,7 +41,7 @@ _BY_OPTION: Mapping[str, tuple[str, discord.Permissions, Callable[[Options], boo
             lambda options: options.tool_output_visible,
         ),
         "Manage Messages": (
-            "mode: prefill, whose m commands it deletes",
+            "mode: prefill, to delete m commands",
             discord.Permissions(manage_messages=True),
             lambda options: options.mode == "prefill",
         ),
@@ -50,7 +50,7 @@ _BY_OPTION: Mapping[str, tuple[str, discord.Permissions, Callable[[Options], boo
 
 
 def wanted_by(options: Options) -> dict[str, discord.Permissions]:
-    """What some options need besides, by a name that says which: without it they do not work, everything else does."""
+    """Permissions that single options need, under a name that includes the option."""
     return {
         f"{name} (for {option})": permission
         for name, (option, permission, wants) in _BY_OPTION.items()
@@ -61,7 +61,7 @@ def wanted_by(options: Options) -> dict[str, discord.Permissions]:
 WRITING: Mapping[str, discord.Permissions] = MappingProxyType(
     {name: NEEDED[name] for name in ("View Channels", "Send Messages")}
 )
-"""What a bot needs in a channel in which it only tells something."""
+"""What a bot needs in a channel that it only posts reports to."""
 
 SCOPES = ("bot", "applications.commands")
 
@@ -71,15 +71,15 @@ _ALL = discord.Permissions.all().value
 
 @dataclass(frozen=True, slots=True)
 class Overwrite:
-    """A channel's exception for a role or a member: the bits it allows and denies."""
+    """A channel's permission overwrite for a role or a member."""
 
     allow: int
     deny: int
 
 
 def invite_link(client_id: int, guild_id: int | None = None, more: Iterable[discord.Permissions] = ()) -> str:
-    """The address where the owner of a server adds the bot, with that server chosen already where it is known. `more`
-    is asked for besides what every bot needs."""
+    """The link that adds the bot to a server, with `guild_id` preselected. `more`: permissions besides those that every
+    bot needs."""
     wanted = discord.Permissions.none()
     for permission in (*NEEDED.values(), *WELCOME.values(), *more):
         wanted |= permission
@@ -89,7 +89,7 @@ def invite_link(client_id: int, guild_id: int | None = None, more: Iterable[disc
 
 
 def guild_bits(role_bits: Iterable[int], *, is_owner: bool = False) -> int:
-    """What @everyone's and a member's roles give, before any channel is looked at."""
+    """The permissions of @everyone's and a member's roles, before channel overwrites."""
     bits = _any(role_bits)
     return _ALL if is_owner or bits & _ADMINISTRATOR else bits
 
@@ -97,7 +97,7 @@ def guild_bits(role_bits: Iterable[int], *, is_owner: bool = False) -> int:
 def channel_bits(
     bits: int, overwrites: Mapping[int, Overwrite], *, guild_id: int, role_ids: Collection[int], user_id: int
 ) -> int:
-    """What is left of a member's `bits` in a channel. @everyone's overwrite has the guild's id."""
+    """Apply a channel's overwrites to a member's `bits`. @everyone's overwrite has the guild's id."""
     if bits & _ADMINISTRATOR:
         return bits
     roles = [overwrites[role] for role in role_ids if role in overwrites]
@@ -109,7 +109,7 @@ def channel_bits(
 
 
 def missing(bits: int, wanted: Mapping[str, discord.Permissions]) -> list[str]:
-    """The names of what is wanted and not there."""
+    """The names of wanted permissions that are missing."""
     return [name for name, permission in wanted.items() if bits & permission.value != permission.value]
 
 

@@ -1,5 +1,6 @@
-"""The report on a terminal, as a table, and elsewhere, as plain lines. Names come from strangers, errors from
-libraries: before anything is shown, known secrets and control characters are taken out, here and for all of it.
+"""Print the report: a table on a terminal, plain lines elsewhere.
+
+Names come from strangers and errors from libraries, so secrets and control characters are removed from every line.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent_check.findings import Finding, Level, Section
+from agent_check.findings import Finding, Level, ReportSection
 from agent_config import Settings
 from agent_process.redaction import Redactor
 
@@ -20,8 +21,8 @@ _PLAIN_MARKS = {Level.OK: "ok", Level.NOTE: "-", Level.WARNING: "!", Level.WRONG
 _COLOURS = {Level.OK: "green", Level.NOTE: "dim", Level.WARNING: "yellow", Level.WRONG: "bold red"}
 
 
-def show(sections: Sequence[Section], console: Console, settings: Settings) -> None:
-    """Invite links, findings by section, one line of summary; nothing that is secret in the settings."""
+def show(sections: Sequence[ReportSection], console: Console, settings: Settings) -> None:
+    """Print invite links, findings by section, and a summary line."""
     printer = _Printer(console, Redactor(settings.secrets()))
     printer.links(sections)
     if console.is_terminal:
@@ -31,13 +32,13 @@ def show(sections: Sequence[Section], console: Console, settings: Settings) -> N
     printer.line(summary(sections, printer.marks))
 
 
-def summary(sections: Sequence[Section], marks: Mapping[Level, str] = _MARKS) -> str:
-    """How many of each, and what it comes to."""
+def summary(sections: Sequence[ReportSection], marks: Mapping[Level, str] = _MARKS) -> str:
+    """The verdict, with the number of findings at each level."""
     counts = Counter(finding.level for section in sections for finding in section.findings)
     shown = (Level.OK, Level.WARNING, Level.WRONG)
-    told = ", ".join(f"{counts[level]} {marks[level]}" for level in shown if counts[level])
+    numbers = ", ".join(f"{counts[level]} {marks[level]}" for level in shown if counts[level])
     verdict = "not ready to start" if counts[Level.WRONG] else "ready to start"
-    return f"{verdict.capitalize()}: {told}. Nothing was posted."
+    return f"{verdict.capitalize()}: {numbers}. Nothing was posted."
 
 
 class _Printer:
@@ -45,16 +46,16 @@ class _Printer:
         self._console, self._redact = console, redact
         self.marks = _MARKS if _can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
 
-    def links(self, sections: Sequence[Section]) -> None:
+    def links(self, sections: Sequence[ReportSection]) -> None:
         linked = [section for section in sections if section.link]
         if linked:
-            self.line("Invite links (open one to add the bot to a server, or to give it the permissions it lacks):")
+            self.line("Invite links (open one to add the bot to a server, or to grant missing permissions):")
         for section in linked:
             self.line(f"  {section.title}: {section.link}")
         if linked:
             self.line("")
 
-    def table(self, sections: Sequence[Section]) -> None:
+    def table(self, sections: Sequence[ReportSection]) -> None:
         table = Table(show_edge=False, pad_edge=False)
         for heading in ("", "Check", "Found", "What to do"):
             table.add_column(heading, overflow="fold")
@@ -72,7 +73,7 @@ class _Printer:
         yield Text(self._clean(finding.text), style="" if finding.level is Level.OK else colour)
         yield Text(self._clean(finding.advice))
 
-    def lines(self, sections: Sequence[Section]) -> None:
+    def lines(self, sections: Sequence[ReportSection]) -> None:
         for section in sections:
             self.line(section.title)
             for finding in section.findings:
@@ -80,7 +81,7 @@ class _Printer:
                 self.line(f"  {self.marks[finding.level]} {finding.subject}: {finding.text}{advice}")
 
     def line(self, text: str) -> None:
-        """Never wrapped: links must stay whole."""
+        """Print without wrapping: links must stay whole."""
         self._console.print(Text(self._clean(text)), soft_wrap=True)
 
     def _clean(self, text: str) -> str:

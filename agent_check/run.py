@@ -1,4 +1,4 @@
-"""The bots' checks side by side, each within its time; one that breaks is a finding of its own and stops no other."""
+"""Run all checks concurrently, each with a time limit. A check that fails becomes a finding and stops no other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rich.console import Console
 
 from agent_check import bots, machine, report, tools
 from agent_check.discord_view import BotView
-from agent_check.findings import Findings, Level, Section
+from agent_check.findings import Findings, Level, ReportSection
 from agent_check.forecast import check_costs
 from agent_check.model_keys import check_key
 from agent_config import AgentSettings, Settings, process_environment
 
 T = TypeVar("T")
 
-SECONDS = 30.0  # for each check; py-cord's own retries would take longer
+SECONDS = 30.0  # for each check; py-cord would retry longer
 
 
 async def run_check(
@@ -34,9 +34,9 @@ async def run_check(
     clock: Callable[[], float] = time.time,
     environment: Mapping[str, str] | None = None,
 ) -> int:
-    """Prints the report; 0 when nothing is wrong, else 1. Each check has `seconds`.
+    """Print the report; return 0 when nothing is wrong, else 1. Each check has `seconds`.
 
-    `environment`: of what MCP servers may see a part; this process's own by default.
+    MCP servers see a part of `environment`, by default this process's own.
     """
     environment = process_environment() if environment is None else environment
     with _quiet():
@@ -54,21 +54,21 @@ async def check_all(
     use_default_redis: bool,
     clock: Callable[[], float],
     environment: Mapping[str, str],
-) -> Sequence[Section]:
-    """A section for each agent and one for what they share."""
-    sections = {name: Section(agent.display_name) for name, agent in settings.agents.items()}
-    shared = Section("Shared")
+) -> Sequence[ReportSection]:
+    """Run the checks: a section for each agent, and one for what they share."""
+    sections = {name: ReportSection(agent.display_name) for name, agent in settings.agents.items()}
+    shared = ReportSection("Shared")
     if not any(agent.token for agent in settings.agents.values()):
         names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
         shared.findings.wrong("tokens", "no bot has one", f"set at least one of {names}")
     if not settings.channels:
         advice = "set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
-        shared.findings.wrong("channels", "none is named: the bots would speak nowhere", advice)
+        shared.findings.wrong("channels", "none is set, so the bots would not speak", advice)
     machine.check_clock(settings, shared.findings, clock)
-    machine.check_surroundings(settings, shared.findings)
+    machine.check_settings(settings, shared.findings)
     machine.check_data_folder(settings, shared.findings)
     tools.check_options(settings, shared.findings)
-    # Before the others: Redis is given as little time as in a turn, and SDKs that are imported take more than that.
+    # First: Redis has as little time to answer as in a turn, and importing SDKs would delay it.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)
     await _guarded(redis, shared.findings, "Redis", seconds)
     await _guarded(tools.check_tools(settings, shared.findings, environment), shared.findings, "MCP servers", seconds)
@@ -81,9 +81,11 @@ async def check_all(
     return [*sections.values(), shared]
 
 
-async def _check_agent(agent: AgentSettings, settings: Settings, section: Section, seconds: float) -> BotView | None:
+async def _check_agent(
+    agent: AgentSettings, settings: Settings, section: ReportSection, seconds: float
+) -> BotView | None:
     if agent.token is None:
-        section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to have this bot")
+        section.findings.note("token", "not set up", f"set {agent.spec.token_setting} to run this bot")
         return None
     key = Findings()
     view, _ = await asyncio.gather(
@@ -95,35 +97,39 @@ async def _check_agent(agent: AgentSettings, settings: Settings, section: Sectio
     return view
 
 
-def _compare(views: dict[str, BotView], settings: Settings, sections: dict[str, Section], shared: Findings) -> None:
-    """What is seen only from all bots together."""
+def _compare(
+    views: dict[str, BotView], settings: Settings, sections: dict[str, ReportSection], shared: Findings
+) -> None:
+    """Check the bots against each other."""
     bots.doubled_identities(views, sections)
     strays = bots.listed_ids(views, settings, sections)
     if strays and len(views) == sum(agent.token is not None for agent in settings.agents.values()):
-        shared.warn("BOT_IDS", f"of no bot here: {', '.join(map(str, strays))}", "take them out of BOT_IDS")
+        shared.warn("BOT_IDS", f"ids of no bot here: {', '.join(map(str, strays))}", "remove them from BOT_IDS")
     if settings.bots_role_id is not None and views:
         bots.role_findings(views, settings.bots_role_id, shared)
 
 
 async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: float) -> T | None:
-    """The outermost edge of a check: whatever it raises becomes a finding."""
+    """Run a check; an error becomes a finding."""
     try:
         async with asyncio.timeout(seconds):
             return await check
     except TimeoutError:
-        found.wrong(subject, f"no answer within {seconds:g} s", "check the network, then check again")
+        found.wrong(subject, f"no answer within {seconds:g} s", "check the network, then run this check again")
     except discord.HTTPException as error:
-        found.wrong(subject, f"answers {error.status}", "check again later")
+        found.wrong(subject, f"answers {error.status}", "run this check again later")
     except (aiohttp.ClientError, OSError) as error:
-        found.wrong(subject, f"cannot be reached ({type(error).__name__})", "check the network, then check again")
+        found.wrong(
+            subject, f"cannot be reached ({type(error).__name__})", "check the network, then run this check again"
+        )
     except Exception as error:
-        found.wrong(subject, f"{type(error).__name__}: {error}"[:200], "mend what this names, then check again")
+        found.wrong(subject, f"{type(error).__name__}: {error}"[:200], "fix what this names, then run this check again")
     return None
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What libraries would log is in the report; with LOG_LEVEL=DEBUG it is shown all the same."""
+    """Silence the log, whose content is in the report, unless LOG_LEVEL=DEBUG."""
     before = logging.root.manager.disable
     if not logging.getLogger().isEnabledFor(logging.DEBUG):
         logging.disable(logging.ERROR)

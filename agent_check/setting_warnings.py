@@ -1,6 +1,6 @@
-"""What a start would pass over in silence: settings that are right by themselves and name something that is not there.
+"""Warn of settings that are valid but name something that does not exist.
 
-Each is one line, told at the start and by --check. Nothing here stops a start, opens anything or asks the network.
+Each warning is one line, logged at the start and shown by --check. None stops a start; the network is not used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class SettingWarning:
-    """What was found about a setting, and what to do about it."""
+    """What is wrong with a setting, and what to do."""
 
     subject: str
     text: str
@@ -36,7 +36,7 @@ class SettingWarning:
 
 
 def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[SettingWarning]:
-    """All of them, for a start in `folder` (the working folder). Before the start has made anything."""
+    """All warnings for a start in `folder` (default: the working folder). Call it before the start creates files."""
     found = [*_folders(settings, folder or Path.cwd()), *_tools(settings), *_models(settings)]
     return list(dict.fromkeys(found))
 
@@ -44,19 +44,19 @@ def setting_warnings_here(settings: Settings, folder: Path | None = None) -> lis
 def _folders(settings: Settings, folder: Path) -> Iterator[SettingWarning]:
     named = settings.model_fields_set
     if "personas_dir" in named and not settings.personas_dir.is_dir():
-        text = f"{settings.personas_dir} is not there and is made, with new files for every bot"
-        yield SettingWarning("PERSONAS_DIR", text, "mend it if your bots' files are elsewhere")
+        text = f"{settings.personas_dir} does not exist and is created, with new files for every bot"
+        yield SettingWarning("PERSONAS_DIR", text, "correct it if your bots' files are elsewhere")
     if "config_files_dir" in named and not settings.config_files_dir.is_dir():
-        text = f"{settings.config_files_dir} is not there, so no options, endpoints and MCP servers are read"
-        yield SettingWarning("CONFIG_FILES_DIR", text, "mend it, or make the folder")
+        text = f"{settings.config_files_dir} does not exist, so no options, endpoints or MCP servers are read"
+        yield SettingWarning("CONFIG_FILES_DIR", text, "correct it, or create the folder")
     used = (".env", str(settings.personas_dir), str(settings.config_files_dir))
     if "personas_dir" not in named and folder != PROGRAM and not any((folder / name).exists() for name in used):
-        text = f"{folder} has neither .env nor personas/ nor config/, so the bots begin with new files there"
-        yield SettingWarning("the folder of this start", text, f"start it in {PROGRAM}, or set PERSONAS_DIR")
+        text = f"{folder} has no .env, personas/ or config/, so the bots start with new files there"
+        yield SettingWarning("working folder", text, f"start it in {PROGRAM}, or set PERSONAS_DIR")
 
 
 def _tools(settings: Settings) -> Iterator[SettingWarning]:
-    """Names that no tool has. Servers of tools may have any that two underscores or a wildcard stand in."""
+    """Names of no tool. Names with two underscores or a wildcard may belong to an MCP server."""
     lists = {"ALLOWED_TOOLS": settings.allowed_tools if "allowed_tools" in settings.model_fields_set else ()}
     lists |= {agent.spec.tools_setting: agent.allowed_tools or () for agent in settings.agents.values()}
     for key, patterns in lists.items():
@@ -65,37 +65,37 @@ def _tools(settings: Settings) -> Iterator[SettingWarning]:
                 continue
             if name[:1].isupper():
                 if settings.agent_runtime is None:
-                    text = f"{name} is a tool of a coding agent, and there is none"
-                    yield SettingWarning(key, text, "set AGENT_RUNTIME, or take it out")
+                    text = f"{name} is a tool of coding agents, and no coding agent is set"
+                    yield SettingWarning(key, text, "set AGENT_RUNTIME, or remove the tool")
                 continue
             close = difflib.get_close_matches(name.lower(), TOOLS, n=1)
-            advice = f"{close[0]} is one" if close else f"there are {', '.join(TOOLS)}, and server__tool of MCP servers"
-            yield SettingWarning(key, f"{name} is no tool and does nothing", advice)
+            advice = (
+                f"did you mean {close[0]}?" if close else f"use {', '.join(TOOLS)}, or server__tool of an MCP server"
+            )
+            yield SettingWarning(key, f"there is no tool {name}", advice)
 
 
 def _models(settings: Settings) -> Iterator[SettingWarning]:
-    """Servers at home ask for no key; the SDKs of the makers do."""
+    """A server of the owner's needs no key, but the providers' SDKs want one."""
     for agent in settings.agents.values():
         model = agent.models[0]
         if not agent.usable and model.lacks == model.key_setting and at_home(model.base_url):
-            text = (
-                f"it names a machine of yours, and {model.key_setting} is not set, so {agent.display_name} has no model"
-            )
+            text = f"it names your own server, but {model.key_setting} is not set, so {agent.display_name} has no model"
             yield SettingWarning(
-                model.base_url_setting, text, f"set {model.key_setting}, to any word if that server wants none"
+                model.base_url_setting, text, f"set {model.key_setting}, to any word if that server needs no key"
             )
 
 
 def taken_ports(settings: Settings) -> Iterator[SettingWarning]:
-    """Ports that somebody listens on already, which a start would not serve."""
+    """Ports that are in use already, so that a start could not serve them."""
     ports = {
         "HEALTH_PORT": ("127.0.0.1", settings.health_port),
         "EVENTS_PORT": (settings.events_host, settings.events_port),
     }
     for key, (host, port) in ports.items():
         if port and _taken(host, port):
-            text = f"{port} is in use on {host}, by these bots if they run, else by another program"
-            yield SettingWarning(key, text, "choose another port if they do not run")
+            text = f"{port} on {host} is in use, by these bots if they are running, otherwise by another program"
+            yield SettingWarning(key, text, "choose another port if the bots are not running")
 
 
 def _taken(host: str, port: int) -> bool:

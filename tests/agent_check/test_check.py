@@ -160,7 +160,7 @@ async def test_a_refused_key_and_an_unknown_model_are_named(tmp_path: Path, name
         set_up.environ[spec.model_setting] = "model-of-nobody"
         assert await set_up.check() == 1
         (wrong,) = set_up.lines("✗")
-        assert wrong.startswith("✗ model: model-of-nobody is not known")
+        assert wrong.startswith("✗ model: model-of-nobody is unknown to the provider")
         assert spec.model_setting in wrong
         assert f"{spec.key_setting} is accepted" in set_up.section(spec.display_name)
 
@@ -172,8 +172,8 @@ async def test_each_model_of_a_list_is_asked_about_and_a_faulty_one_is_a_warning
         set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": names}
         assert await set_up.check() == 0
         grok = set_up.section("Grok")
-        assert "! model: model-of-nobody is not known" in grok
-        assert "✓ key: ollama answers without one" in grok
+        assert "! model: model-of-nobody is unknown to the provider" in grok
+        assert "✓ key: ollama answers without a key" in grok
         assert "✓ model: ollama/llama3" in grok
         assert "! key: ENDPOINT_DEEPSEEK_KEY is not set" in grok
         assert "! key: lmstudio: no connection" in grok
@@ -202,13 +202,12 @@ async def test_the_models_of_single_servers_are_asked_about_and_named_by_their_s
         assert await set_up.check() == 1
         claude, grok = set_up.section("Claude"), set_up.section("Grok")
         assert (
-            "✗ model in server 7: openai/model-of-nobody is not known. To do: mend `model` in the option files"
-            in claude
+            "✗ model in server 7: openai/model-of-nobody is unknown to the provider. To do: correct `model`" in claude
         )
         assert "✓ model in server 8: xai/grok-4.7" in claude
         assert "! key in server 8: ENDPOINT_DEEPSEEK_KEY is not set" in claude
         assert "✗ key in server 7: ENDPOINT_DEEPSEEK_KEY is not set" in grok
-        assert "! model: model-of-nobody is not known" in grok
+        assert "! model: model-of-nobody is unknown to the provider" in grok
         assert "✗ models in server 8: none of the list can be used" in grok  # it is told above why
         assert grok.count("model-of-nobody") == 1
 
@@ -244,7 +243,7 @@ async def test_mcp_servers_are_started_and_their_tools_named(tmp_path: Path) -> 
         shared = set_up.section("Shared")
         assert "✓ tools: web_search, web_fetch, memory, files_read, files_glob, files_grep\n" in shared
         assert "✓ MCP server lab: add, say" in shared
-        assert "! MCP server unused: runs, and no bot may use a tool of it" in shared
+        assert "! MCP server unused: runs, but no bot may use any of its tools" in shared
         assert "✗ MCP server broken: does not start: " in shared
         assert "✗ MCP server absent: does not start: there is no program no-such-program. To do: " in shared
         assert "servers.wrong" in shared
@@ -271,7 +270,7 @@ async def test_a_key_of_one_letter_does_not_blacken_the_report(tmp_path: Path) -
     async with stage(tmp_path) as set_up:
         set_up.environ["XAI_API_KEY"] = "k"
         assert await set_up.check() == 1
-        assert "mend XAI_API_KEY" in set_up.section("Grok")
+        assert "correct XAI_API_KEY" in set_up.section("Grok")
         assert "✓ token: logs in as Grok" in set_up.printed
 
 
@@ -280,7 +279,7 @@ async def test_an_unknown_picture_model_is_a_warning(tmp_path: Path) -> None:
         set_up.environ["GEMINI_IMAGE_MODEL"] = "painter-of-nobody"
         assert await set_up.check() == 0
         (warning,) = set_up.lines("!")
-        assert warning.startswith("! picture model: painter-of-nobody is not known")
+        assert warning.startswith("! picture model: painter-of-nobody is unknown to the provider")
 
 
 async def test_a_bot_without_a_key_is_wrong_and_one_without_a_token_is_not_set_up(tmp_path: Path) -> None:
@@ -315,7 +314,7 @@ async def test_ids_and_a_role_that_do_not_fit_are_warnings(tmp_path: Path) -> No
         set_up.world.role("bots").mentionable = False
         assert await set_up.check() == 0
         assert "! BOT_IDS: does not list this bot" in set_up.section("Grok")
-        assert "! BOT_IDS: of no bot here: 4321" in set_up.section("Shared")
+        assert "! BOT_IDS: ids of no bot here: 4321" in set_up.section("Shared")
         assert "! BOTS_ROLE_ID: not everyone may mention @bots" in set_up.section("Shared")
         set_up.environ["BOTS_ROLE_ID"] = "1234"
         assert await set_up.check() == 0
@@ -330,8 +329,8 @@ async def test_a_channel_for_what_bots_tell_must_be_there_and_open_to_them(tmp_p
         set_up.environ |= {"OWNER_CHANNEL_ID": str(office.id), "OUTPUT_CHANNEL_ID": "1234"}
         assert await set_up.check() == 0
         assert "✓ OWNER_CHANNEL_ID: #office" in set_up.section("Claude")
-        assert "! OWNER_CHANNEL_ID: in #office it lacks: Send Messages" in set_up.section("Grok")
-        assert "! OWNER_CHANNEL_ID: in #office it lacks: View Channels" in set_up.section("Gemini")
+        assert "! OWNER_CHANNEL_ID: #office: missing: Send Messages" in set_up.section("Grok")
+        assert "! OWNER_CHANNEL_ID: #office: missing: View Channels" in set_up.section("Gemini")
         assert "! OUTPUT_CHANNEL_ID: there is no channel 1234" in set_up.section("Claude")
         assert "#office" not in set_up.section("Claude").replace("OWNER_CHANNEL_ID: #office", "")
 
@@ -364,9 +363,9 @@ async def test_what_is_named_and_is_not_there_is_told_and_no_tool_is_ticked_that
             set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path / "misspelt")}
             assert await set_up.check() == 0
             warned = "\n".join(set_up.lines("!"))
-            assert "ALLOWED_TOOLS: web_serach is no tool" in warned
+            assert "ALLOWED_TOOLS: there is no tool web_serach" in warned
             assert "CONFIG_FILES_DIR: " in warned
-            assert f"HEALTH_PORT: {port} is in use" in warned
+            assert f"HEALTH_PORT: {port} on 127.0.0.1 is in use" in warned
 
 
 async def test_a_data_folder_that_cannot_be_made_is_wrong(tmp_path: Path) -> None:
@@ -393,7 +392,7 @@ async def test_a_personas_folder_is_named_where_it_is_missing_or_cannot_be_writt
         set_up.environ["PERSONAS_DIR"] = str(tmp_path)
         assert await set_up.check() == 0
         assert f"! persona: {tmp_path / 'grok'}: Permission denied" in set_up.section("Grok")
-        assert f"– persona: {tmp_path / 'claude'} is not there" in set_up.section("Claude")
+        assert f"– persona: {tmp_path / 'claude'} is missing" in set_up.section("Claude")
 
 
 async def test_a_bot_whose_connection_breaks_stops_no_other(tmp_path: Path) -> None:

@@ -90,8 +90,8 @@ def test_errands_are_counted_by_the_day(tmp_path):
     ("hooks", "price"),
     [
         ("### startup\nHello.\n", "$0.00055 for each mention;"),
-        ("### agent_stop\nNote.\n", "$0.0011 for each mention, its hooks included;"),
-        ("### agent_begin\nLook.\n### agent_stop\nNote.\n", "$0.00165 for each mention, its hooks included;"),
+        ("### agent_stop\nNote.\n", "$0.0011 for each mention, including its hooks;"),
+        ("### agent_begin\nLook.\n### agent_stop\nNote.\n", "$0.00165 for each mention, including its hooks;"),
         ("### agent_begin\n- when: cron\n\nLook.\n", "$0.00055 for each mention;"),
     ],
 )
@@ -115,6 +115,6 @@ def test_the_forecast_names_errands_and_what_is_wrong_with_their_files(tmp_path)
     check_costs(load_settings({**ALIVE, **settings}, None), findings, NOW)
     told = {finding.subject: finding for finding in findings}
     assert "heartbeat.md:6" in told["chatgpt's files"].text
-    assert told["errands"].level is Level.WARNING
-    assert "288 errands a day, and 75 turns that nobody asked for" in told["errands"].text
-    assert "for 0 conversations and 288 errands of the bots' own files" in told["costs"].text
+    assert told["automation"].level is Level.WARNING
+    assert "288 automation tasks a day, but 75 turns for them" in told["automation"].text
+    assert "for 0 conversations and 288 automation tasks" in told["costs"].text

@@ -15,7 +15,7 @@ from agent_tools.builtin.web_tools import NAMES
 
 
 def told(folder: Path, **environ: str) -> list[str]:
-    return [str(oddity) for oddity in setting_warnings_here(load_settings(environ, None), folder)]
+    return [str(warning) for warning in setting_warnings_here(load_settings(environ, None), folder)]
 
 
 def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> None:
@@ -26,14 +26,14 @@ def test_the_programs_own_folder_with_nothing_set_is_nothing_to_speak_of() -> No
 def test_a_folder_that_is_named_and_not_there_is_told(tmp_path: Path, key: str) -> None:
     (tmp_path / ".env").touch()
     (line,) = told(tmp_path, **{key: str(tmp_path / "misspelt")})
-    assert line.startswith(f"{key}: {tmp_path / 'misspelt'} is not there")
+    assert line.startswith(f"{key}: {tmp_path / 'misspelt'} does not exist")
     (tmp_path / "misspelt").mkdir()
     assert told(tmp_path, **{key: str(tmp_path / "misspelt")}) == []
 
 
 def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_path: Path) -> None:
     (line,) = told(tmp_path)
-    assert line.startswith(f"the folder of this start: {tmp_path} has neither .env")
+    assert line.startswith(f"working folder: {tmp_path} has no .env")
     assert str(PROGRAM) in line
     assert told(tmp_path, PERSONAS_DIR=str(PROGRAM / "personas")) == []
     (tmp_path / ".env").touch()
@@ -43,10 +43,13 @@ def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_
 @pytest.mark.parametrize(
     ("patterns", "line"),
     [
-        ("web_serach,web_fetch", "ALLOWED_TOOLS: web_serach is no tool and does nothing; web_search is one"),
-        ("!Web_search", "ALLOWED_TOOLS: Web_search is a tool of a coding agent, and there is none"),
-        ("teleport", "ALLOWED_TOOLS: teleport is no tool and does nothing; there are web_search, "),
-        ("Read,web_search", "ALLOWED_TOOLS: Read is a tool of a coding agent, and there is none; set AGENT_RUNTIME"),
+        ("web_serach,web_fetch", "ALLOWED_TOOLS: there is no tool web_serach; did you mean web_search?"),
+        ("!Web_search", "ALLOWED_TOOLS: Web_search is a tool of coding agents, and no coding agent is set"),
+        ("teleport", "ALLOWED_TOOLS: there is no tool teleport; use web_search, "),
+        (
+            "Read,web_search",
+            "ALLOWED_TOOLS: Read is a tool of coding agents, and no coding agent is set; set AGENT_RUNTIME",
+        ),
     ],
 )
 def test_a_tool_that_is_none_is_told(patterns: str, line: str) -> None:
@@ -68,9 +71,7 @@ def test_tools_of_a_coding_agent_are_known_where_there_is_one() -> None:
 
 def test_a_model_server_at_home_without_a_key_is_told() -> None:
     (line,) = told(PROGRAM, OPENAI_BASE_URL="http://127.0.0.1:11434/v1")
-    assert line.startswith(
-        "OPENAI_BASE_URL: it names a machine of yours, and OPENAI_API_KEY is not set, so ChatGPT has"
-    )
+    assert line.startswith("OPENAI_BASE_URL: it names your own server, but OPENAI_API_KEY is not set, so ChatGPT has")
     assert told(PROGRAM, OPENAI_BASE_URL="http://127.0.0.1:11434/v1", OPENAI_API_KEY="any") == []
     assert told(PROGRAM, OPENAI_BASE_URL="https://models.example.com/v1") == []
 
@@ -80,8 +81,8 @@ def test_a_port_that_is_in_use_is_told(key: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         settings = load_settings({key: str(port), "EVENTS_SECRET": "a-secret-of-some-length"}, None)
-        (oddity,) = taken_ports(settings)
-        assert str(oddity).startswith(f"{key}: {port} is in use on 127.0.0.1")
+        (warning,) = taken_ports(settings)
+        assert str(warning).startswith(f"{key}: {port} on 127.0.0.1 is in use")
     assert list(taken_ports(settings)) == []
 
 
@@ -94,4 +95,4 @@ def test_a_start_tells_them_in_its_log(
     monkeypatch.setattr(cli, "_serve", lambda *args, **more: 0)
     with caplog.at_level(logging.WARNING):
         assert cli.main([]) == 0
-    assert f"PERSONAS_DIR: {tmp_path / 'misspelt'} is not there" in caplog.text
+    assert f"PERSONAS_DIR: {tmp_path / 'misspelt'} does not exist" in caplog.text
