@@ -1,4 +1,4 @@
-"""Puts an agent together from the settings, its model and what all agents of the process share."""
+"""Build an agent from its settings, its models and the services that all agents of the process share."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import aiohttp
 
-from agent_cogs.automation.webhook_server import WebhookServer, serving_events
+from agent_cogs.automation.webhook_server import WebhookServer, serve_webhooks
 from agent_cogs.services import AgentServices
 from agent_cogs.slash.forget import CompletedRequests
 from agent_discord.rest.outbound import OutboundShared
@@ -85,7 +85,7 @@ async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:
     if settings.events_port and settings.events_secret is not None:
         secret = settings.events_secret.get_secret_value()
         server = WebhookServer(secret, runtime.webhook_receiver, runtime.services.ledger.replays, runtime.setup.clock)
-        await stack.enter_async_context(serving_events(server, settings.events_host, settings.events_port))
+        await stack.enter_async_context(serve_webhooks(server, settings.events_host, settings.events_port))
 
 
 async def _read_shared_state(services: AgentServices) -> None:

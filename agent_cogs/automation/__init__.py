@@ -1,1 +1,1 @@
-"""Heartbeats, cron jobs, hooks and signed webhooks: from the clock or the network to events. Knows no prompt."""
+"""Automation: heartbeats, cron jobs, hooks and signed webhooks become events. Knows no prompt."""

@@ -69,27 +69,27 @@ class LifecycleHooks:
         hook = self._hooks().named(name)
         if hook is None or not hook.fires_for(event.kind):  # hooks fire for no hook
             return
-        place = Target(event.channel_id, event.theme) if hook.channel is None else self._place_of(name, hook)
-        if place is not None:
+        target = Target(event.channel_id, event.theme) if hook.channel is None else self._target_of(name, hook)
+        if target is not None:
             aside = hook.channel is None
-            around = self._event(name, hook, place, f"{name}-{event.id}", seconds, event.kind, aside=aside)
+            around = self._event(name, hook, target, f"{name}-{event.id}", seconds, event.kind, aside=aside)
             await self._run_hook(replace(around, on_behalf=event.person_id))
 
     def _alone(self, name: HookName, turn_id: str, seconds: float) -> HookEvent | None:
         hook = self._hooks().named(name)
-        place = self._place_of(name, hook) if hook is not None else None
-        if hook is None or place is None:
+        target = self._target_of(name, hook) if hook is not None else None
+        if hook is None or target is None:
             return None
-        return self._event(name, hook, place, f"{name}-{turn_id}", seconds)
+        return self._event(name, hook, target, f"{name}-{turn_id}", seconds)
 
-    def _place_of(self, name: HookName, hook: Hook) -> Target | None:
+    def _target_of(self, name: HookName, hook: Hook) -> Target | None:
         return self._targets.of(hook.channel, f"agents.md, the hook {name}")
 
     def _event(
         self,
         name: HookName,
         hook: Hook,
-        place: Target,
+        target: Target,
         turn_id: str,
         seconds: float,
         around: str = "",
@@ -99,8 +99,8 @@ class LifecycleHooks:
         now = self._clock()
         return HookEvent(
             id=turn_id,
-            channel_id=place.channel_id,
-            theme=place.theme,
+            channel_id=target.channel_id,
+            theme=target.theme,
             deadline=now + seconds,
             at=now,
             hook=name,

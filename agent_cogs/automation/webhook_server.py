@@ -1,12 +1,11 @@
-"""News from outside: POST /events/{agent}, where EVENTS_PORT is set, for build results, alerts, feeds.
+"""Webhook events from outside: POST /events/{agent}, where EVENTS_PORT is set, for build results, alerts, feeds.
 
     {"channel_id": 123, "name": "build", "text": "main is red"}        a JSON object, 32 KiB at most
     X-Timestamp: 1800000000                                            unix seconds, five minutes from now at most
     X-Signature: v2=<HMAC-SHA256 of "v2:timestamp:POST:/events/agent:body", in hex>   by EVENTS_SECRET
 
-The signature covers the agent, so that a request to one cannot be sent to another. Nothing of a request is believed,
-and nothing told of this program, before its signature is right. A request is taken once; what it says is data in the
-prompt.
+The signature covers the agent, so that a request to one cannot be sent to another. Before it is checked, nothing in a
+request is trusted and nothing about this program is revealed. A request is taken once; its text is data in the prompt.
 
     202 taken   400 no such object   401 not signed, or too old   404 no such agent or channel   408 too slow
     409 taken before   413 too long   429 too many events wait: send it again   503 not here, not now
@@ -31,8 +30,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 MAX_BYTES = 32_768
 GOOD_FOR = 300.0  # seconds that a timestamp may be off, either way
 READ_SECONDS = 10.0  # for the whole body, waiting for its turn to be read included
-LOG_EVERY = 60.0  # seconds between two lines about refused requests
-AT_ONCE = 20  # requests whose body is read
+LOG_EVERY = 60.0  # seconds between two log lines about refused requests
+AT_ONCE = 20  # requests whose bodies are read side by side
 PATH = "/events/{agent}"
 OLD_SCHEME = "signed by the old scheme (sha256=): sign method, path and agent too (v2=), as docs/events.md shows"
 
@@ -51,7 +50,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WebhookPayload:
-    """One request that was signed. `id` is its own, made from the signature."""
+    """A signed request. `id` is made from its signature."""
 
     id: str
     channel_id: int
@@ -60,7 +59,7 @@ class WebhookPayload:
 
 
 class Body(BaseModel):
-    """What a request says."""
+    """The JSON object of a request."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -70,7 +69,7 @@ class Body(BaseModel):
 
 
 class Replays(Protocol):
-    """Requests that were taken; agent_protocol.state.once is the one in Redis."""
+    """The requests that were taken; agent_protocol.state.once has the one in Redis."""
 
     async def first(self, digest: str, seconds: float) -> bool: ...
     async def forget(self, digest: str) -> None: ...
@@ -86,12 +85,12 @@ def sign(secret: str, timestamp: str, agent: str, body: bytes) -> str:
 
 
 def _sign_v1(secret: str, timestamp: str, body: bytes) -> str:
-    """The first scheme, which left the agent out. It is refused, and known so that its senders can be told."""
+    """The X-Signature of the first scheme, which left the agent out: refused, with a hint for its senders."""
     return "sha256=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
 class RefusalLog:
-    """Logs refused requests at most once a minute: anybody who finds the port can send them."""
+    """Log refused requests at most once a minute: anybody who finds the port can send them."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._logged_at, self._unlogged = clock, -math.inf, 0
@@ -102,12 +101,13 @@ class RefusalLog:
             self._unlogged += 1
             return
         before = f" ({self._unlogged} more were refused before it)" if self._unlogged else ""
-        log.warning("a request for an event was refused: %s%s", reason, before)
+        log.warning("refused a webhook request: %s%s", reason, before)
         self._logged_at, self._unlogged = now, 0
 
 
 class WebhookServer:
-    """`receiver` finds what takes an agent's news, None for one that does not run here; `clock` in unix seconds."""
+    """Serves the requests. `receiver` finds what takes an agent's events, None for an agent that does not run here;
+    `clock` gives unix seconds."""
 
     def __init__(
         self, secret: str, receiver: Callable[[str], Receive | None], replays: Replays, clock: Callable[[], float]
@@ -144,7 +144,7 @@ class WebhookServer:
         return await self._take(agent, signature, body)
 
     def _refused(self, agent: str, signature: str, timestamp: str, body: bytes) -> str | None:
-        """Why a signature does not count; None when it does."""
+        """The reason for refusing a signature; None where it is right."""
         if _TIMESTAMP.fullmatch(timestamp) and abs(self._clock() - int(timestamp)) <= GOOD_FOR:
             if _equal(sign(self._secret, timestamp, agent, body), signature):
                 return None
@@ -153,7 +153,7 @@ class WebhookServer:
         return "not signed, or too old"
 
     async def _take(self, agent: str, signature: str, body: bytes) -> tuple[int, str]:
-        """The request is signed: whoever sent it may know what is wrong with it."""
+        """The request is signed: its sender may know what is wrong with it."""
         try:
             said = Body.model_validate_json(body)
         except ValidationError as error:
@@ -175,29 +175,33 @@ def _equal(expected: str, given: str) -> bool:
 
 
 def _what_is_wrong(error: ValidationError) -> str:
-    """The fields by name, without what stood in them."""
+    """The names of the wrong fields, without their contents."""
     fields = sorted({str(one["loc"][0]) for one in error.errors(include_url=False, include_input=False) if one["loc"]})
     return f"cannot be read: {', '.join(fields) or 'it is no JSON object'}"
 
 
 @asynccontextmanager
-async def serving_events(door: WebhookServer, host: str, port: int) -> AsyncIterator[int]:
-    """Answers on the port while it is entered, and gives it; 0 serves nothing.
+async def serve_webhooks(server: WebhookServer, host: str, port: int) -> AsyncIterator[int]:
+    """Serve on the port while entered; 0 serves nothing. Yields the port.
 
-    A port that somebody else has (another bot's process of the same .env) is a warning: the bots matter more.
+    A port that is in use (by another bot's process of the same .env) is a warning: the bots matter more.
     """
-    # Nothing is unpacked for strangers: what is signed is the body as it came.
+    # Nothing is decompressed for strangers: the signature is of the body as it came.
     runner = web.AppRunner(
-        door.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False
+        server.app(), access_log=None, handle_signals=False, shutdown_timeout=1.0, auto_decompress=False
     )
     await runner.setup()
     try:
         if port:
             try:
                 await web.TCPSite(runner, host, port).start()
-                log.info("signed events are taken at http://%s:%d/events/", host, port)
+                log.info("webhook events are taken at http://%s:%d/events/", host, port)
             except OSError as error:
-                log.warning("EVENTS_PORT %d cannot be served: %s", port, error.strerror or type(error).__name__)
+                log.warning(
+                    "could not serve EVENTS_PORT %d, webhook events are not taken: %s",
+                    port,
+                    error.strerror or type(error).__name__,
+                )
         yield port
     finally:
         await runner.cleanup()

@@ -30,7 +30,7 @@ from agent_cogs.automation.webhook_server import (
     Outcome,
     WebhookPayload,
     WebhookServer,
-    serving_events,
+    serve_webhooks,
     sign,
 )
 from tests.support.doubles import Clock
@@ -209,7 +209,7 @@ async def test_a_body_is_taken_as_it_came_whatever_coding_it_claims(caplog: pyte
         port = free.getsockname()[1]
     body = zlib.compress(b" " * 30_000_000, 9)[:MAX_BYTES]
     async with (
-        serving_events(WebhookServer(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port),
+        serve_webhooks(WebhookServer(SECRET, {}.get, Seen(), Clock()), "127.0.0.1", port),
         ClientSession() as client,
     ):
         for data in (b"no gzip", body):
@@ -243,8 +243,8 @@ async def test_a_port_that_somebody_else_has_is_a_warning(caplog: pytest.LogCapt
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     door = WebhookServer(SECRET, {}.get, Seen(), Clock())
-    async with server, serving_events(door, "127.0.0.1", port), serving_events(door, "127.0.0.1", 0):
-        assert f"EVENTS_PORT {port} cannot be served" in caplog.text
+    async with server, serve_webhooks(door, "127.0.0.1", port), serve_webhooks(door, "127.0.0.1", 0):
+        assert f"could not serve EVENTS_PORT {port}" in caplog.text
 
 
 @given(st.binary(max_size=200), st.text("0123456789.", max_size=12), st.text("0123456789.", max_size=12))
