@@ -1,1 +1,2 @@
-"""A channel on any service: what was said there, and how to speak there. Knows no py-cord, no Redis and no model."""
+"""A channel on any service: the outlet that a turn speaks through, transcripts, pins, attachments, the directory of
+agents. Knows no py-cord, no Redis and no model."""

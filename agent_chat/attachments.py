@@ -1,4 +1,4 @@
-"""The files that a model is shown with a transcript: pictures here, texts in text_files.py."""
+"""Pictures that a model is shown with a transcript; text_files.py has the texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PictureLimits:
-    """How many pictures a model is shown, the newest first, and how each must be."""
+    """The number of pictures that a model is shown, the newest first, and the size and format of each."""
 
     most: int = MAX_PICTURES
     fit: Fit = ANY_MODEL
@@ -33,25 +33,25 @@ DEFAULT_LIMITS = PictureLimits()
 
 
 class PictureReader:
-    """Reads attached pictures through the one fetcher; what cannot be read is left out with a log line."""
+    """Reads attached pictures through the one fetcher; an unreadable one is left out and logged."""
 
     def __init__(self, fetcher: PictureFetcher, scaler: Scaler | None = None) -> None:
         self._fetcher, self._scaler = fetcher, scaler or Scaler()
         self.texts = TextReader(fetcher)
 
     async def read(
-        self, entries: Sequence[Entry], look: PictureLimits = DEFAULT_LIMITS
+        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
     ) -> Mapping[int, tuple[Picture, ...]]:
-        """Pictures by message id: the newest `look.most` among the entries."""
+        """Pictures by message id: the newest `limits.most` among the entries."""
         wanted = [
             (entry.id, attachment)
             for entry in reversed(entries)
             for attachment in entry.attachments
             if attachment.is_picture
-        ][: max(0, look.most)]
+        ][: max(0, limits.most)]
         if not wanted:
             return {}
-        pictures = await asyncio.gather(*(self._read_one(attachment, look.fit) for _, attachment in wanted))
+        pictures = await asyncio.gather(*(self._read_one(attachment, limits.fit) for _, attachment in wanted))
         found: dict[int, tuple[Picture, ...]] = {}
         for (message_id, _), picture in zip(wanted, pictures, strict=True):
             if picture is not None:
@@ -59,11 +59,11 @@ class PictureReader:
         return found
 
     async def fitted(self, picture: Picture, fit: Fit) -> Picture | None:
-        """A picture from elsewhere as `fit` wants it; None where it cannot be made so."""
+        """A tool's picture scaled and converted to `fit`; None where that fails."""
         try:
             made = await self._scaler.fit(as_picture(picture.data), fit)
         except FetchRefused as error:
-            log.info("a picture of a tool cannot be made fit: %s", error)
+            log.info("a tool's picture cannot be converted (%s), it is left out", error)
             return None
         return Picture(made.data, made.media_type)
 
@@ -72,6 +72,6 @@ class PictureReader:
             async with asyncio.timeout(READ_TIMEOUT):
                 fetched = await self._scaler.fit(await self._fetcher.fetch(attachment.url), fit)
         except (FetchRefused, TimeoutError) as error:
-            log.info("picture %d is not shown to the model: %s", attachment.id, error or "too slow")
+            log.info("picture %d could not be read (%s), it is left out", attachment.id, error or "too slow")
             return None
         return Picture(fetched.data, fetched.media_type)

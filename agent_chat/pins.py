@@ -1,7 +1,7 @@
-"""What is pinned in a channel: read once, kept true by the gateway.
+"""A channel's pinned messages: read once, kept true by gateway events.
 
-The gateway brings a message that is pinned, unpinned or edited as a whole, and besides only that the channel's pins
-have changed, not how. So each such event makes the list doubtful, and the next one who needs it reads it again.
+The gateway brings a message that is pinned, unpinned or edited as a whole. Besides, it sends only that a channel's pins
+have changed, not how. So each such event makes the list doubtful, and the next turn reads it again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_PINS = 250  # Discord's own limit for a channel
 
 
 class Pins:
-    """One channel's. `known` while what stands here is all there is."""
+    """The pinned messages of one channel. `known` while they are all."""
 
     def __init__(self) -> None:
         self.known = False
@@ -29,7 +29,7 @@ class Pins:
         return [self._entries[message_id] for message_id in sorted(self._entries)]
 
     def put(self, entry: Entry) -> None:
-        """Takes a message in, or out where it is not pinned (any more)."""
+        """Adds a pinned message, and removes one that is no longer pinned."""
         if entry.pinned:
             self._entries[entry.id] = entry
             if len(self._entries) > MAX_PINS:
@@ -41,10 +41,10 @@ class Pins:
         self._entries.pop(message_id, None)
 
     def doubt(self) -> None:
-        """Something was pinned or unpinned."""
+        """Marks the list as doubtful: something was pinned or unpinned."""
         self.known = False
         self.changes += 1
 
     def keep(self, entries: Iterable[Entry]) -> None:
-        """These are all."""
+        """Replaces the list by a complete one."""
         self._entries = {entry.id: entry for entry in entries}

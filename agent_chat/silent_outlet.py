@@ -42,7 +42,7 @@ class EmptyView:
         return None
 
     async def pictures(
-        self, entries: Sequence[Entry], look: PictureLimits = DEFAULT_LIMITS
+        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
     ) -> Mapping[int, tuple[Picture, ...]]:
         return {}
 

@@ -1,6 +1,6 @@
-"""Text files that people attach, as text for a model: data, each one once.
+"""Text files that people attach, as text for a model.
 
-A file's name, or what Discord says of it, suggests what it is; its bytes decide.
+A file's name and media type suggest that it is a text; its bytes decide.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent_net.addresses import FetchRefused
 from agent_net.picture_fetcher import PictureFetcher
 
 MAX_BYTES = 1_000_000
-MAX_FILES = 8  # of a turn, newest first
+MAX_FILES = 8  # of a turn, the newest
 READ_TIMEOUT = 4.0  # seconds for each
 CACHE_BYTES = 8_000_000
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A file's words. `left_out` counts the characters behind them that are not shown."""
+    """The beginning of a file's text. `left_out` counts the characters after it that are not shown."""
 
     name: str
     text: str
@@ -47,19 +47,18 @@ class TextFile:
 
 
 class TextReader:
-    """Reads through the one fetcher; what cannot be read is left out with a log line."""
+    """Reads attached texts through the one fetcher; an unreadable one is left out and logged."""
 
     def __init__(self, fetcher: PictureFetcher) -> None:
         self._fetcher = fetcher
-        self._cache: LRUCache[int, str] = LRUCache(
-            CACHE_BYTES, lambda text: 4 * len(text)
-        )  # an attachment never changes
+        # By attachment, which never changes.
+        self._cache: LRUCache[int, str] = LRUCache(CACHE_BYTES, lambda text: 4 * len(text))
 
     async def read(
         self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
     ) -> Mapping[int, TextFile]:
         """Text files by attachment id: the newest `most` among the entries, oldest first. Of files with the same text
-        only the oldest is there."""
+        only the oldest is included."""
         files = [file for entry in entries for file in entry.attachments if is_text(file)]
         wanted = files[max(0, len(files) - most) :]
         texts = await asyncio.gather(*(self._read_one(attachment) for attachment in wanted))
@@ -81,14 +80,14 @@ class TextReader:
             async with asyncio.timeout(READ_TIMEOUT):
                 text = as_text(await self._fetcher.fetch_bytes(attachment.url, MAX_BYTES))
         except (FetchRefused, TimeoutError) as error:
-            log.info("file %d is not shown to the model: %s", attachment.id, error or "too slow")
+            log.info("file %d could not be read (%s), it is left out", attachment.id, error or "too slow")
             return None
         self._cache[attachment.id] = text
         return text
 
 
 def is_text(attachment: Attachment) -> bool:
-    """Whether it claims to be a text of a size that is read."""
+    """Whether name or media type claim a text, of a size that is read."""
     suffix = attachment.filename.lower().rpartition(".")[2]
     kind = attachment.media_type.lower()
     claims = kind.startswith("text/") or kind in _TYPES or (suffix in _SUFFIXES and not kind.startswith("image/"))
@@ -96,7 +95,7 @@ def is_text(attachment: Attachment) -> bool:
 
 
 def as_text(data: bytes) -> str:
-    """UTF-8, UTF-16 where a mark says so, else Latin-1. Raises FetchRefused for what is no text at all."""
+    """Decodes UTF-8, UTF-16 with a byte order mark, else Latin-1. Raises FetchRefused for binary data."""
     try:
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
             return data.decode("utf-16")

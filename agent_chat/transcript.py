@@ -1,9 +1,10 @@
-"""The live record of each channel: what was said, kept true by the gateway, shared by all bots of the process.
+"""The transcript of each channel: its messages, kept true by gateway events, shared by all bots of the process.
 
-A channel's record is whole or not. Whole: nothing is fetched and nothing awaited. Not: one shared fetch is made and a
-turn waits for it a short while (fetching.py). Every bot of the process delivers the same gateway events, so each
-operation here may be repeated without harm, and in any order: a deletion leaves a mark, since another bot's event may
-bring the message later. What is pinned is kept apart from it (pins.py), since a pin may be older than all of it.
+A transcript is whole or not. For a whole one nothing is read and nothing awaited. For another one the history is read
+once for all bots, and a turn waits for it a short while (agent_discord.reading.history). Every bot of the process
+delivers the same gateway events, so each operation here may be repeated without harm, and in any order: a deletion
+leaves a mark, since another bot's event may bring the message later. Pinned messages are kept apart (pins.py): a pin
+may be older than the transcript.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from agent_chat.pins import Pins
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.selecting.visibility import is_mark
 
-MAX_ENTRIES = 400  # messages kept a channel, unless more are asked for
+MAX_ENTRIES = 400  # messages kept a channel, unless a turn asks for more
 MAX_DEPTH = 5000  # and never more than these
-STEP = 4  # a record grows by this part of its depth before it is cut back to that
+STEP = 4  # a transcript exceeds its depth by this part of it before it is cut back
 MAX_MARKS = 500  # deleted ids remembered a channel
 MAX_CHANNELS = 2000
 
 
 @dataclass(slots=True)
 class _Tally:
-    """One emoji at one message. `base` were there when the message was read, by people we cannot name."""
+    """The reactions with one emoji to one message. `base` counts those that were there when the message was read, by
+    people without known names."""
 
     base: int = 0
-    named: dict[int, str] = field(default_factory=dict)  # given since, or by somebody whom we heard of
+    named: dict[int, str] = field(default_factory=dict)  # given since
     bots: set[int] = field(default_factory=set)  # of the named
-    gone: set[int] = field(default_factory=set)  # of the base, taken back since
+    gone: set[int] = field(default_factory=set)  # of the base, removed since
 
     def add(self, user_id: int, name: str, *, bot: bool) -> None:
         if bot:
@@ -56,18 +58,18 @@ class _Tally:
 
 
 class Transcript:
-    """One channel's messages, oldest first, and those that are pinned there, however old.
+    """One channel's messages, oldest first, and its pinned ones, however old.
 
-    At least the newest `depth` are kept. The oldest go in steps: what of them is part of a prompt (a prefix before
-    `.history`, a thread's beginning) would be another beginning with each message otherwise, and in no cache.
+    At least the newest `depth` are kept. The oldest are dropped in steps: where they are part of a prompt (a prefix
+    before `.history`, a thread's beginning), one dropped with each message would change what the provider has cached.
     """
 
     def __init__(self, channel_id: int, depth: int = MAX_ENTRIES) -> None:
         self.channel_id = channel_id
         self.depth = depth
         self.whole = False
-        self.begins = False  # nothing was said before the oldest entry
-        self.was_whole = False  # a gap at the end is all that is missing
+        self.begins = False  # the oldest entry is the channel's first message
+        self.was_whole = False  # nothing is missing but a gap at the end
         self.gap_after = 0  # the newest message before that gap
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
@@ -97,7 +99,7 @@ class Transcript:
         return any(entry.speaker.kind == "person" for entry in newer)
 
     def deepen(self, depth: int) -> None:
-        """Somebody wants to see this many messages: what is lacking is to be read."""
+        """Raises the depth to this many messages; a transcript that is not that deep is no longer whole."""
         depth = min(depth, MAX_DEPTH)
         if depth <= self.depth:
             return
@@ -106,7 +108,7 @@ class Transcript:
             self.whole = self.was_whole = False
 
     def note_gap(self) -> None:
-        """Messages may have come that nobody here heard of."""
+        """Notes that messages may be missing at the end."""
         if self.whole:
             self.was_whole, self.gap_after = True, self.newest
         self.whole = False
@@ -116,22 +118,22 @@ class Transcript:
         return None if entry is None else self._with_reactions(entry)
 
     def entries(self) -> list[Entry]:
-        """All entries oldest first, with their reactions as they stand."""
+        """All entries, oldest first, with their present reactions."""
         if not self._tallies:
             return [self._entries[i] for i in self._ids]
         return [self._with_reactions(self._entries[i]) for i in self._ids]
 
     def last(self, count: int) -> list[Entry]:
-        """The newest entries oldest first, at most so many; without reactions."""
+        """The newest entries, at most `count`, oldest first and without reactions."""
         return [self._entries[i] for i in self._ids[-count:]] if count > 0 else []
 
     def lacks_text(self, message_id: int) -> bool:
-        """A message that came through a bot without the message content intent; another bot may bring its words."""
+        """Whether a message came through a bot without the message content intent; another bot may bring its text."""
         entry = self._entries[message_id]
         return not entry.text and not entry.attachments
 
     def add(self, entry: Entry) -> None:
-        """Takes a new message in. A known one stays as it is, a deleted one stays away."""
+        """Adds a new message. A known one stays as it is, a deleted one stays away."""
         if entry.id in self._entries and self.lacks_text(entry.id):
             self._entries[entry.id] = replace(entry, reactions=())
             return
@@ -150,7 +152,7 @@ class Transcript:
             self.cut_back(self._ids[-self.depth])
 
     def revise(self, entry: Entry) -> None:
-        """A message as it reads after an edit, a pin or the end of one. Who wrote it and when stays as it is known."""
+        """Updates a message after an edit, a pin or an unpin. Its author and time stay."""
         known = self._entries.get(entry.id) or self.pins.get(entry.id)
         if known is not None:
             entry = revised(known, entry)
@@ -160,7 +162,7 @@ class Transcript:
             self.pins.put(entry)
 
     def keep_pins(self, entries: Sequence[Entry]) -> None:
-        """These are all that is pinned in the channel now."""
+        """Replaces the pinned messages by a complete list."""
         there = {entry.id for entry in entries}
         for message_id, entry in self._entries.items():
             if entry.pinned != (message_id in there):
@@ -168,16 +170,16 @@ class Transcript:
         self.pins.keep([self._with_rights(entry) for entry in entries if entry.id not in self._deleted])
 
     def pinned(self) -> list[Entry]:
-        """What is pinned, oldest first."""
+        """The pinned messages, oldest first."""
         return self.pins.entries()
 
     def _with_rights(self, entry: Entry) -> Entry:
-        """REST says of an author less than the gateway did."""
+        """REST sends less about an author than the gateway did."""
         known = self._entries.get(entry.id)
         return entry if known is None else replace(revised(known, entry), pinned=True)
 
     def cut_back(self, first: int) -> None:
-        """What lies before that message is no part of the record any more."""
+        """Drops the messages before `first`."""
         for message_id in self._ids[: bisect_left(self._ids, first)]:
             self._forget(message_id)
         self.begins = False
@@ -195,26 +197,27 @@ class Transcript:
             self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name, bot=bot)
 
     def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
-        """Of the marks that were there when the message was read, only people's are counted (marks.py)."""
+        """Of the marks that were there when the message was read, only people's are counted
+        (agent_discord.reading.hide_reactions)."""
         tally = self._tallies.get(message_id, {}).get(emoji)
         if tally is not None and (user_id in tally.named or not (bot and is_mark(emoji))):
             tally.remove(user_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
-        """All reactions of a message are gone, or those of one emoji."""
+        """Removes all reactions of a message, or those with one emoji."""
         if emoji is None:
             self._tallies.pop(message_id, None)
         else:
             self._tallies.get(message_id, {}).pop(emoji, None)
 
     def relabel(self, user_id: int, agent: str) -> None:
-        """A user turned out to be one of our agents."""
+        """Notes that a user is one of our agents."""
         for message_id, entry in self._entries.items():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
                 self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
 
     def relabel_post(self, message_id: int, agent: str) -> None:
-        """A webhook's message turned out to be ours."""
+        """Notes that a webhook's message is ours."""
         entry = self._entries.get(message_id)
         if entry is not None and entry.webhook:
             self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
@@ -237,8 +240,8 @@ class Transcript:
 
 
 def revised(known: Entry, entry: Entry) -> Entry:
-    """The known entry with what an edit can change. What comes with less rights than were known knows less."""
-    emptied = not entry.text and not entry.attachments  # as a bot without the message content intent hears it
+    """The known entry with what an edit can change. An update without roles or rights keeps the known ones."""
+    emptied = not entry.text and not entry.attachments  # a bot without the message content intent gets it so
     said = known if emptied else entry
     rights = entry if entry.author_roles or entry.may_manage else known
     return replace(
@@ -259,8 +262,8 @@ def _as_agent(speaker: Speaker, agent: str) -> Speaker:
 
 
 class Transcripts:
-    """The transcripts of all channels, each `depth` messages deep at first; the least recently used are dropped beyond
-    `MAX_CHANNELS`."""
+    """The transcripts of all channels, each `depth` messages deep at first. Beyond `MAX_CHANNELS` the least recently
+    used ones are dropped."""
 
     def __init__(self, directory: Directory, depth: int = MAX_ENTRIES) -> None:
         self.directory, self.depth = directory, depth
@@ -283,7 +286,7 @@ class Transcripts:
         return self._channels.get(channel_id)
 
     def on_change(self, listener: Callable[[int, Collection[int]], None]) -> None:
-        """`listener` hears of messages that were edited or deleted, in whatever channel: its id and theirs."""
+        """`listener` is called for edited and deleted messages in all channels, with the channel's id and theirs."""
         self._on_change.append(listener)
 
     def changed(self, channel_id: int, message_ids: Collection[int]) -> None:
@@ -291,7 +294,7 @@ class Transcripts:
             listener(channel_id, message_ids)
 
     def drop(self, channel_id: int) -> None:
-        """A channel or thread is gone."""
+        """Drops a deleted channel or thread."""
         self._channels.pop(channel_id, None)
 
     def each(self, act: Callable[[Transcript], None]) -> None:

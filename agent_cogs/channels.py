@@ -121,7 +121,7 @@ class AgentChannels:
             transcripts=services.transcripts,
             fetcher=services.fetcher,
             pictures=services.pictures,
-            pasts=services.pasts,
+            history_cache=services.history_cache,
         )
 
     def outlet(self, channel: Channel) -> Outlet:

@@ -67,7 +67,7 @@ class AgentServices:
     transcripts: Transcripts
     fetcher: HistoryFetcher
     pictures: PictureReader
-    pasts: HistoryCache
+    history_cache: HistoryCache
     clock: Callable[[], float]
     rng: random.Random
     resets: Resets

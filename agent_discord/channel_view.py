@@ -39,10 +39,10 @@ class DiscordView:
         transcripts: Transcripts,
         fetcher: HistoryFetcher,
         pictures: PictureReader,
-        pasts: HistoryCache,
+        history_cache: HistoryCache,
     ) -> None:
         self.channel, self.gate, self.transcripts = channel, gate, transcripts
-        self._fetcher, self._pictures, self._pasts = fetcher, pictures, pasts
+        self._fetcher, self._pictures, self._history_cache = fetcher, pictures, history_cache
 
     @property
     def channel_id(self) -> int:
@@ -84,7 +84,7 @@ class DiscordView:
             transcripts=self.transcripts,
             fetcher=self._fetcher,
             pictures=self._pictures,
-            pasts=self._pasts,
+            history_cache=self._history_cache,
         )
 
     @property
@@ -115,19 +115,19 @@ class DiscordView:
         async def read(limit: int, before: int | None) -> Sequence[discord.Message]:
             return await self._completed(await self.gate.history(source, limit, before))
 
-        return await self._pasts.upto(interval, messages, read)
+        return await self._history_cache.upto(interval, messages, read)
 
     async def _source(self, channel_id: int) -> object:
         guild = guild_of(self.channel)
         if channel_id == self.channel.id:
             return self.channel
-        return await self._pasts.channel(self.gate, guild, channel_id) if guild else None
+        return await self._history_cache.channel(self.gate, guild, channel_id) if guild else None
 
     async def pictures(
-        self, entries: Sequence[Entry], look: PictureLimits = DEFAULT_LIMITS
+        self, entries: Sequence[Entry], limits: PictureLimits = DEFAULT_LIMITS
     ) -> Mapping[int, tuple[Picture, ...]]:
         """The newest pictures of these entries, by message id."""
-        return await self._pictures.read(entries, look)
+        return await self._pictures.read(entries, limits)
 
     async def text_files(
         self, entries: Sequence[Entry], *, max_characters: int, most: int = MAX_FILES
@@ -171,7 +171,13 @@ class DiscordView:
             given = [one for one in message.reactions if str(one.emoji) == emoji] if message is not None else []
             people = [user for one in given for user in await self.gate.givers(one, MOST_GIVERS) if not user.bot]
         except REQUEST_ERRORS as error:
-            log.warning("channel %d: who gave %s at message %d: %s", self.channel_id, emoji, message_id, kind(error))
+            log.warning(
+                "channel %d: the givers of %s at message %d could not be read: %s",
+                self.channel_id,
+                emoji,
+                message_id,
+                kind(error),
+            )
             return ()
         return [person_in(await self._member(user.id) or user, self.channel) for user in people]
 
@@ -183,7 +189,7 @@ class DiscordView:
         try:
             return await self.gate.givers(mark, MOST_GIVERS)
         except REQUEST_ERRORS as error:
-            text = "message %d: who hid or showed it could not be read (%s), bots' reactions count too"
+            text = "message %d: the givers of a mark could not be read (%s), bots' reactions count too"
             log.info(text, mark.message.id, kind(error))
             return None
 

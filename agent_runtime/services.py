@@ -111,7 +111,7 @@ def build_services(
         notices=Notices(link),
         tools=tools,
         options=options,
-        pasts=HistoryCache(transcripts),
+        history_cache=HistoryCache(transcripts),
         personas=personas,
     )
 

@@ -135,7 +135,7 @@ def strip_mention(text: str, mentions: Iterable[str]) -> str:
 
     A mention is `<@1>` as Discord sends it, or `@Claude` as the transcript has it.
     """
-    who = "|".join(re.escape(one) + ("" if one.endswith(">") else r"(?!\w)") for one in mentions)
-    text = re.sub(rf"\A\s*(?:(?:{who})[ \t]*)+[,:]?(?=\s|\Z)", "", text)
-    text = re.sub(rf"(?:[ \t]*(?:{who}))+(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
-    return re.sub(rf"(?:{who})[ \t]*", "", text).strip()
+    mention = "|".join(re.escape(one) + ("" if one.endswith(">") else r"(?!\w)") for one in mentions)
+    text = re.sub(rf"\A\s*(?:(?:{mention})[ \t]*)+[,:]?(?=\s|\Z)", "", text)
+    text = re.sub(rf"(?:[ \t]*(?:{mention}))+(?=[ \t]*(?:[,.;:!?\n]|\Z))", "", text)
+    return re.sub(rf"(?:{mention})[ \t]*", "", text).strip()

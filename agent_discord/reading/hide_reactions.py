@@ -11,7 +11,7 @@ import discord
 
 from agent_context.selecting.visibility import is_mark
 
-MOST_LOOKUPS = 10  # of one page; the reactions beyond count whoever gave them
+MOST_LOOKUPS = 10  # of one page; reactions beyond count also where a bot gave them
 MOST_GIVERS = 100  # Discord's largest page
 
 # None where they cannot be known.

@@ -1,4 +1,4 @@
-"""What the gate adds to a message and removes from it: a nonce, allowed mentions, secrets."""
+"""Rules for outgoing messages: the nonce and allowed mentions that the gate adds, the secrets that it removes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nonce(turn_id: str, chunk: int) -> str:
 
 
 def pings(user_id: int | None) -> discord.AllowedMentions:
-    """At most the one person whom the turn answers is pinged."""
+    """Allows to ping the one person who is answered, or nobody."""
     users: bool | list[discord.abc.Snowflake] = [discord.Object(user_id)] if user_id is not None else False
     return discord.AllowedMentions(everyone=False, roles=False, users=users, replied_user=False)
 

@@ -56,7 +56,7 @@ class Place:
             transcripts=self.transcripts,
             fetcher=HistoryFetcher(self.transcripts),
             pictures=Pictures(),
-            pasts=HistoryCache(self.transcripts, Clock()),
+            history_cache=HistoryCache(self.transcripts, Clock()),
         )
         names = {"claude": "Claude", "grok": "Grok", "gemini": "Gemini"}
         self.sink = DiscordSink(self.view, names=names, may_post=may_post, may_remove=may_post)

@@ -197,13 +197,13 @@ IN_DISCORD = (
         ),
         ("[,:]?(?=\\s|\\Z)", "(?=\\s|\\Z)", "a comma goes with the mention that begins a message"),
         (
-            'rf"(?:[ \\t]*(?:{who}))+(?=',
-            'rf"[ \\t]*(?:{who})(?=',
+            'rf"(?:[ \\t]*(?:{mention}))+(?=',
+            'rf"[ \\t]*(?:{mention})(?=',
             "several mentions at a line's end leave no gap",
         ),
         (
-            'rf"(?:[ \\t]*(?:{who}))+(?=',
-            'rf"(?:\\s*(?:{who}))+(?=',
+            'rf"(?:[ \\t]*(?:{mention}))+(?=',
+            'rf"(?:\\s*(?:{mention}))+(?=',
             "line breaks before a mention stay",
         ),
         ("elif category not in _INVISIBLE and marks", "elif marks", "what cannot be seen is not in a name"),

@@ -156,7 +156,7 @@ class Scene:
             fetcher=HistoryFetcher(self.transcripts),
             pictures=PictureReader(fetcher),
             options=load_options(self.settings, names),
-            pasts=HistoryCache(self.transcripts, self.clock),
+            history_cache=HistoryCache(self.transcripts, self.clock),
             clock=self.clock,
             rng=random.Random(1),
             **doubles,

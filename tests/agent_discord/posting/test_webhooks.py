@@ -62,7 +62,7 @@ class House:
             transcripts=self.transcripts,
             fetcher=self.fetcher,
             pictures=PictureReader(PictureFetcher(self.session, extra_origins=[origin])),
-            pasts=HistoryCache(self.transcripts),
+            history_cache=HistoryCache(self.transcripts),
         )
         sink = DiscordSink(view, names={"claude": "Claude"}, may_post=lambda: True, may_remove=lambda: True)
         return Outlet(view, sink)

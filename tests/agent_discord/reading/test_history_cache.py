@@ -24,7 +24,7 @@ class Place:
     def __init__(self, count=250):
         self.clock = Clock()
         self.transcripts = Transcripts(Directory())
-        self.pasts = HistoryCache(self.transcripts, self.clock)
+        self.cache = HistoryCache(self.transcripts, self.clock)
         self.channel = TextChannel(HERE, Guild(user(1, "me", bot=True)), "here", Snowflakes(self.clock))
         self.channel.past = [message(self.channel, number, f"text {number}") for number in range(count, 0, -1)]
 
@@ -35,7 +35,7 @@ class Place:
         return older[:limit]
 
     async def upto(self, last, messages, first=None):
-        found = await self.pasts.upto(Interval(HERE, first, last), messages, self.read)
+        found = await self.cache.upto(Interval(HERE, first, last), messages, self.read)
         return None if found is None else [entry.id for entry in found]
 
 
