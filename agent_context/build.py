@@ -1,18 +1,18 @@
-"""From what is known of a channel to what the model sees, in numbered stages. Pure: no I/O, no clock.
+"""Build a prompt from a channel's messages, in numbered stages. Pure: no I/O, no clock.
 
-    1  source       what was said in the channel, and what was fetched for it      history.py   ChannelSource
+    1  source       the channel's messages, and those fetched for it               history.py   ChannelSource
     2  history      `.history` replaced by the intervals that it names             history.py   resolve_history
-    3  visibility   hidden messages left out, agents under their inner names       visibility.py
-    4  joining      consecutive messages of one bot as one                         joining.py
+    3  visibility   hidden messages removed, agents under their inner names        visibility.py
+    4  joining      consecutive messages of one bot joined                         join_messages.py
     5  depth        how far back: messages, characters                             depth.py
-    6  window       rolls in steps; what was sent once is sent again unchanged     window.py    WindowMemory.lay
-    7  selection    which pictures and text files                                  selection.py WindowMemory.choose
-    8  tools        what tools were asked and said, in its place                   blocks.py    ToolLine
+    6  window       rolls in steps; what was sent is sent again unchanged          window.py    WindowMemory.lay
+    7  attachments  which pictures and text files                                  attachment_choice.py
+    8  tools        tools' calls and results, in their places                      blocks.py    ToolLine
     9  layout       chat: system (here), blocks, tail                              chat.py, tail.py
-                    prefill: a transcript to go on with                            prefill.py
+                    prefill: a transcript to continue                              prefill.py
 
-Stable comes first and volatile last, so that a provider's prompt cache holds from turn to turn: the system part is the
-same bytes at every turn, the window only grows between two cuts, and what changes stands in a short tail.
+Stable parts come first and volatile ones last, so that a provider's prompt cache holds from turn to turn: the system
+part is the same bytes at every turn, the window only grows between two cuts, and what changes is in a short tail.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NO_LABELS: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Identity:
-    """Who the agent is: its key, the name shown in Discord, its personality and the names of the other agents."""
+    """The agent: its key, the name shown in Discord, its personality and the names of the other agents."""
 
     key: str
     display_name: str
@@ -55,7 +55,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
-    """Everything a prompt is made of. `target` is the message to answer; `now` is in unix seconds."""
+    """Everything that a prompt is made of. `target`: the message to answer. `now`: in unix seconds."""
 
     me: Identity
     theme: Theme
@@ -71,15 +71,16 @@ class TurnContext:
     round_number: int = 1
     can_draw: bool = False
     searches: bool = False
-    closing: bool = False  # nobody speaks after this turn
-    hints: tuple[str, ...] = ()  # openings for a starter that has no idea of its own
-    errand: AutomationTask | None = None  # what is to be done, where nobody in the channel asked
-    persona: str = ""  # who the agent is by its own files; "": its personality is all that is known
-    memory: str = ""  # what it noted, as far as it may be told here
+    closing: bool = False  # this is the conversation's last turn
+    hints: tuple[str, ...] = ()  # openings for a starter without an idea of its own
+    errand: AutomationTask | None = None  # the task of a turn that nobody in the channel asked for
+    persona: str = ""  # from the agent's files; "" if only its personality is known
+    memory: str = ""  # its notes, as far as they may be shown here
 
     @property
     def unheard(self) -> tuple[Entry, ...]:
-        """What people said in the conversation since the agent last spoke, oldest first: whoever joins is heard."""
+        """People's messages in the conversation since the agent last spoke, oldest first, so that a person who joins is
+        answered."""
         if self.started_with is None:
             return ()
         waiting: list[Entry] = []
@@ -112,7 +113,7 @@ def shown(entries: Sequence[Entry], labels: Mapping[str, str] = NO_LABELS) -> tu
 
 
 def _labelled(entry: Entry, labels: Mapping[str, str]) -> Entry:
-    """An agent under its inner name, whatever it is called in Discord."""
+    """Show an agent under its inner name, whatever its name in Discord."""
     speaker = entry.speaker
     name = labels.get(speaker.agent or "", speaker.name)
     return entry if name == speaker.name else replace(entry, speaker=replace(speaker, name=name))
@@ -121,7 +122,7 @@ def _labelled(entry: Entry, labels: Mapping[str, str]) -> Entry:
 def build_system(context: TurnContext) -> str:
     """Stage 9: persona, channel, form, memory. Nothing in it depends on the turn.
 
-    What the agent noted comes last: when it learns something, only what follows is no longer in a provider's cache.
+    The agent's notes come last: when they change, only the text after them leaves the provider's cache.
     """
     searching = " You may search the web." if context.theme.search else ""
     return "\n\n".join(
@@ -141,7 +142,7 @@ def build_system(context: TurnContext) -> str:
 
 
 def memory_part(context: TurnContext) -> str:
-    """The end of the system part, in both modes: the agent's notes, which strangers' words stand behind."""
+    """The end of the system part in both modes: the agent's notes, which may contain strangers' words."""
     if not context.memory.strip():
         return ""
     return (
@@ -161,7 +162,7 @@ def _drawing(context: TurnContext) -> str:
 
 
 def build_persona(context: TurnContext) -> str:
-    """Who the agent is and where, in both modes."""
+    """The agent's identity and channel, in both modes."""
     me, theme = context.me, context.theme
     others = f" The other AI members are {_listed(me.others)}." if me.others else ""
     return "\n\n".join(

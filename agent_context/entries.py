@@ -1,4 +1,4 @@
-"""What was said in a channel, as the context engine sees it: plain values, nothing of Discord's objects."""
+"""The messages of a channel for the context engine: plain values, none of Discord's objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or 
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who spoke. `agent` is the key of one of our agents ("claude"), None for anyone else."""
+    """The author of a message. `agent`: the key of one of our agents ("claude"), None for anyone else."""
 
     id: int
     name: str
@@ -23,7 +23,7 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file at a message. `size` in bytes; `media_type` as Discord says it, "" when unknown."""
+    """A file attached to a message. `size` is in bytes; `media_type` as Discord reports it, "" if unknown."""
 
     id: int
     filename: str
@@ -38,8 +38,8 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """One emoji at a message; `by` names who gave it where that is known, `count` is what Discord says. `by_person`:
-    not by bots alone, as far as that is known."""
+    """One emoji on a message. `by`: the names of those who reacted, as far as known. `count`: as Discord reports it.
+    `by_person`: not only bots reacted, as far as known."""
 
     emoji: str
     by: tuple[str, ...] = ()
@@ -49,14 +49,13 @@ class Reaction:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One message. `created_at` in unix seconds; `text` has mentions, channels and roles already as names.
+    """One message. `created_at` is in unix seconds. In `text`, mentions, channels and roles are already names.
 
-    `mentions` are the ids of users and roles that it mentions, `replied_to` is the author of the message `reply_to`.
-    `hidden` by its own text: a command, or words that are not meant for bots; a reaction may show it again, or hide
-    another (visibility.py). `author_roles` and `may_manage` (Manage Messages, where it was written) say what the author
-    may command; nothing where that is not known. `order` is what it says to the bots, where it says nothing else.
-    `parts` are the messages that were joined into this one, itself the first (joining.py); empty for a message that
-    stands alone.
+    `mentions`: ids of mentioned users and roles. `replied_to`: the author of the message `reply_to`. `hidden`: its own
+    text hides it (a command, or text not meant for bots); a reaction may show it again or hide another (visibility.py).
+    `author_roles` and `may_manage` (Manage Messages in its channel) decide what the author may command; empty if
+    unknown. `order`: the stop order that it consists of. `parts`: the messages joined into this one, the first included
+    (join_messages.py); empty for a single message.
     """
 
     id: int
@@ -78,14 +77,14 @@ class Entry:
     order: Order | None = None
 
     def __post_init__(self) -> None:
-        # Whoever sees only the words (an edit, the coordinator's record) need not think of it; and it is looked at
-        # once, not at each turn.
+        # Here, so that sources that only have the text (an edit, the coordinator's record) need not check it, and so
+        # that it is checked once, not at each turn.
         if not self.hidden and hidden_by_text(self.text):
             object.__setattr__(self, "hidden", True)
 
     @property
     def units(self) -> tuple[Entry, ...]:
-        """The messages of Discord that this is: its parts, or itself."""
+        """The Discord messages behind this entry: its parts, or itself."""
         return self.parts or (self,)
 
     @property

@@ -1,8 +1,9 @@
-"""What strangers typed, made harmless for a transcript: their words stay, what could pose as its form does not.
+"""Make strangers' text harmless for a transcript: the words stay, whatever could imitate the transcript's form does
+not.
 
-Structure tells speakers apart (render.py): a mark at the margin begins a message, notes in brackets are the program's.
-So words cannot reach the margin, have no such marks and notes of their own, and hide nothing: characters that nobody
-sees can carry orders that no person reads. And a name that looks like an agent's is known as such.
+Structure tells speakers apart (render.py): a mark at the margin begins a message, and notes in brackets are the
+program's. So text must not reach the margin, contain such marks or notes, or hide anything: invisible characters can
+carry instructions that no person sees. A name that looks like an agent's is recognised.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ _LOOKALIKES = str.maketrans(
 
 
 def words(text: str, *, own_notes: bool = False) -> str:
-    """A message's words. With `own_notes` its notes are the program's, as in what an agent said."""
+    """Return a message's text, sanitized. With `own_notes` its notes are the program's, as in an agent's messages."""
     if text.isascii() and "[" not in text and text.isprintable():
         return text
     return (_MARK if own_notes else _MARK_OR_NOTE).sub("(", _UNSEEN.sub("", text))
 
 
 def one_line(text: str, limit: int) -> str:
-    """A short piece (a file's name, a topic) on one line of at most `limit` characters, without brackets."""
+    """Return a short text (a file's name, a topic) on one line of at most `limit` characters, without brackets."""
     return " ".join(_UNSEEN.sub("", text).translate(_BRACKETS).split())[:limit].rstrip()
 
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """The same for names that look alike: by case, width, accents, look-alike letters, or what stands between them."""
+    """Return the same for names that look alike: by case, width, accents, look-alike letters, or separators."""
     plain = unicodedata.normalize("NFKC", name).translate(_CAPITALS).casefold()
     plain = unicodedata.normalize("NFKD", plain)
     # Twice: a look-alike may be one of an "i".
@@ -63,6 +64,6 @@ def folded(name: str) -> str:
 
 
 def poses(name: str, agents: Iterable[str]) -> bool:
-    """Whether a name looks like one of the agents' (folded ones) or holds one: "CLAUDE", "C1aude", "Claude bot"."""
+    """Whether a name looks like or contains an agent's (folded) name: "CLAUDE", "C1aude", "Claude bot"."""
     alike = folded(name)
     return any(agent and agent in alike for agent in agents)

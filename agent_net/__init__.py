@@ -1,1 +1,1 @@
-"""The one fetcher for addresses that come from outside, and its rules. Knows nothing of its callers."""
+"""Fetch addresses that come from outside, by strict rules. Knows nothing of its callers."""

@@ -1,13 +1,12 @@
-"""Which addresses from outside may be asked at all. Pure: no name is resolved and nobody is asked here.
+"""Which addresses from outside may be requested at all. Pure: resolves no names and opens no connection.
 
-An address in a message is a stranger's wish to have this machine ask something somewhere, and this machine stands in a
-network of its own: its loopback, its neighbours, its cloud's metadata service. A wish is therefore looked at twice.
-`public_url` reads the text: scheme, port, user info, names and numbers that cannot be public. `is_public` judges the
-number that a connection really goes to, when it is made; between the two a name may change its mind (rebinding).
+With an address in a message a stranger asks this machine to make a request, and this machine is inside a network: its
+loopback, its neighbours, its cloud's metadata service. So an address is checked twice. `public_url` checks the text:
+scheme, port, user info, names and numbers that cannot be public. `is_public` checks the IP address of each connection
+when it is made, because a name may resolve differently by then (rebinding).
 
-For IPv6 what is public is listed, not what is private: the one block that is given out, less its tunnels, which carry
-an IPv4 address that would go unseen. The registries: iana.org/assignments/iana-ipv4-special-registry and
-iana-ipv6-special-registry.
+For IPv6 the public block is listed, not the private ones: the one block in use, without its tunnels, which embed an
+unchecked IPv4 address. The registries: iana.org/assignments/iana-ipv4-special-registry and iana-ipv6-special-registry.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _IPV4_CLOSED = tuple(
         "240.0.0.0/4",  # reserved, broadcast
     )
 )
-_IPV6_OPEN = ipaddress.IPv6Network("2000::/3")  # mapped, compatible, NAT64, ULA, link-local, multicast lie outside
+_IPV6_OPEN = ipaddress.IPv6Network("2000::/3")  # outside: mapped, compatible, NAT64, ULA, link-local, multicast
 _IPV6_CLOSED = tuple(
     ipaddress.IPv6Network(block)
     for block in (
@@ -73,7 +72,7 @@ _HOME_NAMES = (
 
 
 class FetchRefused(Exception):
-    """Something that is not fetched. `reason` is one short line without the address."""
+    """A fetch that was refused or failed. `reason`: one short line without the address."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -81,7 +80,7 @@ class FetchRefused(Exception):
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether a connection may go to this number."""
+    """Whether a connection may go to this IP address."""
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in block for block in _IPV4_CLOSED)
     if address.scope_id is not None or address not in _IPV6_OPEN or any(address in block for block in _IPV6_CLOSED):
@@ -90,16 +89,16 @@ def is_public(address: IPAddress) -> bool:
 
 
 def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
-    """The address as it will be asked. Raises FetchRefused.
+    """Parse and check an address. Raises FetchRefused.
 
-    A host that is a number is judged here, since nothing will be resolved for it; a name is judged again by what it
-    resolves to.
+    A host that is an IP address is checked here, since nothing will be resolved. A name is checked again when it is
+    resolved.
     """
     url = parsed_url(text)
     if url.scheme not in ("http", "https"):
         raise FetchRefused("neither http nor https")
     if url.port not in ports:
-        raise FetchRefused("a port that is not asked")
+        raise FetchRefused("a port that is not allowed")
     if "[" in text.partition("://")[2].partition("/")[0] and ":" not in (url.raw_host or ""):
         raise FetchRefused("not an address")  # [v1.a]: brackets around something else than IPv6
     _check_host(url.raw_host or "")
@@ -107,7 +106,7 @@ def public_url(text: str, ports: Collection[int] = PORTS) -> URL:
 
 
 def parsed_url(text: str) -> URL:
-    """An absolute address with a host and without user info. Raises FetchRefused."""
+    """Parse an absolute address with a host and without user info. Raises FetchRefused."""
     if len(text) > MAX_URL or "\\" in text or any(char.isspace() or not char.isprintable() for char in text):
         raise FetchRefused("not an address")
     try:
@@ -117,7 +116,7 @@ def parsed_url(text: str) -> URL:
         raise FetchRefused("not an address") from None
     if not whole:
         raise FetchRefused("not an address")
-    if "@" in text.partition("://")[2].partition("/")[0]:  # also where it is empty, or stands behind a ? or #
+    if "@" in text.partition("://")[2].partition("/")[0]:  # also if it is empty, or after a ? or #
         raise FetchRefused("an address with a user name")
     return url
 
@@ -133,7 +132,8 @@ def _check_host(host: str) -> None:
 
 
 def _check_name(name: str) -> None:
-    """No name of a home network, and nothing that a resolver might read as a number: 2130706433, 0x7f.1, 0177.0.0.1."""
+    """Refuse names of home networks, and text that a resolver might read as a number: 2130706433, 0x7f.1,
+    0177.0.0.1."""
     labels = name.split(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise FetchRefused("not a host's name")

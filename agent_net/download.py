@@ -1,7 +1,7 @@
-"""One bounded GET: redirects are judged like first addresses, bytes are counted as they come.
+"""One GET with limits: redirects are checked like first addresses, bytes are counted as they arrive.
 
-Nothing is believed of what the other side claims: not its length, and a compressed answer, which could unfold without
-bound, is refused. What it says about its kind is passed on as a claim.
+The server's claims are not trusted: its length is checked, and a compressed answer, which could expand without limit,
+is refused. Its content type is passed on as a claim.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """A body; `content_type` is what its server claims, `address` where it was found after all redirects."""
+    """A body. `content_type`: the server's claim. `address`: after all redirects."""
 
     data: bytes = field(repr=False)
     content_type: str
@@ -32,9 +32,9 @@ class Downloaded:
 async def download(
     session: aiohttp.ClientSession, address: URL, *, allowed: Callable[[str], URL], max_bytes: int, accept: str
 ) -> bytes:
-    """The body at `address`, which is allowed already. Raises FetchRefused, and what aiohttp raises.
+    """Return the body at an already checked `address`. Raises FetchRefused, and what aiohttp raises.
 
-    `allowed` judges where a redirect leads; it raises FetchRefused.
+    `allowed` checks the target of a redirect and raises FetchRefused.
     """
     found = await downloaded(session, address, allowed=allowed, max_bytes=max_bytes, accept=accept)
     return found.data
@@ -49,7 +49,7 @@ async def downloaded(
     accept: str,
     agent: str | None = None,
 ) -> Downloaded:
-    """The same with what the server says about it. `agent` is the User-Agent, aiohttp's own by default."""
+    """The same, with the server's claims. `agent`: the User-Agent, by default aiohttp's own."""
     headers = {"Accept-Encoding": "identity", "Accept": accept, **({"User-Agent": agent} if agent else {})}
     for _ in range(MAX_REDIRECTS + 1):
         async with session.get(address, headers=headers, allow_redirects=False) as response:
@@ -64,7 +64,7 @@ def _target(address: URL, location: str) -> str:
     try:
         return str(address.join(URL(location)))
     except ValueError:
-        raise FetchRefused("a redirect to nowhere") from None
+        raise FetchRefused("a redirect without a valid address") from None
 
 
 async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -1,9 +1,9 @@
-"""What a page's bytes are: which kinds are read, and as which characters. Pure.
+"""Decode a page's bytes: which kinds are read as text, and with which encoding. Pure.
 
-A server's claim decides whether the bytes are read as text at all; that they are no text in spite of it shows by the
-zero bytes in them. The characters are those of the byte order mark, else of the header, else of the page's own `meta`,
-else UTF-8 where the bytes are that, else windows-1252, as browsers have it (encoding.spec.whatwg.org). Only encodings
-that pages have are known here: a name from outside must not choose among all codecs of Python.
+The server's content type decides whether the bytes are text; zero bytes show that they are not. The encoding comes from
+the byte order mark, else the header, else the page's own `meta`, else UTF-8 if the bytes are valid, else windows-1252,
+as in browsers (encoding.spec.whatwg.org). Only encodings used by pages are accepted: a name from outside must not
+choose among all of Python's codecs.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _META_BYTES = 4096
 
 
 def media_type(content_type: str) -> str:
-    """The kind that a header names, in small letters: text/html."""
+    """Return the media type in a header, in lower case: text/html."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def page_text(data: bytes, content_type: str) -> str:
-    """The characters of a page. Raises FetchRefused for what is not read as text."""
+    """Decode a page. Raises FetchRefused for other kinds than text."""
     kind = media_type(content_type) or "text/plain"
     is_text = kind.startswith("text/") or kind in HTML or kind in _TEXT or kind.endswith(_TEXT_ENDS)
     if not is_text or kind in _NO_TEXT:
-        raise FetchRefused("not a kind of page that is read")
+        raise FetchRefused("not a text page")
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace")
     name = _claimed(content_type) or (_meta(data) if kind in HTML else None) or _guessed(data)
     if b"\0" in data and not name.startswith("utf-16"):
-        raise FetchRefused("not a kind of page that is read")
+        raise FetchRefused("not a text page")
     return data.decode("cp1252" if name in _LATIN else name, "replace")
 
 
@@ -60,7 +60,9 @@ def _claimed(content_type: str) -> str | None:
 def _meta(data: bytes) -> str | None:
     found = _META.search(data, 0, _META_BYTES)
     name = _known(found[1].decode("ascii")) if found else None
-    return "utf-8" if name and name.startswith("utf-16") else name  # it could not be read if it were that
+    return (
+        "utf-8" if name and name.startswith("utf-16") else name
+    )  # the declaration itself would be unreadable in UTF-16
 
 
 def _known(name: str) -> str | None:

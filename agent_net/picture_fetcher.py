@@ -1,12 +1,11 @@
-"""Pictures and text files that people attach, from addresses that come from outside.
+"""Fetch pictures and text files that people attach in Discord.
 
-An address in a message is a stranger's wish to have this machine ask something somewhere. So only a few exact hosts are
-asked, over https, on their usual port, and a redirect must lead to one of them again (download.py). The first bytes
-tell what kind of picture it is; one of more pixels than any model takes is refused. Addresses that are not Discord's go
-through public.py.
+Only a few exact hosts are requested, over https on the usual port, and a redirect must lead to one of them again
+(download.py). A picture's kind is taken from its first bytes, and one with more pixels than any model takes is refused.
+Addresses outside Discord go through public_fetcher.py.
 
-Several bots look at the same message, so what was fetched is kept for a while, and one address is fetched once at a
-time.
+Several bots look at the same message, so results are cached for a while, and concurrent requests for one address share
+one fetch.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ _ACCEPT = "image/png,image/jpeg,image/gif,image/webp"
 
 @dataclass(frozen=True, slots=True)
 class FetchedPicture:
-    """`media_type` is one of image/png, image/jpeg, image/gif, image/webp, told by the bytes."""
+    """`media_type`, taken from the bytes: image/png, image/jpeg, image/gif or image/webp."""
 
     data: bytes = field(repr=False)
     media_type: str
 
 
 class PictureFetcher:
-    """Fetches pictures by a session that it does not own.
+    """Fetches pictures with a session that it does not own.
 
     `extra_origins` such as "http://127.0.0.1:8080" are trusted like the hosts, http included: for a stand-in on
-    loopback. `timeout` in seconds, for a whole fetch.
+    loopback. `timeout`: seconds for a whole fetch.
     """
 
     def __init__(
@@ -76,12 +75,12 @@ class PictureFetcher:
         self._at_once = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def fetch(self, url: str) -> FetchedPicture:
-        """The picture at this address. Raises FetchRefused, also when nobody answers or not in time."""
+        """Return the picture at this address. Raises FetchRefused, also for connection errors and timeouts."""
         address = self._allowed(url)
         return await self._in_time(self._fetch_once(url, address))
 
     async def fetch_bytes(self, url: str, max_bytes: int) -> bytes:
-        """Whatever is at this address. Raises FetchRefused, also for more than `max_bytes`. Nothing is kept."""
+        """Return the bytes at this address, uncached. Raises FetchRefused, also for more than `max_bytes`."""
         address = self._allowed(url)
 
         async def read() -> bytes:
@@ -117,19 +116,19 @@ class PictureFetcher:
         address = parsed_url(url)
         try:
             origin = address.origin()
-        except ValueError:  # a scheme without origins, as data:
+        except ValueError:  # a scheme without origins, such as data:
             raise FetchRefused("not an address") from None
         if origin in self._origins:
             return address
         if address.scheme != "https" or address.port != 443:
             raise FetchRefused("not https")
         if address.raw_host not in self._hosts:
-            raise FetchRefused("a host that is not asked for pictures")
+            raise FetchRefused("not one of Discord's hosts")
         return address
 
 
 def as_picture(data: bytes) -> FetchedPicture:
-    """The bytes as a picture that models take. Raises FetchRefused."""
+    """Check that the bytes are a picture that models take. Raises FetchRefused."""
     media_type = media_type_of(data)
     if media_type is None:
         raise FetchRefused("not a picture")

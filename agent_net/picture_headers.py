@@ -1,4 +1,4 @@
-"""What a file's first bytes say about a picture. Names and headers are claims of strangers and not asked."""
+"""Read a picture's kind and size from its first bytes. Names and HTTP headers are strangers' claims and ignored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 
 
 def media_type_of(data: bytes) -> str | None:
-    """image/png, image/jpeg, image/gif or image/webp; None for anything else."""
+    """Return image/png, image/jpeg, image/gif or image/webp; None for anything else."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -23,7 +23,7 @@ def media_type_of(data: bytes) -> str | None:
 
 
 def size_of(data: bytes, media_type: str) -> Size | None:
-    """The size that the header states; None where it states none."""
+    """Return the size in the header, None if it has none."""
     try:
         return _SIZES[media_type](data)
     except (struct.error, IndexError):

@@ -35,7 +35,7 @@ TRIES = 9
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a provider takes: the longer side in pixels, bytes, media types."""
+    """What a provider takes: longer side in pixels, bytes, media types."""
 
     longest_side: int = 2048
     max_bytes: int = 3_900_000
@@ -43,14 +43,14 @@ class Fit:
 
 
 class Scaler:
-    """Shared by all bots of a process."""
+    """Scales and caches; shared by all bots of a process."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
         self._cache: LRUCache[tuple[bytes, Fit], FetchedPicture] = LRUCache(cache_bytes, lambda kept: len(kept.data))
         self._at_once = asyncio.Semaphore(AT_ONCE)
 
     async def fit(self, picture: FetchedPicture, fit: Fit) -> FetchedPicture:
-        """The picture as `fit` wants it. Raises FetchRefused for one that cannot be read or made so."""
+        """Return the picture scaled to `fit`. Raises FetchRefused if it cannot be read or made small enough."""
         if fits(picture, fit):
             return picture
         key = (hashlib.sha256(picture.data).digest(), fit)
@@ -65,7 +65,7 @@ class Scaler:
 
 
 def fits(picture: FetchedPicture, fit: Fit) -> bool:
-    """Whether it can go as it is; one whose header states no size cannot."""
+    """Whether the picture needs no scaling. One whose header has no size does."""
     size = size_of(picture.data, picture.media_type)
     return (
         size is not None
@@ -76,17 +76,17 @@ def fits(picture: FetchedPicture, fit: Fit) -> bool:
 
 
 def scale(data: bytes, fit: Fit) -> FetchedPicture:
-    """Decodes, scales and encodes: JPEG, or PNG where it is transparent and small enough. Raises FetchRefused.
+    """Decode, scale and encode: JPEG, or PNG if it is transparent and small enough. Raises FetchRefused.
 
-    Only the first picture of several is kept; what a camera wrote into the file is not.
+    Only the first frame is kept, and no metadata.
     """
-    from PIL import Image, ImageOps  # 60 ms, and seldom needed
+    from PIL import Image, ImageOps  # 60 ms, and rarely needed
 
     try:
         with Image.open(io.BytesIO(data)) as opened:
             if opened.width * opened.height > MAX_PIXELS:
                 raise FetchRefused("too many pixels")
-            opened.draft("RGB", (fit.longest_side, fit.longest_side))  # a JPEG is decoded smaller at once
+            opened.draft("RGB", (fit.longest_side, fit.longest_side))  # decode a JPEG at a smaller size
             image: Image.Image = ImageOps.exif_transpose(opened)
             if image.mode in ("P", "1"):  # a palette is scaled without smoothing
                 image = image.convert("RGBA" if image.has_transparency_data else "RGB")
@@ -109,7 +109,7 @@ def _encoded(image: Image.Image, fit: Fit) -> FetchedPicture:
             if len(jpeg) <= fit.max_bytes:
                 return FetchedPicture(jpeg, "image/jpeg")
         flat = flat.resize((max(1, int(flat.width * SMALLER)), max(1, int(flat.height * SMALLER))))
-    raise FetchRefused("too large, however small it is made")
+    raise FetchRefused("too large even after scaling")
 
 
 def _on_white(image: Image.Image) -> Image.Image:

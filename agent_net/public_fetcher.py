@@ -1,9 +1,9 @@
-"""Pages and files from anywhere in the public Internet, and from nowhere else.
+"""Fetch pages and files from the public Internet, and from nowhere else.
 
-    address → addresses.py: may it be asked? → a name is resolved here → each number is judged → connection → bytes
+    address → addresses.py: allowed? → the name is resolved here → each IP address is checked → connection → bytes
 
-The connection goes to the number that was judged: the resolver below is the connector's only one, so a name that
-answers differently the second time (rebinding) gains nothing. Proxies and cookies of the machine are not used.
+The connection goes to the IP address that was checked: this resolver is the connector's only one, so a name that
+resolves differently the second time (rebinding) gains nothing. The machine's proxies and cookies are not used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AGENT = "Mozilla/5.0 (compatible; agentic-discord/1.0)"
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name and answers only if every number of it may be connected to."""
+    """Resolves a name, and only returns IP addresses that may all be connected to."""
 
     def __init__(self, inner: AbstractResolver | None = None, may_connect: Callable[[IPAddress], bool] = is_public):
         self._inner = inner or aiohttp.ThreadedResolver()
@@ -38,7 +38,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises FetchRefused when one of the numbers is not public: half a good answer is a trap."""
+        """Raises FetchRefused if any IP address is not public: a partly good answer is a trap."""
         found = await self._inner.resolve(host, port, family)
         for result in found:
             if not self._may_connect(ipaddress.ip_address(result["host"])):
@@ -52,8 +52,8 @@ class CheckedResolver(AbstractResolver):
 class PublicFetcher:
     """Owns its session: `async with PublicFetcher() as files`.
 
-    `timeout` in seconds for a whole fetch, redirects included. `ports`, `resolver` and `may_connect` are the rules of
-    addresses.py unless a test brings its own.
+    `timeout`: seconds for a whole fetch, redirects included. `ports`, `resolver` and `may_connect` default to the rules
+    of addresses.py; tests pass their own.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class PublicFetcher:
             await self._resolver.close()  # the connector closes only one of its own making
 
     async def fetch_page(self, url: str) -> Downloaded:
-        """What is at this address, of whatever kind: who reads it judges it (agent_tools/builtin/web_fetch.py). Raises
-        FetchRefused, also when nobody answers or not in time."""
+        """Return what is at this address, of whatever kind; the caller checks it (agent_tools/builtin/web_fetch.py).
+        Raises FetchRefused, also for connection errors and timeouts."""
         assert self._session is not None, "entered with `async with`"
         address, allowed = self._allowed(url), self._allowed
         try:

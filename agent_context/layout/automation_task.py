@@ -1,7 +1,7 @@
-"""The task of a turn that nobody in the channel asked for: a check, a job, a hook, news from outside.
+"""The task of a turn that nobody in the channel asked for: a heartbeat, cron job, hook or webhook event.
 
-An order of the agent's own files is its owner's and is followed; news from outside is data, made harmless like what
-strangers say in Discord, and quoted.
+An instruction in the agent's own files is its owner's and is followed. A webhook event is data, sanitized like a
+stranger's message, and quoted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ MAX_TEXT = 8_000  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutomationTask:
-    """`occasion` says when or why, in a few words; `data`: the text is no order. `unheard`: nothing of it is posted."""
+    """`occasion`: when or why, in a few words. `data`: the text is not an instruction. `unheard`: the answer is not
+    posted."""
 
     occasion: str
     text: str
@@ -26,7 +27,7 @@ class AutomationTask:
 
 
 def automation_task(errand: AutomationTask | None) -> str:
-    """A paragraph that begins a sentence of its own."""
+    """Return the paragraph, which begins with a sentence of its own."""
     if errand is None:
         return "There is nothing to do: skip."
     occasion = one_line(errand.occasion, MAX_OCCASION)

@@ -1,7 +1,7 @@
-"""Stage 9 in chat mode: the window as messages to the model, a block each.
+"""Stage 9 in chat mode: the window as messages to the model, one a block.
 
-Two marks say where a provider's cache may end: the window's marker, which stands still from cut to cut, and the end of
-the last full block, which goes along, so that what came since the cut is cached as well.
+Two marks say where a provider's cache may end: the window's marker, which is fixed from cut to cut, and the end of the
+last full block, so that messages since the cut are cached as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def build_history(
     pictures: Mapping[int, tuple[Picture, ...]] = NO_PICTURES,
     files: Mapping[int, str] = NO_FILES,
 ) -> list[Message]:
-    """`pictures` maps a message's id to the pictures that go with it, `files` an attachment's id to its text."""
+    """`pictures` maps a message's id to its pictures, `files` an attachment's id to its text."""
     blocks = context.window.laid
     history = [Message("user", _text(context.window, block, context.me, files)) for block in blocks]
     for index, block in enumerate(blocks):
@@ -36,7 +36,7 @@ def build_history(
 
 
 def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tuple[Picture, ...]:
-    """Those of the message that ends the block."""
+    """Return the pictures of the message that ends the block."""
     last = block.lines[-1]
     if not isinstance(last, Entry) or not pictures:
         return ()
@@ -44,7 +44,7 @@ def pictures_of(block: Block, pictures: Mapping[int, tuple[Picture, ...]]) -> tu
 
 
 def marked(blocks: Sequence[Block], marker: int | None) -> set[int]:
-    """The indices of the blocks after which a cache may end."""
+    """Return the indices of the blocks after which a cache may end."""
     closed = [index for index, block in enumerate(blocks) if block.closed]
     if not closed:
         return {len(blocks) - 1} if blocks else set()
@@ -54,7 +54,8 @@ def marked(blocks: Sequence[Block], marker: int | None) -> set[int]:
 
 
 def _begins_by(block: Block, marker: int) -> bool:
-    """Where the marker's own message is gone, the block before it stands in."""
+    """Whether the block begins no later than the marker. If the marker's message is gone, the block before it is
+    used."""
     first = next((line.id for line in block.lines if isinstance(line, Entry)), None)
     return first is not None and first <= marker
 

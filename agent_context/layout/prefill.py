@@ -1,4 +1,4 @@
-"""Stage 9 in prefill mode: a transcript that the model goes on with as the agent.
+"""Stage 9 in prefill mode: a transcript that the model continues as the agent.
 
     system      The system is in CLI simulation mode. (and persona and rules, unless bare)
     user        <cmd>cat untitled.txt</cmd>
@@ -8,14 +8,14 @@
 
                 Claude:
 
-The assistant's turn is split only where pictures or a cache mark stand, or a mark has stood since the cut (a cache that
-was written up to there is found again only there). Its last part is the prefill, and what the model writes is the
-message. Where the agent spoke last, the prefill ends with its words, so that it goes on with them. Nothing ends in
-whitespace, which providers refuse there.
+The assistant's turn is split only at pictures and cache marks, also at former marks since the cut (a cache written up
+to there is found only with the same split). Its last part is the prefill, and the model's continuation is the message.
+If the agent spoke last, the prefill ends with its words, which the model continues. Nothing there ends in whitespace,
+which providers refuse.
 
-Speakers are told apart by labels, so nothing else may look like one: a further line of a message that could be read as
-a label or as a note gets a backslash before it, and so does one that has such a backslash already; `unescaped` takes
-one away again. Notes and tools' lines stand in square brackets as paragraphs of their own; reactions are not shown.
+Labels tell speakers apart, so no other text may look like one: a further line of a message that could be read as a
+label or a note gets a backslash before it, and so does one that already has such a backslash; `unescaped` removes one.
+Notes and tools' lines are paragraphs in square brackets; reactions are not shown.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _NOT_IN_LABELS = re.compile(rf"[{_COLONS}\s\\\[\]]+")
 
 @dataclass(frozen=True, slots=True)
 class PrefillLayout:
-    """What a Prompt is made of: `system`, `history` before it, `prefill` and `stops`. `others` are the labels that no
-    completion may go on as, `own` is the agent's."""
+    """The parts of a Prompt: `system`, `history`, `prefill` and `stops`. `others`: the labels that no completion may
+    continue as. `own`: the agent's label."""
 
     system: str
     history: tuple[Message, ...]
@@ -65,8 +65,8 @@ def build_prefill(
     stop_names: int = 10,
     ephemeral: str = "",
 ) -> PrefillLayout:
-    """`stop_names`: how many of the most recent participants end the completion where they would speak. `ephemeral`
-    is told as `[system] …` just before the agent's words: it stands in this prompt alone."""
+    """`stop_names`: this many of the most recent participants end the completion where they would speak. `ephemeral`:
+    shown as `[system] …` just before the agent's words, in this prompt only."""
     me = context.me
     own = label(Speaker(0, me.display_name, "agent", me.key), me)
     parts, tail = _parts(context, pictures, files)
@@ -88,20 +88,20 @@ def build_prefill(
 
 
 def label(speaker: Speaker, me: Identity) -> str:
-    """A name as it stands before the colon; the agent's own stands there bare."""
+    """Return a name as it is before the colon. The agent's own has no addition."""
     name = _NOT_IN_LABELS.sub(" ", speaker.name).strip() or "someone"
     shown = Speaker(speaker.id, name, speaker.kind, speaker.agent)
     return name if speaker.agent == me.key else speaker_label(shown, me.key, me.agents)
 
 
 def labels(entries: Sequence[Entry], me: Identity) -> list[str]:
-    """Everybody but the agent, who spoke last first."""
+    """Return everybody's label but the agent's, the most recent speaker first."""
     others = (entry.speaker for entry in reversed(entries) if entry.speaker.agent != me.key)
     return list(dict.fromkeys(label(speaker, me) for speaker in others))
 
 
 def escaped(text: str) -> str:
-    """The text with every line but the first such that it cannot pose as the beginning of a message or a note."""
+    """Escape every line but the first that could be read as the beginning of a message or a note."""
     first, *lines = text.strip().splitlines() or [""]
     return "\n".join(
         (first.rstrip(), *(f"\\{line}" if _RISKY.match(line) else line for line in map(str.rstrip, lines)))
@@ -109,13 +109,13 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """What `escaped` made, as it was."""
+    """Undo `escaped`."""
     first, *lines = text.split("\n")
     return "\n".join((first, *(line[1:] if line.startswith("\\") and _RISKY.match(line) else line for line in lines)))
 
 
 def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
-    """The completion up to where it goes on as somebody of `names`; no whitespace around it."""
+    """Cut the completion where it continues as one of `names`, and strip it."""
     known = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if name)
     if known:
         head = re.search(rf"(?:\A|\n)[ \t*_]{{0,4}}(?:{known})[*_]{{0,3}}[ \t]?[{_COLONS}]", completion)
@@ -124,7 +124,7 @@ def cut_at_other_speaker(completion: str, names: Iterable[str]) -> str:
 
 
 def read_completion(completion: str, transcript: PrefillLayout) -> str:
-    """The words to post; "" where there are none. A completion that begins its own message again goes on."""
+    """Return the text to post, "" if there is none. Repeated labels of the agent itself are removed."""
     text = cut_at_other_speaker(completion, transcript.others)
     own = rf"(?:\A|(?<!\n)\n++)[ \t]*{re.escape(transcript.own)}[{_COLONS}][ \t]*"
     return unescaped(re.sub(own, lambda found: "\n" if found.start() else "", text)).strip()
@@ -133,7 +133,7 @@ def read_completion(completion: str, transcript: PrefillLayout) -> str:
 def _parts(
     context: TurnContext, pictures: Mapping[int, tuple[Picture, ...]], files: Mapping[int, str]
 ) -> tuple[list[Message], str]:
-    """The assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
+    """Return the assistant's parts that end in pictures or a cache mark, and the text after the last of them."""
     blocks = context.window.laid
     marks = {index for index in marked(blocks, context.window.marker) if blocks[index].closed}
     parts: list[Message] = []

@@ -1,4 +1,4 @@
-"""One line of the transcript as the model reads it in chat mode.
+"""Render one line of the transcript as the model reads it in chat mode.
 
     [msg:123 3h ago] Grok: Hot take  [reactions: 🔥 (Claude)]
       a second line of the same message
@@ -8,8 +8,8 @@
     [note: msg:123 by Grok now reads] Cold take
     [tool] web_search query: tea
 
-Structure, not punctuation, tells speakers apart: only what begins at the margin starts a message, a note or a tool's
-line, every further line of it is indented, so nothing that anybody types can pose as anything else.
+Structure, not punctuation, tells speakers apart: only text at the margin begins a message, a note or a tool's line. All
+further lines are indented, so nothing that a person types can imitate one.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAX_EMOJI = 60
 
 
 def ago(seconds: float) -> str:
-    """A distance in time in one unit: "just now", "5m ago", "3h ago", "2d ago"."""
+    """Format a distance in time in one unit: "just now", "5m ago", "3h ago", "2d ago"."""
     return "just now" if seconds < 60 else f"{_unit(seconds)} ago"
 
 
 def after(seconds: float) -> str:
-    """A distance after the cut: "+20s", "+4m", "+2h"."""
+    """Format a distance after the cut: "+20s", "+4m", "+2h"."""
     return f"+{int(seconds)}s" if seconds < 60 else f"+{_unit(seconds)}"
 
 
@@ -63,19 +63,20 @@ def reactions_text(reactions: Iterable[Reaction]) -> str:
 
 
 def indented(entry: Entry, limit: int = MAX_TEXT) -> str:
-    """What was said, with every line but the first moved off the margin."""
+    """Return a message's text, with every line but the first moved off the margin."""
     return off_margin(words(entry.text[:limit], own_notes=entry.speaker.kind == "agent"))
 
 
 def off_margin(text: str) -> str:
-    """The text with every line but the first indented."""
+    """Indent every line but the first."""
     if text.isprintable():  # one line: what ends a line is none of it
         return text.rstrip()
     return f"\n{INDENT}".join(line.rstrip() for line in text.splitlines())
 
 
 def speaker_label(speaker: Speaker, me: str, agents: Iterable[str] = ()) -> str:
-    """The name, and what else must be known; `agents` are the folded names of all agents, which people may take too."""
+    """Return the name, and what kind of speaker it is if needed. `agents`: all agents' folded names, which people may
+    imitate."""
     if speaker.agent == me:
         return f"{speaker.name} (you)"
     if speaker.kind == "stranger":
@@ -94,13 +95,13 @@ def attachment_marks(entry: Entry) -> list[str]:
 
 
 def quoted_files(entry: Entry, files: Mapping[int, str]) -> list[str]:
-    """The lines of the entry's text files, by attachment id, as far as they were read."""
+    """Return the lines of the entry's text files, by attachment id, as far as they were read."""
     texts = (files.get(attachment.id) for attachment in entry.attachments) if files else ()
     return [line.rstrip() for text in texts if text for line in words(text).splitlines()]
 
 
 def entry_body(entry: Entry) -> str:
-    """Text, then attachments, in one string; never empty."""
+    """Return text and attachments in one string, never empty."""
     text = indented(entry, MAX_TEXT * len(entry.units)) if entry.text.strip() else ""
     if not entry.attachments:
         return text or "(no text)"
@@ -125,7 +126,7 @@ def render_entry(
 
 
 def render_note(note: Note, me: str, agents: Iterable[str] = ()) -> str:
-    """What changed of a message that was shown already."""
+    """Render what changed in a message that was already shown."""
     about = note.about
     whose = f"msg:{about.id} by {speaker_label(about.speaker, me, agents)}"
     if note.kind == "edited":
@@ -136,7 +137,7 @@ def render_note(note: Note, me: str, agents: Iterable[str] = ()) -> str:
 def render_lines(
     lines: Iterable[Line], cut_at: float, me: str, agents: Iterable[str] = (), files: Mapping[int, str] = NO_FILES
 ) -> str:
-    """What stands in a block. A time that is that of the message before is not told again."""
+    """Render a block. A time equal to that of the message before is not repeated."""
     shown: list[str] = []
     time = ""
     for line in lines:

@@ -1,6 +1,6 @@
-"""Stage 9 in chat mode: the end of the prompt, what changes from turn to turn.
+"""Stage 9 in chat mode: the end of the prompt, which changes from turn to turn.
 
-It is paid in full at every turn, so it only names what is asked; how to do it stands in the system part.
+It is billed in full at every turn, so it only names the task; the system part says how to do it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BEGINNING = 24  # characters of a message that stands in full above
 
 
 def build_tail(context: TurnContext) -> str:
-    """The present, and the task."""
+    """The present time, and the task."""
     parts = [f"{_present(context)}{_TASKS[context.trigger](context)}"]
     if context.closing:
         picture = ", without a picture" if context.theme.always_draw and context.can_draw else ""
@@ -34,7 +34,7 @@ def build_tail(context: TurnContext) -> str:
 
 
 def _present(context: TurnContext) -> str:
-    """The present, also as the messages tell their times."""
+    """The present time, also relative to the cut like the messages' times."""
     since = context.now - context.window.cut_at
     label = "" if since < NOW_SECONDS or not context.window.entries else f" ({after(since)})"
     return f"It is {datetime.fromtimestamp(context.now, context.timezone):%A, %Y-%m-%d %H:%M}{label}"
@@ -112,13 +112,13 @@ def _quote(entry: Entry, me: Identity) -> str:
 
 
 def _stands_above(entry: Entry, context: TurnContext) -> bool:
-    """The last message of the window is right above the tail, with id and author."""
+    """Whether it is the window's last message, which is right above the tail with id and author."""
     window = context.window.entries
     return bool(window) and window[-1].id == entry.id
 
 
 def _beginning(entry: Entry, me: Identity) -> str:
-    """Enough to find it above."""
+    """Return enough of a message to find it above."""
     text = " ".join(words(entry.text).split())
     text = text if len(text) <= BEGINNING else f"{text[:BEGINNING].rstrip()}…"
     return f"[msg:{entry.id}] {speaker_label(entry.speaker, me.key, me.agents)}: {text or '(no text)'}"

@@ -1,7 +1,7 @@
-"""Stage 7: which pictures and text files of a context a model is shown; the newest, up to a limit. Reading is not here.
+"""Stage 7: choose the pictures and text files to show: the newest, up to a limit. Does not read them.
 
-What was shown stays while there is room, since taking it away rewrites the middle of the prompt and a provider's cache
-with it. So where there is no more room it is made in one step: half of it is freed.
+A shown attachment stays while there is room, since removing it rewrites the middle of the prompt and invalidates a
+provider's cache. When there is no more room, half of it is freed in one step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TEXT_ENDINGS = re.compile(
 
 
 def is_text(attachment: Attachment) -> bool:
-    """By what Discord says of the file, else by its name."""
+    """Judge by the media type that Discord reports, else by the file's name."""
     if attachment.media_type:
         return attachment.media_type.startswith(_TEXT_TYPES)
     return _TEXT_ENDINGS.search(attachment.filename) is not None
@@ -35,7 +35,7 @@ class Chosen:
     files: frozenset[int] = frozenset()
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The entries that have one of them, with nothing but these attached: what is to be read."""
+        """Return the entries that have chosen attachments, with only those attached: what has to be read."""
         wanted = self.pictures | self.files
         cut = (replace(e, attachments=tuple(a for a in e.attachments if a.id in wanted)) for e in entries)
         return [entry for entry in cut if entry.attachments]
@@ -45,8 +45,8 @@ NOTHING_CHOSEN = Chosen()
 
 
 def choose(entries: Sequence[Entry], options: Options, before: Chosen = NOTHING_CHOSEN) -> Chosen:
-    """`before` is what was shown last time. Of text files together at most `max_file_characters` are quoted, taking a
-    byte for a character; one that is longer alone is cut to that by whoever reads it."""
+    """Choose attachments. `before`: those shown last time. Text files together have at most `max_file_characters`,
+    counting a byte as a character; a single longer file is cut when read."""
     files = [file for entry in reversed(entries) for file in entry.attachments]
     limit = options.max_file_characters if options.include_files else 0
     pictures = [(file.id, 1) for file in files if file.is_picture]
@@ -58,7 +58,7 @@ def choose(entries: Sequence[Entry], options: Options, before: Chosen = NOTHING_
 
 
 def _chosen(candidates: Sequence[tuple[int, int]], limit: int, before: Collection[int]) -> frozenset[int]:
-    """Of ids with their sizes, newest first."""
+    """Choose from ids with their sizes, newest first."""
     if limit <= 0:
         return frozenset()
     oldest = max((index for index, (number, _) in enumerate(candidates) if number in before), default=None)

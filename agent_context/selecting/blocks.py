@@ -1,6 +1,6 @@
-"""What a window sends: lines in blocks, each block one message to the model.
+"""The lines that a window sends, in blocks; each block is one message to the model.
 
-A line is an entry as it was when it was shown first, a note of what changed since, or what a tool was asked and said.
+A line is an entry as first shown, a note of a later change, or a tool's call and result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BLOCK = 8  # lines in one message to the model
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """Stage 8: what a tool was asked and said, as one line of data after the message `after_id`."""
+    """Stage 8: a tool's call and result, as one line of data after the message `after_id`."""
 
     after_id: int
     text: str
@@ -25,7 +25,7 @@ class ToolLine:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A change of an entry that was shown already: its new words, or its present reactions."""
+    """A change of an entry that was already shown: its new text, or its present reactions."""
 
     about: Entry
     kind: Literal["edited", "reactions"]
@@ -36,7 +36,7 @@ Line = Entry | Note | ToolLine
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Lines that go to the model as one message. `texts` is for whoever renders them: how, and what came of it."""
+    """Lines that go to the model as one message. `texts`: a cache of renderings, by how they were rendered."""
 
     lines: tuple[Line, ...]
     closed: bool = False
@@ -44,7 +44,7 @@ class Block:
 
 
 def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
-    """The attachments of the block whose text is shown: one that lost its room must not be shown for ever."""
+    """Return the attachments of the block whose text is shown; a file that lost its room must not stay in the cache."""
     if not files:
         return ()
     entries = [
@@ -54,7 +54,7 @@ def quoted_in(block: Block, files: Mapping[int, str]) -> tuple[int, ...]:
 
 
 def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
-    """What is left of an entry that was shown; itself where nothing of it is gone."""
+    """Return what is left of a shown entry; the entry itself if nothing is gone."""
     left = [unit for unit in entry.units if unit.id in units]
     if len(left) == len(entry.units):
         return entry
@@ -62,7 +62,7 @@ def left_of(entry: Entry, units: Mapping[int, Entry]) -> Entry | None:
 
 
 def without(blocks: Iterable[Block], units: Mapping[int, Entry]) -> list[Block]:
-    """The blocks without what is gone; those of which nothing is gone stay the same."""
+    """Remove what is gone. Blocks of which nothing is gone stay the same objects."""
     kept: list[Block] = []
     for block in blocks:
         lines = [_line_left(line, units) for line in block.lines]
@@ -84,7 +84,7 @@ def _line_left(line: Line, units: Mapping[int, Entry]) -> Line | None:
 
 
 def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Each tool line after the message that it came of; entries of one time stay in their order."""
+    """Insert each tool line after its message. Entries of one time keep their order."""
     lines: list[Line] = list(entries)
     for tool in tools:
         place = sum(
@@ -95,7 +95,7 @@ def in_order(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
 
 
 def behind(entries: Iterable[Entry], tools: Sequence[ToolLine]) -> list[Line]:
-    """Entries of any channels, in whatever order, each with the tool lines that came of it."""
+    """Return entries of any channels, in their order, each followed by its tool lines."""
     lines: list[Line] = []
     for entry in entries:
         ids = {unit.id for unit in entry.units}
@@ -108,8 +108,8 @@ def _id(line: Entry | Note) -> int:
 
 
 def in_blocks(opened: tuple[Line, ...], lines: Sequence[Line], marker: int | None) -> list[Block]:
-    """`opened` and `lines` in blocks. A message with pictures ends its block, so that they follow its words, and so
-    does the marker."""
+    """Divide `opened` and `lines` into blocks. A message with pictures ends its block, so that they follow its text,
+    and so does the marker."""
     blocks: list[Block] = []
     block = list(opened)
     for line in lines:

@@ -1,4 +1,4 @@
-"""Stage 5: how far back a context reaches, by messages, by characters, or both: whichever is reached first."""
+"""Stage 5: how far back a context reaches, by messages, characters, or both: whichever limit is reached first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ LABEL = 40  # characters of id, time and name, about
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """`messages` and `characters` (None: any number) right after a cut; `step`: by how many messages it grows then."""
+    """`messages` and `characters` (None: no limit) right after a cut; `step`: by how many messages the window then
+    grows."""
 
     messages: int
     step: int
@@ -23,12 +24,12 @@ class Depth:
 
     @classmethod
     def of(cls, options: Options, share: float = 1.0) -> Depth:
-        """`share` is the part of the messages (0 to 1) that the channel's theme needs; always at least one."""
+        """`share`: the part of the messages (0 to 1) that the channel's theme needs; at least one message."""
         wanted = max(1, math.ceil(options.max_messages * share))
         return cls(wanted, options.step(wanted), options.max_characters)
 
     def start(self, entries: Sequence[Entry]) -> int:
-        """The index of the first entry after a cut; the newest entry is always in."""
+        """Return the index of the first entry after a cut. The newest entry is always included."""
         earliest = max(0, len(entries) - self.messages)
         if self.characters is None:
             return earliest
@@ -38,7 +39,7 @@ class Depth:
         return min(index, max(0, len(entries) - 1))
 
     def allows(self, entries: Sequence[Entry]) -> bool:
-        """Whether a window over these need not be cut yet."""
+        """Whether a window over these entries need not be cut yet."""
         if len(entries) > self.messages + self.step:
             return False
         if self.characters is None or len(entries) == 1:
@@ -47,5 +48,5 @@ class Depth:
 
 
 def weight(entry: Entry) -> int:
-    """The characters that an entry takes, about."""
+    """The approximate number of characters that an entry takes."""
     return len(entry.text) + LABEL

@@ -1,12 +1,12 @@
-"""Stage 2: `.history` messages are replaced by the intervals that they name.
+"""Stage 2: replace `.history` messages by the intervals that they name.
 
-    a  b  .history(X)  c  d    →    a  b  X  |  c  d        what stands before | is the prefix: it does not roll
-    a  b  .history     c  d    →    c  d                    a bare one clears what came before
+    a  b  .history(X)  c  d    →    a  b  X  |  c  d        the part before | is the prefix: it does not roll
+    a  b  .history     c  d    →    c  d                    without an interval: everything before it is dropped
 
-Intervals may hold `.history` messages themselves, down to LEVELS; one that leads back to itself is left out. A thread
-begins with an implied one: its parent up to the message that it branched from, unless it begins with a `.history` of
-its own. Nothing is fetched here: `lookup` knows what was fetched, and `needed` says what is lacking, level by level,
-until it says nothing.
+Intervals may contain `.history` messages too, down to LEVELS; one that leads back to itself is ignored. A thread begins
+with an implied one: its parent up to the message that it branched from, unless it begins with a `.history` of its own.
+Nothing is fetched here: `lookup` returns what was fetched, and `needed` says what is missing, level by level, until
+nothing is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LEVELS = 5
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Messages of a channel up to `last`, from `first` on or (None) as far as the context reaches."""
+    """Messages of a channel up to `last`, from `first` on, or (None) as far as the context reaches."""
 
     channel_id: int
     first: int | None
@@ -41,8 +41,11 @@ def nothing_fetched(_: Interval) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelSource:
-    """Stage 1: what is known of a channel, oldest first. `parent` are the messages of the channel that a thread hangs
-    on, `branched_from` the message there (or the thread's own id, which is as old)."""
+    """Stage 1: the known messages of a channel, oldest first.
+
+    `parent`: the messages of a thread's parent channel. `branched_from`: the message there (or the thread's own id,
+    which is as old).
+    """
 
     channel_id: int
     entries: Sequence[Entry]
@@ -54,7 +57,7 @@ class ChannelSource:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """`prefix` came by `.history` or stood before it, `entries` are the channel's own since."""
+    """`prefix`: messages from `.history`, or before it. `entries`: the channel's own messages since."""
 
     prefix: tuple[Entry, ...]
     entries: tuple[Entry, ...]
@@ -71,7 +74,7 @@ class _Resolver:
     def resolve(
         self, entries: Sequence[Entry], level: int, inside: tuple[object, ...], before: Sequence[Entry] = ()
     ) -> Resolved:
-        """`before` stands before `entries`; `inside` are the commands and intervals that led here."""
+        """Resolve `entries`, which `before` precedes. `inside`: the commands and intervals that led here."""
         prefix, body = list(before), list[Entry]()
         for entry in entries:
             command = self.command(entry)
@@ -93,7 +96,7 @@ class _Resolver:
         return command if isinstance(command, History) and is_for(command, self.names) else None
 
     def first(self, command: History) -> int | None:
-        """One in another channel than `last` is never met on the way back."""
+        """Return the beginning. One in another channel than `last` is never reached and therefore ignored."""
         same = command.first is not None and command.last is not None and command.first.channel == command.last.channel
         return command.first.message if same and command.first is not None else None
 
@@ -109,8 +112,8 @@ class _Resolver:
         return [*resolved.prefix, *resolved.entries]
 
     def known(self, interval: Interval) -> Sequence[Entry]:
-        """The channel's own messages, or its parent's. They need not be fetched where they are all there: the oldest
-        drop out of a record, so what it begins with is no beginning of an interval."""
+        """Return the channel's or its parent's own messages. If they are not complete they are noted as lacking: the
+        oldest drop out of a record, so its first message need not be an interval's."""
         own = {self.source.channel_id: self.source.entries, self.source.parent_id: self.source.parent}
         upto = [entry for entry in own.get(interval.channel_id, ()) if entry.id <= interval.last]
         if len(upto) < self.messages and interval.first not in {entry.id for entry in upto}:
@@ -120,15 +123,15 @@ class _Resolver:
     def whole(self) -> Resolved:
         source = self.source
         if source.branched_from is None and not [e for e in source.entries if e.hidden and ".history" in e.text]:
-            return Resolved((), tuple(source.entries))  # as nearly always
-        begins_anew = bool(source.entries) and self.command(source.entries[0]) is not None
-        implied = () if begins_anew else self.implied()
+            return Resolved((), tuple(source.entries))  # the usual case
+        begins_with_command = bool(source.entries) and self.command(source.entries[0]) is not None
+        implied = () if begins_with_command else self.implied()
         found = self.resolve(source.entries, 0, (), implied)
         own = {entry.id for entry in found.entries}
         return Resolved(tuple({e.id: e for e in found.prefix if e.id not in own}.values()), found.entries)
 
     def implied(self) -> Sequence[Entry]:
-        """What a thread begins with."""
+        """Return what a thread begins with."""
         source, last = self.source, self.source.branched_from
         if last is None:
             return ()
@@ -136,7 +139,7 @@ class _Resolver:
 
 
 def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collection[str]) -> Iterator[CommandProblem]:
-    """What is wrong in the `.history` messages for a bot that goes by `names`, of those who may write them."""
+    """Yield the problems of `.history` messages for a bot that goes by `names`, from people who may write them."""
     for entry in entries:
         if entry.hidden and ".history" in entry.text and may_command(entry, roles):
             command = parse_command(entry.text)
@@ -145,7 +148,7 @@ def malformed(entries: Iterable[Entry], *, roles: Collection[int], names: Collec
 
 
 def _sliced(entries: Sequence[Entry], interval: Interval, messages: int) -> Sequence[Entry]:
-    """The newest `messages` up to `last`; from `first` on where it is among them."""
+    """Return the newest `messages` up to `last`, from `first` on if it is among them."""
     upto = [entry for entry in entries if entry.id <= interval.last][-messages:]
     ids = [entry.id for entry in upto]
     return upto[ids.index(interval.first) :] if interval.first in ids else upto
@@ -162,10 +165,10 @@ def resolve_history(
 def needed(
     source: ChannelSource, *, roles: Collection[int], names: Collection[str], messages: int
 ) -> tuple[Interval, ...]:
-    """The intervals that `source.lookup` lacks as far as can be seen now. Fetch each (the newest `messages` up to
+    """Return the intervals that `source.lookup` lacks, as far as known now. Fetch each (the newest `messages` up to
     `last`) and ask again, until nothing is lacking or nothing more can be fetched.
 
-    Whoever fetches sees to it that the bot, and everybody in the channel, may read there.
+    The caller must check that the bot, and everybody in the channel, may read there.
     """
     resolver = _Resolver(source, roles, names, messages)
     resolver.whole()

@@ -1,8 +1,8 @@
-"""Stage 4: consecutive messages of one bot are one message, joined by a space, under the first one's id.
+"""Stage 4: join consecutive messages of one bot with a space, under the first one's id.
 
-Discord takes 2,000 characters, so what a bot says often comes in several messages. Hidden messages are gone before
-this stage, so none of them parts what belongs together. A reply to a later part is shown as one to the joined message;
-`Entry.parts` keeps the messages themselves, so that an id of any of them can be found again.
+Discord takes 2,000 characters, so a bot's answer often spans several messages. Hidden messages are removed before this
+stage, so none of them separates parts. A reply to a later part is shown as one to the joined message. `Entry.parts`
+keeps the messages, so that each id can still be found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SEPARATOR = " "
 
 
 def joined(entries: Iterable[Entry]) -> list[Entry]:
-    """`entries` oldest first, what belongs together as one."""
+    """Join what belongs together. `entries` are oldest first."""
     found: list[Entry] = []
     groups: dict[int, list[Entry]] = {}  # of more than one, by their place among what is found
     before: Speaker | None = None
@@ -36,7 +36,7 @@ def joined(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def join(parts: Sequence[Entry]) -> Entry:
-    """One or more messages as one: texts with a space between them, files and reactions united."""
+    """Return one or more messages as one: texts joined by a space, files and reactions united."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -52,12 +52,13 @@ def join(parts: Sequence[Entry]) -> Entry:
 
 
 def holder_of(entries: Iterable[Entry], message_id: int) -> Entry | None:
-    """The entry that shows a message, be it a later part of it."""
+    """Return the entry that shows a message, which may be one of its parts."""
     return next((entry for entry in entries if any(unit.id == message_id for unit in entry.units)), None)
 
 
 def _same_bot(one: Speaker, other: Speaker) -> bool:
-    """An agent is itself, whichever account or webhook it speaks by; a webhook is somebody else under another name."""
+    """Whether both are the same bot. An agent is itself under any account or webhook; a webhook is another one under
+    another name."""
     if one.agent != other.agent:
         return False
     return other.agent is not None or (one.id, one.name) == (other.id, other.name)

@@ -1,8 +1,8 @@
-"""The coordinator's record of a conversation, merged into the channel's transcript by message id.
+"""Merge the coordinator's record of a conversation into the channel's transcript, by message id.
 
-What the transcript has is not repeated; what it lacks (a bot that runs elsewhere, a message not seen yet) is put in
-at its place. A record without an id keeps its place after the record before it. A record says which agents reacted
-(`Hot take  [reactions: 🔥 (grok)]`); where the transcript has only their number, as read from Discord, it is told.
+Messages in the transcript are not repeated; missing ones (of a bot that runs elsewhere, or not seen yet) are inserted
+in order. A record without an id stays after the record before it. A record names the agents that reacted (`Hot take
+[reactions: 🔥 (grok)]`); where the transcript only has their number, the names are added.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Record(Protocol):
 
 
 def snowflake_time(snowflake: int) -> float:
-    """Unix seconds at which a Discord id was made (discord.com/developers/docs/reference#snowflakes)."""
+    """Return the unix time in seconds of a Discord id (discord.com/developers/docs/reference#snowflakes)."""
     return (snowflake >> 22) / 1000 + DISCORD_EPOCH
 
 
 def merge_history(
     entries: Sequence[Entry], history: Iterable[Record], names: Mapping[str, str], deleted: Iterable[int] = ()
 ) -> tuple[Entry, ...]:
-    """`entries` oldest first with the lacking records in their places; `names` maps agents' keys to shown names.
+    """Insert the missing records into `entries`, oldest first. `names` maps agents' keys to shown names.
 
-    Records of messages in `deleted` are left out: they were taken back.
+    Records of messages in `deleted` are dropped.
     """
     shown = {entry.id: entry for entry in entries}
     known = shown.keys() | set(deleted)
@@ -69,7 +69,7 @@ def merge_history(
 
 
 def _attributed(entry: Entry, recorded: str, names: Mapping[str, str]) -> Entry:
-    """The entry with the agents that the record names, in place of reactions that nobody is known to have given."""
+    """Return the entry with the agents that the record names, for reactions whose authors are unknown."""
     found = _REACTIONS.search(recorded) if entry.reactions else None
     by = (
         [(emoji.replace(_SELECTOR, ""), _name(agent, names)) for emoji, agent in _BY.findall(found[1])] if found else []
@@ -77,13 +77,13 @@ def _attributed(entry: Entry, recorded: str, names: Mapping[str, str]) -> Entry:
     if not by:
         return entry
 
-    def told(reaction: Reaction) -> Reaction:
+    def with_names(reaction: Reaction) -> Reaction:
         emoji = reaction.emoji.replace(_SELECTOR, "")
         others = [name for one, name in by if one == emoji and name not in reaction.by]
         nameless = max(0, reaction.count - len(reaction.by))
         return replace(reaction, by=(*reaction.by, *others[:nameless])) if others and nameless else reaction
 
-    return replace(entry, reactions=tuple(map(told, entry.reactions)))
+    return replace(entry, reactions=tuple(map(with_names, entry.reactions)))
 
 
 def _name(agent: str, names: Mapping[str, str]) -> str:

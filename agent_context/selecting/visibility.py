@@ -1,8 +1,7 @@
 """Stage 3: which messages bots see.
 
-Hidden is what hides itself by its words (hiding.py) and what bears 🙃 or 🫥 as a person's reaction; the bots' own
-messages too. 👁️‍🗨️ as a person's reaction shows a hidden message again, but never an `m ` command. What bots react with
-is an opinion.
+A message is hidden by its own text (hiding.py), or by a person's 🙃 or 🫥 reaction, also on bots' messages. A person's
+👁️‍🗨️ shows it again, except for an `m ` command. Bots' reactions do not count.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _SHOWN_M_COMMAND = re.compile(r"\A\s*(?:@[^\n]{0,200}?\s)?(?:m[ \t]+\w|M[ \t]+(?
 
 
 def is_mark(emoji: str) -> bool:
-    """Whether an emoji, as a person's reaction, hides a message or shows it."""
+    """Whether a person's reaction with this emoji hides or shows a message."""
     return emoji.replace(_SELECTOR, "") in (*HIDE_MARKS, SHOW_MARK)
 
 
 def is_visible(entry: Entry) -> bool:
-    """Whether bots see a message, by its text and its reactions."""
+    """Whether bots see a message, by its text and reactions."""
     if not entry.reactions:
         return not entry.hidden
     marks = {reaction.emoji.replace(_SELECTOR, "") for reaction in entry.reactions if reaction.by_person}
@@ -35,5 +34,5 @@ def is_visible(entry: Entry) -> bool:
 
 
 def visible(entries: Iterable[Entry]) -> list[Entry]:
-    """Those of `entries` that bots see."""
+    """Return the entries that bots see."""
     return [entry for entry in entries if (is_visible(entry) if entry.reactions else not entry.hidden)]

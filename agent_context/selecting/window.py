@@ -1,17 +1,17 @@
-"""Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent once is sent again unchanged.
+"""Stages 5 and 6: the part of a channel that a turn sees, laid out so that what was sent is sent again unchanged.
 
-A window has a first entry and a cut: the instant at which it was laid. Times before the cut are told as seen from it
-("3h ago"), times after it as distance from it ("+4m"). It grows until its depth says that it is too much, and is then
-cut back in one step; in between it only gets longer:
+A window has a first entry and a cut, the time at which it was laid. Times before the cut are relative to it ("3h ago"),
+times after it are distances from it ("+4m"). It grows until its depth is exceeded and is then cut back in one step. In
+between it only gets longer:
 
-- a new entry comes at the end, also one that is older than what was shown (it came late);
-- an entry that changed stays as it was shown, and a note of the change comes at the end (many notes bring on a cut);
-- what was deleted or hidden goes at once: that alone rewrites what was sent;
-- a prefix (what `.history` brought) stands before the entries and does not roll.
+- a new entry is added at the end, even if it is older than the last one (it came late)
+- a changed entry stays as first shown, and a note of the change is added at the end (many notes cause a cut)
+- a deleted or hidden entry is removed immediately; only that rewrites what was sent
+- a prefix (from `.history`) comes before the entries and does not roll
 
-Entries go in blocks (blocks.py): a full block never changes while the window stays. The marker is the entry after which
-the provider's cache mark is set at the cut; it stays until the next one. First entry, cut and marker outlive the
-process (`state`, `restore`); notes do not: after a restart changes are told where they belong.
+Entries are grouped in blocks (blocks.py); a full block never changes while the window stays. The marker is the entry at
+which the provider's cache mark is set at the cut; it stays until the next cut. First entry, cut and marker survive a
+restart (`state`, `restore`). Notes do not: after a restart, entries are shown as they are now.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_REMEMBERED = 1000  # windows; one channel has two at most
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """What of a window outlives the process. `cut_at` in unix seconds."""
+    """The part of a window that survives a restart. `cut_at` is in unix seconds."""
 
     first: int
     cut_at: float
@@ -58,15 +58,15 @@ class WindowState:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> WindowState:
-        """Raises KeyError, TypeError or ValueError for what `to_json` has not written."""
+        """Raises KeyError, TypeError or ValueError for anything that `to_json` did not write."""
         marker = raw["marker"]
         return cls(int(raw["first"]), float(raw["cut_at"]), None if marker is None else int(marker))
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a turn sees. `entries` are the prefix and the channel's own as they read now, oldest first; `blocks` are
-    what is sent. `cut_at` in unix seconds; `fresh` right after a cut."""
+    """What a turn sees. `entries`: the prefix and the channel's own as they are now, oldest first. `blocks`: what is
+    sent. `cut_at` is in unix seconds; `fresh` right after a cut."""
 
     entries: tuple[Entry, ...]
     cut_at: float
@@ -76,7 +76,7 @@ class Window:
 
     @property
     def laid(self) -> tuple[Block, ...]:
-        """The blocks; made here for a window that no memory has laid."""
+        """The blocks; computed here for a window without memory."""
         return self.blocks or tuple(in_blocks((), self.entries, self.marker))
 
 
@@ -85,15 +85,15 @@ class _Laid:
     state: WindowState
     prefix: tuple[int, ...]
     blocks: tuple[Block, ...] = ()
-    told: Mapping[int, Entry] = field(default_factory=dict)  # shown entries by id, as they were told last
+    last_shown: Mapping[int, Entry] = field(default_factory=dict)  # shown entries by id, as last shown
     tools: frozenset[ToolLine] = frozenset()
     chosen: Chosen = NOTHING_CHOSEN
 
 
 def conversation_entries(entries: Sequence[Entry], history_ids: Sequence[int]) -> tuple[Entry, ...]:
-    """From `BACKDROP` messages before the conversation's first message to now.
+    """Return the entries from `BACKDROP` messages before the conversation's first message to now.
 
-    The first message known to the coordinator's history is the start; a conversation that has none begins now.
+    The first message in the coordinator's history is the start; a conversation without one starts now.
     """
     if not history_ids:
         return tuple(entries[-BACKDROP:])
@@ -113,7 +113,7 @@ class WindowMemory:
         return None if laid is None else laid.state
 
     def restore(self, channel_id: int, kind: str, state: WindowState) -> None:
-        """Takes up a window of an earlier run; one that is known already stays."""
+        """Restore a window of an earlier run, unless it is already known."""
         self._windows.setdefault((channel_id, kind), _Laid(state, ()))
 
     def lay(
@@ -129,8 +129,8 @@ class WindowMemory:
         marker_depth: int = 0,
         whole: bool = False,
     ) -> Window:
-        """The window over `entries`. `whole`: a new one takes all of them as long as the depth allows so many, instead
-        of those that a cut leaves. `marker_depth`: how many entries below the newest the marker is set at a cut."""
+        """Return the window over `entries`. `whole`: a new one takes all of them if the depth allows, instead of those
+        that a cut leaves. `marker_depth`: how many entries below the newest the marker is set at a cut."""
         key = (channel_id, kind)
         before = self._windows.pop(key, None)
         laid = None if before is None else _continued(before, prefix, entries, tools, depth)
@@ -143,7 +143,7 @@ class WindowMemory:
         return Window(shown, laid.state.cut_at, laid.blocks, laid.state.marker, fresh)
 
     def choose(self, channel_id: int, kind: str, window: Window, options: Options) -> Chosen:
-        """Stage 7 for the window that was laid last: what was shown stays while the limits allow it."""
+        """Stage 7 for the last window: shown attachments stay while the limits allow."""
         laid = self._windows[channel_id, kind]
         chosen = choose(window.entries, options, laid.chosen)
         self._windows[channel_id, kind] = replace(laid, chosen=chosen)
@@ -159,20 +159,20 @@ def _cut(
 
 
 def _filled(laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
-    """A window with nothing shown yet. What `.history` has taken out of the context, its tools have left with it."""
+    """Fill a window with nothing shown yet. Tool lines of messages that `.history` removed are removed with them."""
     seen = [tool for tool in tools if entries and tool.after_id >= laid.state.first]
     head = in_blocks((), behind(prefix, tools), prefix[-1].id if prefix else None)
     if head:
         head[-1].closed = True
     blocks = (*head, *in_blocks((), in_order(entries, seen), laid.state.marker))
-    told = {entry.id: entry for entry in (*prefix, *entries)}
-    return replace(laid, prefix=_ids(prefix), blocks=blocks, told=told, tools=frozenset(seen))
+    last_shown = {entry.id: entry for entry in (*prefix, *entries)}
+    return replace(laid, prefix=_ids(prefix), blocks=blocks, last_shown=last_shown, tools=frozenset(seen))
 
 
 def _continued(
     laid: _Laid, prefix: Sequence[Entry], entries: Sequence[Entry], tools: Sequence[ToolLine], depth: Depth
 ) -> _Laid | None:
-    """The window with what has come since; None where it must be cut."""
+    """Return the window with what has come since. None if it must be cut."""
     index = _place_of(laid.state.first, entries)
     if index == len(entries) or entries[index].id != laid.state.first:
         return None
@@ -183,46 +183,46 @@ def _continued(
         return None
     if sum(isinstance(line, Note) for block in laid.blocks for line in block.lines) > max(BLOCK, depth.messages // 2):
         return None
-    if not laid.told:  # of an earlier run
+    if not laid.last_shown:  # restored from an earlier run
         return _filled(laid, prefix, kept, tools)
     return None if _ids(prefix) != laid.prefix else _grown(laid, (*prefix, *kept), tools)
 
 
 def _much_was_lost(fresh: int, kept: int) -> bool:
-    """After deletions a new window may show much more than the one that stands."""
+    """Whether, after deletions, a new window would show much more than this one."""
     return fresh > kept + kept // 4
 
 
 def _grown(laid: _Laid, entries: Sequence[Entry], tools: Sequence[ToolLine]) -> _Laid:
     units = {unit.id: unit for entry in entries for unit in entry.units}
-    known = {unit.id for entry in laid.told.values() for unit in entry.units}
+    known = {unit.id for entry in laid.last_shown.values() for unit in entry.units}
     if not known <= units.keys():
         laid = _pruned(laid, units)
-    blocks, told = list(laid.blocks), dict(laid.told)
+    blocks, last_shown = list(laid.blocks), dict(laid.last_shown)
     lasting = _last_entry(blocks)
     if lasting is not None and (grown := _grows(lasting, entries, known)) is not None:
         blocks[-1] = Block((*blocks[-1].lines[:-1], grown))
-        told[lasting.id] = grown
+        last_shown[lasting.id] = grown
         known.update(unit.id for unit in grown.units)
-    notes = _notes(told, units)
+    notes = _notes(last_shown, units)
     added = _new(entries, known)
-    told.update((entry.id, entry) for entry in added)
+    last_shown.update((entry.id, entry) for entry in added)
     late = [tool for tool in tools if tool not in laid.tools and tool.after_id >= laid.state.first]
     lines = (*in_order(added, late), *notes)
     if lines:
         open_lines = () if not blocks or blocks[-1].closed else blocks.pop().lines
         blocks += in_blocks(open_lines, lines, laid.state.marker)
-    return replace(laid, blocks=tuple(blocks), told=told, tools=laid.tools | frozenset(late))
+    return replace(laid, blocks=tuple(blocks), last_shown=last_shown, tools=laid.tools | frozenset(late))
 
 
 def _pruned(laid: _Laid, units: Mapping[int, Entry]) -> _Laid:
-    """The window without what is gone."""
-    left = [now for entry in laid.told.values() if (now := left_of(entry, units)) is not None]
-    return replace(laid, blocks=tuple(without(laid.blocks, units)), told={entry.id: entry for entry in left})
+    """Remove what is gone."""
+    left = [now for entry in laid.last_shown.values() if (now := left_of(entry, units)) is not None]
+    return replace(laid, blocks=tuple(without(laid.blocks, units)), last_shown={entry.id: entry for entry in left})
 
 
 def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
-    """What was not shown yet; of a joined message the parts that were not."""
+    """Return the entries not shown yet, and of a joined message the parts not shown yet."""
     added: list[Entry] = []
     for entry in entries:
         if not entry.parts and entry.id in known:
@@ -233,21 +233,21 @@ def _new(entries: Sequence[Entry], known: Container[int]) -> list[Entry]:
     return added
 
 
-def _notes(told: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
-    """What changed since it was told; `told` is brought up to date."""
+def _notes(last_shown: dict[int, Entry], units: Mapping[int, Entry]) -> list[Line]:
+    """Return notes of what changed since it was shown, and update `last_shown`."""
     notes: list[Line] = []
-    for entry in list(told.values()):
-        if not entry.parts and units[entry.id] is entry:  # as nearly always
+    for entry in list(last_shown.values()):
+        if not entry.parts and units[entry.id] is entry:  # the usual case
             continue
         now = join([units[unit.id] for unit in entry.units])
         if changes := _changes(entry, now):
             notes += changes
-            told[entry.id] = replace(now, reply_to=entry.reply_to)
+            last_shown[entry.id] = replace(now, reply_to=entry.reply_to)
     return notes
 
 
 def _last_entry(blocks: Sequence[Block]) -> Entry | None:
-    """The last line, where it is an entry and may still get longer."""
+    """Return the last line if it is an entry that may still grow."""
     if not blocks or blocks[-1].closed or not blocks[-1].lines:
         return None
     last = blocks[-1].lines[-1]
@@ -255,7 +255,7 @@ def _last_entry(blocks: Sequence[Block]) -> Entry | None:
 
 
 def _grows(last: Entry, entries: Sequence[Entry], known: Container[int]) -> Entry | None:
-    """The last entry as it is now, where what was shown of it is the beginning of that; `known` is shown already."""
+    """Return the last entry as it is now, if what was shown is its beginning. `known` is already shown."""
     holder = holder_of(reversed(entries), last.id)
     if holder is None or last.reactions or last.attachments or not last.text.strip():
         return None
@@ -277,7 +277,7 @@ def _changes(before: Entry, now: Entry) -> list[Line]:
 
 
 def _place_of(message_id: int, entries: Sequence[Entry]) -> int:
-    """The index of the first entry that is no older."""
+    """Return the index of the first entry that is not older."""
     return bisect_left(entries, message_id, key=lambda entry: entry.id)
 
 

@@ -1,13 +1,13 @@
-"""Commands that people write as messages: `.history`, `.config`, `m continue`, `m context`. Reading only.
+"""Parse commands that people write as messages: `.history`, `.config`, `m continue`, `m context`.
 
     .history [targets]          .config [targets]
     ---                         ---
     first: link (optional)      options as YAML
     last: link
 
-Targets are inner names between spaces; a bot that is not named is not meant, no target means all. The line of dashes
-may be missing, and `.history` may stand on one line (`.history claude last: link`). Who may command is not decided
-here. A text that is a command but cannot be carried out becomes `Malformed`, which says why in one line.
+Targets are inner names separated by spaces: only the named bots are addressed, or all if there is no target. The line
+of dashes is optional, and `.history` may be on one line (`.history claude last: link`). Permissions are checked
+elsewhere. A command that cannot be carried out becomes `Malformed`, with the reason in one line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from agent_context.steering.names import folded
 MAX_BODY = 4000  # characters
 MAX_NESTING = 6
 
-# Mentions stand before the period as names, which may hold spaces; a word with a period of its own is another command.
+# Mentions come before the period as names, which may contain spaces; a word with its own period is another command.
 _HEAD = re.compile(
     r"\A\s*(?:@(?:(?!\s\.)[^\n]){0,200}?\s)?\.(history|config)(?![^\s])([^\n]*)(?:\n|\Z)(.*)\Z", re.DOTALL
 )
@@ -43,7 +43,7 @@ _M = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A message, as its link in Discord names it. `guild` is None in direct messages."""
+    """A message, as in its link in Discord. `guild`: None in direct messages."""
 
     guild: int | None
     channel: int
@@ -52,8 +52,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """`.history`: the interval from `first` (None: as far as the context reaches) to `last`; a bare one has no `last`
-    and clears what came before."""
+    """`.history`: the interval from `first` (None: as far as the context reaches) to `last`. Without `last` it drops
+    everything before it."""
 
     targets: frozenset[str] = frozenset()
     first: Link | None = None
@@ -62,7 +62,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`.config`: options as they were written, not checked yet."""
+    """`.config`: options as written, not validated yet."""
 
     targets: frozenset[str] = frozenset()
     layer: Mapping[Any, Any] = field(default_factory=dict)
@@ -91,21 +91,21 @@ MCommand = Literal["continue", "context"]
 
 
 def is_for(command: Command, names: Collection[str]) -> bool:
-    """Whether a bot is meant that goes by `names`."""
+    """Whether a bot that goes by `names` is addressed."""
     return not command.targets or not command.targets.isdisjoint(map(folded, names))
 
 
 def parse_m(text: str) -> MCommand | None:
-    """`m continue` or `m context` alone, mentions before and after it left aside."""
+    """Recognise `m continue` or `m context` alone, with mentions before and after ignored."""
     match = _M.match(text)
     if match is None:
         return None
     return "continue" if match[1].lower() == "continue" else "context"
 
 
-@lru_cache(maxsize=1024)  # pins are read again at every turn, and YAML is slow
+@lru_cache(maxsize=1024)  # every turn reads the pins again, and YAML is slow
 def parse_command(text: str) -> Command | None:
-    """The command that a message is; None for any other message."""
+    """Return the command that a message is, None for any other message."""
     if "." not in text or (match := _HEAD.match("\n".join(text.splitlines()))) is None:
         return None
     name: Literal["history", "config"] = "history" if match[1] == "history" else "config"
@@ -113,7 +113,7 @@ def parse_command(text: str) -> Command | None:
     named, *fields = _ON_ONE_LINE.split(match[2]) if name == "history" else [match[2]]
     words = named.split()
     if any(":" in word for word in words):  # in no name: options, or a link
-        return Malformed(name, frozenset(), "what it says belongs on lines of its own, below a line with `---`")
+        return Malformed(name, frozenset(), "put the options or links on lines of their own, below a line with `---`")
     targets = frozenset(folded(word.lstrip("@")) for word in words)
     if name == "history":
         return _history(targets, "\n".join((*fields, body)))
@@ -146,7 +146,7 @@ def _config(targets: frozenset[str], body: str) -> Config | Malformed:
         _check(body)
         layer = yaml.safe_load(body)
     except (yaml.YAMLError, RecursionError, ValueError):
-        return Malformed("config", targets, "this is no YAML, or none that is taken here (no aliases, not deep)")
+        return Malformed("config", targets, "not valid YAML here (aliases and deep nesting are not allowed)")
     if layer is None:
         return Malformed("config", targets, "it sets nothing")
     if not isinstance(layer, dict):
@@ -155,7 +155,7 @@ def _config(targets: frozenset[str], body: str) -> Config | Malformed:
 
 
 def _check(body: str) -> None:
-    """Raises ValueError for what makes a short text a huge or slow value: aliases, and lists in lists in lists."""
+    """Raise ValueError for YAML that turns a short text into a huge or slow value: aliases, and deep nesting."""
     depth = 0
     for event in yaml.parse(body, Loader=yaml.SafeLoader):
         opens = isinstance(event, yaml.CollectionStartEvent)
@@ -165,7 +165,7 @@ def _check(body: str) -> None:
 
 
 def _body(text: str) -> str:
-    """What stands below the line of dashes, without a code fence around all of it or around the body."""
+    """Return the text below the line of dashes, without a code fence around all of it or around the body."""
     fenced = _FENCED.match(text)
     below = _RULE.sub("", fenced[1] if fenced else text, count=1).strip()
     fenced = _FENCED.match(below)

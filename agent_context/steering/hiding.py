@@ -1,7 +1,7 @@
-"""Which messages hide themselves from bots by their words.
+"""Which messages hide themselves from bots by their text.
 
-Those that begin with a period once mentions are taken away (`..` and `...` do not: people write them), those that begin
-with 🙃 or 🫥, and every `m ` command.
+Those that begin with a period after mentions (but not `..` and `...`, which people write), those that begin with 🙃 or
+🫥, and every `m ` command.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _M_COMMAND = re.compile(r"m[ \t]+\w|M[ \t]+(?i:continue|context)\b")
 
 
 def hidden_by_text(raw: str) -> bool:
-    """Whether a message hides itself; `raw` is its content as Discord sends it, mentions as `<@1>`."""
+    """Whether a message hides itself. `raw`: its content as Discord sends it, mentions as `<@1>`."""
     if raw[:1].isalnum() and raw[0] not in "mM":  # as most messages begin
         return False
     text = _MENTIONS.sub("", raw, count=1)

@@ -8,5 +8,5 @@ from functools import lru_cache
 
 @lru_cache(maxsize=4096)
 def folded(name: str) -> str:
-    """The same for names that look alike by case or width of their letters."""
+    """Return the same for names that differ only in case or width of their letters."""
     return unicodedata.normalize("NFKC", name).casefold()

@@ -1,10 +1,10 @@
-"""What may be set for an agent in a channel, and how the layers become one.
+"""The options of an agent in a channel, and how their layers are merged.
 
     built in < .env < front matter < shared < guild < bot < bot and guild < pins, older first (a thread's parent first)
 
-A layer is a mapping of option names to values that `read_options` has read: what is wrong in it is left out and told,
-so one bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord:
-they set what stands in PINNABLE, and of the tools they may only take away. docs/context.md shows each with an example.
+A layer maps option names to values that `read_options` has validated. Invalid ones are skipped and reported, so that a
+bad line never silences a bot. Maps merge one level deep, lists replace. Pins are written by people in Discord: they set
+only PINNABLE options, and can only remove tools. docs/context.md shows each with an example.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN_KEY = 40  # characters of an unknown name that are repeated to its author
 
 
 def _listed(value: object) -> object:
-    """One value stands for a list of one; nothing for none."""
+    """Wrap a single value in a list; None is an empty one."""
     return () if value is None else (value,) if isinstance(value, str | int) else value
 
 
@@ -48,7 +48,7 @@ class Options(BaseModel):
     name: _Name | None = None  # the inner name; None: the agent's own
     mode: Literal["chat", "prefill"] = "chat"
     prefill_bare: bool = False
-    model: _Models = ()  # in the order in which they are tried; none: the agent's own
+    model: _Models = ()  # tried in this order; empty: the agent's own
     max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
     max_characters: int | None = Field(default=None, ge=500, le=2_000_000)
     rolling_threshold: int | None = Field(default=None, ge=0, le=MAX_MESSAGES)
@@ -75,16 +75,16 @@ class Options(BaseModel):
     custom_fields: Mapping[str, Any] = Field(default_factory=dict)
 
     def step(self, wanted: int) -> int:
-        """New messages that a window of `wanted` takes in before it is cut back.
+        """Return how many new messages a window of `wanted` takes in before it is cut back.
 
-        A cut costs a whole window at full price, a message that is kept a tenth of its price at every turn. Where four
-        bots talk, both together are near their least for a window that grows to twice its size.
+        A cut costs a whole window at full price; a kept message costs a tenth of its price at every turn. With four
+        bots talking, the sum is near its minimum for a window that doubles.
         """
         return min(wanted, LARGEST_STEP) if self.rolling_threshold is None else self.rolling_threshold
 
 
 NOT_PINNABLE = frozenset({"model", "history_roles", "config_roles", "custom_fields"})
-"""Who may command, what is sent to which address: only for files on the owner's machine."""
+"""Permissions and the addresses of requests: only files on the owner's machine may set these."""
 
 PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
 """What a `.config` that is pinned in Discord may set."""
@@ -93,9 +93,9 @@ PINNABLE = frozenset(Options.model_fields) - NOT_PINNABLE
 def read_options(
     mapping: Mapping[Any, Any], allowed: Collection[str] | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """The part of a layer that can be used, and one line for each option that cannot.
+    """Return the valid options of a layer, and one line for each invalid one.
 
-    `allowed` names the options that this layer may set, None for all. The lines repeat no value.
+    `allowed`: the options that this layer may set, None for all. The lines repeat no values.
     """
     layer: dict[str, Any] = {}
     problems: list[str] = []
@@ -121,17 +121,17 @@ _WANTED = {
     "tools": "names of tools, with * for any letters",
     "custom_fields": "a map of fields and their values",
 }
-"""Of the options whose form is no number, choice or switch."""
+"""What options take that are not a number, choice or switch."""
 
 
 def _unknown(key: object) -> str:
     text = " ".join(str(key).split())[:SHOWN_KEY]
     near = difflib.get_close_matches(text, Options.model_fields, n=1)
-    return f"{text}: there is no such option" + (f", {near[0]} is meant?" if near else "")
+    return f"{text}: there is no such option" + (f"; did you mean {near[0]}?" if near else "")
 
 
 def wanted(option: str) -> str:
-    """What the option takes, in words: an owner or a member of the server wrote something else there."""
+    """Describe what the option takes, for an owner or member who wrote something else."""
     if option in _WANTED:
         return _WANTED[option]
     schema = Options.model_json_schema()["properties"][option]
@@ -145,7 +145,7 @@ def wanted(option: str) -> str:
 
 
 def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One layer of several, later ones over earlier ones: maps merge one level deep, everything else replaces."""
+    """Merge layers, later ones over earlier ones: maps merge one level deep, everything else replaces."""
     merged: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -156,7 +156,7 @@ def merge_layers(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def options_of(layers: Iterable[Mapping[str, Any]], pins: Iterable[Mapping[str, Any]] = ()) -> Options:
-    """The options of layers that `read_options` has read, lowest first, and of pins above them, older first."""
+    """Return the options from validated layers, lowest first, with pins above them, older first."""
     pinned = list(pins)
     merged = merge_layers(layers)
     tools = merged.get("tools", Options.model_fields["tools"].default)
@@ -167,8 +167,8 @@ def options_of(layers: Iterable[Mapping[str, Any]], pins: Iterable[Mapping[str, 
 
 
 def narrowed(allowed: Collection[str], wanted: Collection[str]) -> tuple[str, ...]:
-    """The tools that both lists of patterns name. `*` is the only wildcard, so a pattern that another one matches as
-    a text names a part of it."""
+    """Return the tools that both lists of patterns match. `*` is the only wildcard, so a pattern that another one
+    matches as text names a subset of it."""
     inner = [name for name in wanted if any(fnmatchcase(name, pattern) for pattern in allowed)]
     outer = [name for name in allowed if any(fnmatchcase(name, pattern) for pattern in wanted)]
     return tuple(dict.fromkeys((*inner, *outer)))

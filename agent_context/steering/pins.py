@@ -1,7 +1,7 @@
 """Pinned `.config` messages as layers of options.
 
-Only what is pinned counts, and only from people who may set it; anything else is words. What is wrong in a pin is left
-out, and its author is told once (by whoever posts, who remembers `Pin.message_id`).
+Only pinned messages by people with permission count. Invalid parts of a pin are skipped and reported to its author once
+(the caller that posts remembers `Pin.message_id`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agent_context.steering.options import PINNABLE, read_options
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A pinned `.config` for this agent. `layer` is what of it can be used, `problems` one line each of the rest."""
+    """A pinned `.config` for this agent. `layer`: its valid options. `problems`: one line for each of the others."""
 
     message_id: int
     author_id: int
@@ -30,22 +30,19 @@ class Pin:
 
 
 def may_command(entry: Entry, roles: Collection[int]) -> bool:
-    """A person with one of `roles`; where none is set, one who may manage messages."""
+    """Whether it is by a person with one of `roles`; without roles, by one who may manage messages."""
     if entry.speaker.kind != "person":
         return False
     return not entry.author_roles.isdisjoint(roles) if roles else entry.may_manage
 
 
 def may_configure(entry: Entry, roles: Collection[int]) -> bool:
-    """A person who may manage messages, or has one of `roles`."""
+    """Whether it is by a person who may manage messages or has one of `roles`."""
     return entry.speaker.kind == "person" and (entry.may_manage or not entry.author_roles.isdisjoint(roles))
 
 
 def read_pins(entries: Iterable[Entry], config_roles: Collection[int], names: Collection[str]) -> tuple[Pin, ...]:
-    """The pins among `entries` that are meant for a bot that goes by `names`, older first.
-
-    For a thread: the parent's, then its own.
-    """
+    """Return the pins for a bot that goes by `names`, older first. For a thread: the parent's, then its own."""
     pins = []
     for entry in sorted(entries, key=lambda entry: entry.id):
         if not entry.pinned or not may_configure(entry, config_roles):

@@ -1,4 +1,4 @@
-"""What is an order to be silent, or to speak again: a message that holds nothing else."""
+"""Recognise an order to be silent or to speak again: a message that holds nothing else."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _ORDER = re.compile(r"(stop|resume)(?: +(\d{1,4}) ?(m|min|minutes?|h|hours?)?)?[
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a person wants; `seconds` is None where no time was said."""
+    """A person's order. `seconds`: None if no time was given."""
 
     word: Literal["stop", "resume"]
     seconds: float | None = None
 
 
 def order_in(text: str) -> Order | None:
-    """The order that a message consists of, its mentions left out: "stop", "stop 30" (minutes), "stop 2h", "resume"."""
+    """Return the order that a message consists of, ignoring mentions: "stop", "stop 30" (minutes), "stop 2h",
+    "resume"."""
     if len(text) > MAX_ORDER:
         return None
     found = _ORDER.fullmatch(" ".join(_MENTION.sub(" ", text).split()))

@@ -17,7 +17,7 @@ def test_a_layer_is_read_option_by_option_and_what_is_wrong_is_told_by_name_and_
     layer, problems = read_options({"max_messages": 80, "mode": "prefil", "max_image": 3, "retries": 1e9, 7: "x"})
     assert layer == {"max_messages": 80}
     assert [problem.partition(":")[0] for problem in problems] == ["mode", "max_image", "retries", "7"]
-    assert "max_images is meant?" in problems[1]
+    assert "did you mean max_images?" in problems[1]
     assert not any("prefil'" in problem for problem in problems)
 
 
