@@ -243,7 +243,7 @@ def test_every_redis_key_is_in_the_table() -> None:
     assert sorted(table(PROTOCOL, "Name")) == sorted(key_names())
 
 
-def test_the_fields_of_a_decision_are_told() -> None:
+def test_the_fields_of_a_decision_are_documented() -> None:
     (text,) = code(ARCHITECTURE, "json decision")
     assert list(json.loads(text)) == list(DECISION_SCHEMA["properties"])
 

@@ -24,7 +24,7 @@ def people_and_places(world: World) -> dict[str, int]:
     return {**named, **{name: world.channel(name).id for name in ("debate", "casual")}, "guild": world.guild.id}
 
 
-def test_who_and_what_was_there_is_the_same_at_the_next_start(tmp_path: Path) -> None:
+def test_people_and_channels_are_the_same_at_the_next_start(tmp_path: Path) -> None:
     first = people_and_places(kept_world(tmp_path / "local", make))
     second = kept_world(tmp_path / "local", make)
     assert people_and_places(second) == first
@@ -34,7 +34,7 @@ def test_who_and_what_was_there_is_the_same_at_the_next_start(tmp_path: Path) ->
     assert later > max(first.values())
 
 
-def test_who_is_new_gets_an_id_and_keeps_it(tmp_path: Path) -> None:
+def test_a_new_person_gets_an_id_and_keeps_it(tmp_path: Path) -> None:
     first = people_and_places(kept_world(tmp_path, make))
 
     def more(ids: Mapping[str, int]) -> World:

@@ -70,9 +70,7 @@ def test_the_file_that_is_named_for_an_edit_is_one_whose_edit_stays(tmp_path: Pa
         assert (start() / name).read_text() == "edited\n"
 
 
-def test_an_edit_that_took_the_place_of_a_link_is_kept_and_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_edit_that_replaced_a_link_is_kept_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = tmp_path / "personas"
     (source / "claude").mkdir(parents=True)
     (source / "claude" / "soul.md").write_text("Dry humour.")

@@ -151,7 +151,7 @@ def test_pictures_files_and_embeds_are_named() -> None:
     assert "[$0.01]" in text
 
 
-def test_a_reaction_says_who_gave_what_to_whom() -> None:
+def test_a_reaction_names_both_users_and_the_emoji() -> None:
     reaction = {"user_id": "2", "message_id": "100", "emoji": {"name": "🔥"}}
     text = shown(("MESSAGE_CREATE", message("A fine point")), ("MESSAGE_REACTION_ADD", reaction))
     assert "↳ Grok reacted 🔥 to Claude: A fine point\n" in text
@@ -297,7 +297,7 @@ async def test_a_conversation_runs_beside_the_terminal_and_ends_with_it() -> Non
     assert "starting a conversation in #debate, with the theme story" in out.getvalue()
 
 
-async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> None:
+async def test_a_conversation_that_fails_is_reported_and_the_terminal_continues() -> None:
     failed = asyncio.Event()
 
     async def fire(channel_id: int, theme: str | None) -> str:
@@ -316,7 +316,7 @@ async def test_a_conversation_that_fails_is_told_and_the_terminal_lives() -> Non
     assert "secret" not in out.getvalue()
 
 
-async def test_why_no_conversation_began_is_told() -> None:
+async def test_the_reason_why_no_conversation_started_is_shown() -> None:
     async def fire(channel_id: int, theme: str | None) -> str:
         return "somebody wants silence there"
 
@@ -327,7 +327,7 @@ async def test_why_no_conversation_began_is_told() -> None:
     assert "no conversation started: somebody wants silence there" in out.getvalue()
 
 
-def test_a_word_that_is_no_theme_is_told_with_the_themes() -> None:
+def test_an_unknown_theme_is_answered_with_the_themes() -> None:
     typed = read_line("/fire opera", 11, KNOWN)
     assert isinstance(typed, Unclear)
     assert "themes are debate, story" in typed.hint
@@ -353,7 +353,7 @@ async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> Non
     assert "later" in out.getvalue()
 
 
-async def test_the_header_says_who_is_scripted_who_costs_and_how_to_talk() -> None:
+async def test_the_header_shows_which_bots_are_scripted_or_paid_and_how_to_talk() -> None:
     voices = {"Claude": None, "Grok": "xai/grok-4.7", "Gemini": "ollama/llama3.3"}
     header = Header(voices, free={"ollama/llama3.3"}, data_dir="data/local")
     screen, out = terminal("/who", header=header)

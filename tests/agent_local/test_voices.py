@@ -94,7 +94,7 @@ async def test_a_topic_that_no_script_knows_repeats_no_sentence_either() -> None
 
 
 @pytest.mark.parametrize("theme", sorted(THEMES))
-async def test_every_decision_is_valid_and_later_turns_name_who_spoke_last(theme: str) -> None:
+async def test_every_decision_is_valid_and_later_turns_name_the_previous_speaker(theme: str) -> None:
     for agent, last, turn in await converse(theme, 5, rounds=6):
         parsed = parse_decision(json.dumps(turn))
         assert parsed.skip == turn["skip"]
@@ -134,7 +134,7 @@ async def test_nobody_skips_when_asked_when_starting_or_when_a_person_wrote() ->
         assert (await decision(speaker, trigger="round", human_said="I disagree", human_name="Ada"))["text"]
 
 
-async def test_a_person_who_wrote_meanwhile_is_turned_to_by_name_and_taken_up() -> None:
+async def test_a_person_who_wrote_meanwhile_is_answered_by_name() -> None:
     answer = await decision(
         voice("claude"),
         trigger="round",

@@ -137,7 +137,7 @@ async def test_a_mention_is_followed_through_three_processes_to_its_answer(tmp_p
     assert asked.sent_at < request["at"] < answer["at"]
 
 
-async def test_a_process_that_ends_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_process_that_ends_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     with pytest.raises(Broken, match="delay_in_hours"):
         async with Bench(tmp_path).stage("broken") as stage:
             await stage.models.ask("behave", delay_in_hours=1)

@@ -22,7 +22,6 @@ from agent_local.discord.gateway.sessions import (
     IDENTIFY,
     INVALID_SESSION,
     PRESENCE,
-    RECONNECT,
     REQUEST_MEMBERS,
     RESUME,
     GatewaySocket,
@@ -54,9 +53,6 @@ class Gateway:
     def online(self) -> set[str]:
         """Keys of the bots that are connected and identified."""
         return {s.app.key for s in self.sessions.values() if s.connection is not None}
-
-    def of(self, app: BotApplication) -> list[Session]:
-        return [s for s in self.sessions.values() if s.app is app]
 
     def _on_event(self, event: Event) -> None:
         for session in self.sessions.values():
@@ -214,36 +210,6 @@ class Gateway:
             "nonce": data.get("nonce"),
         }
         session.send("GUILD_MEMBERS_CHUNK", json.dumps(chunk))
-
-    def send(self, app: BotApplication, name: str, data: Any) -> None:
-        """Send a bot an event unchanged, whatever its intents."""
-        for session in self.of(app):
-            session.send(name, json.dumps(data))
-
-    async def drop(self, app: BotApplication, code: int | None = None) -> None:
-        """End a bot's connection, with a close code or without. Its session can be resumed."""
-        for session in self.of(app):
-            connection, session.connection = session.connection, None
-            if connection is None:
-                continue
-            if code is None:
-                connection.abort()
-            else:
-                await connection.close(code)
-        self._backend.changed()
-
-    def ask_to_reconnect(self, app: BotApplication) -> None:
-        for session in self.of(app):
-            if session.connection is not None:
-                session.connection.send_op(RECONNECT)
-
-    def invalidate(self, app: BotApplication, resumable: bool) -> None:
-        """Send op 9. A session that is not resumable is dropped, so that a resume is refused."""
-        for session in self.of(app):
-            if session.connection is not None:
-                session.connection.send_op(INVALID_SESSION, resumable)
-            if not resumable:
-                del self.sessions[session.id]
 
     def close(self) -> None:
         for connection in list(self._connections):

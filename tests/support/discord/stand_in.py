@@ -6,12 +6,14 @@ is checked here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 from agent_local.discord import message_payloads, payloads, server
 from agent_local.discord.backend import TypingEvent
 from agent_local.discord.control import File, MessageRef, draft_of_text
+from agent_local.discord.gateway.sessions import INVALID_SESSION, RECONNECT, Session
 from agent_local.discord.interaction_payloads import MESSAGE, Json, registered
 from agent_local.discord.interactions import Interaction
 from agent_local.discord.rest import webhooks
@@ -31,7 +33,7 @@ class DiscordStandIn(server.DiscordStandIn):
 
     @property
     def unknown_requests(self) -> list[tuple[str, str]]:
-        """(method, path) of what bots asked for and the stand-in does not know."""
+        """(method, path) of requests that the stand-in does not know."""
         return self.rest.unknown_requests
 
     @property
@@ -41,7 +43,7 @@ class DiscordStandIn(server.DiscordStandIn):
     async def say_as_webhook(
         self, name: str, channel: int | str, text: str, *, attachments: Sequence[File] = ()
     ) -> dict[str, Any]:
-        """Posts through a webhook that none of our bots made, under any name."""
+        """Post through a webhook that none of our bots created, under any name."""
         place = self.world.channel(channel)
         parent = self.world.channel(place.parent_id) if place.parent_id else place
         foreign = (w for w in self.world.webhooks.values() if w.channel_id == parent.id and w.application_id is None)
@@ -53,7 +55,7 @@ class DiscordStandIn(server.DiscordStandIn):
     async def say_as_foreign_bot(
         self, name: str, channel: int | str, text: str, *, reply_to: MessageRef | None = None
     ) -> dict[str, Any]:
-        """Posts as a bot of somebody else's, under any name, also that of one of ours."""
+        """Post as a foreign bot, under any name, also that of one of ours."""
         ours = {app.user.id for app in self.world.apps.values()}
         found = next((u for u in self.world.users.values() if u.bot and u.username == name and u.id not in ours), None)
         return await self.say((found or self._foreign_bot(name)).id, channel, text, reply_to=reply_to)
@@ -83,7 +85,7 @@ class DiscordStandIn(server.DiscordStandIn):
         return self._shown(target)
 
     async def delete(self, channel: int | str, *which: MessageRef) -> None:
-        """Deletes one message, or several in one bulk event."""
+        """Delete one message, or several in one bulk event."""
         place = self.world.channel(channel)
         ids = [self._message(place, m).id for m in which]
         messages.delete(self.backend, place, ids, bulk=len(ids) > 1)
@@ -99,7 +101,7 @@ class DiscordStandIn(server.DiscordStandIn):
         reactions.remove(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
 
     async def clear_reactions(self, channel: int | str, message: MessageRef, emoji: str | None = None) -> None:
-        """Removes all reactions, or all of one emoji."""
+        """Remove all reactions, or all of one emoji."""
         place = self.world.channel(channel)
         target = self._message(place, message)
         if emoji is None:
@@ -112,14 +114,14 @@ class DiscordStandIn(server.DiscordStandIn):
         messages.pin(self.backend, place, self._message(place, message), self.world.user(author), pinned)
 
     async def start_typing(self, author: int | str, channel: int | str) -> None:
-        """A person begins to type."""
+        """Let a person type."""
         messages.tell_typing(self.backend, self.world.channel(channel), self.world.user(author).id, None)
 
     async def create_channel(self, name: str, topic: str | None = None) -> dict[str, Any]:
         return payloads.channel(self.world, channels.create(self.backend, self.world.guild, name, topic))
 
     async def change_channel(self, channel: int | str, **fields: Any) -> dict[str, Any]:
-        """Sets fields of the Channel record (name, topic, overwrites, archived, locked) and tells it."""
+        """Set fields of the Channel record (name, topic, overwrites, archived, locked) and publish it."""
         place = self.world.channel(channel)
         for name, value in fields.items():
             setattr(place, name, value)
@@ -138,7 +140,7 @@ class DiscordStandIn(server.DiscordStandIn):
         return payloads.channel(self.world, thread)
 
     async def change_role(self, role: int | str, **fields: Any) -> dict[str, Any]:
-        """Sets fields of the Role record (name, permissions, mentionable) and tells it."""
+        """Set fields of the Role record (name, permissions, mentionable) and publish it."""
         record = self.world.role(role)
         for name, value in fields.items():
             setattr(record, name, value)
@@ -154,13 +156,13 @@ class DiscordStandIn(server.DiscordStandIn):
     async def interact_on(
         self, author: int | str, channel: int | str, bot: str, command: str, message: MessageRef
     ) -> Interaction:
-        """Uses a command of a message's menu."""
+        """Use a command of a message's menu."""
         place, app = self.world.channel(channel), self.world.app(bot)
         target = self._message(place, message)
         return self._use(author, place, app, message_data(self.world, place, app, command, target))
 
     async def fill_in(self, shown: Interaction, *values: str) -> Interaction:
-        """Sends back the form that a command was answered with, its fields filled in order."""
+        """Submit the form that answered a command, its fields filled in order."""
         assert shown.form is not None, "no form was shown"
         app = next(app for app in self.world.apps.values() if app.id == shown.application_id)
         place = self.world.channel(shown.channel_id)
@@ -171,20 +173,36 @@ class DiscordStandIn(server.DiscordStandIn):
         return payloads.user(self.world.app(bot).user)
 
     async def send_event(self, bot: str, name: str, data: Any) -> None:
-        """Sends a bot's gateway sessions any event, also one that Discord never would."""
-        self.gateway.send(self.world.app(bot), name, data)
+        """Send a bot's gateway sessions any event, also one that Discord never would."""
+        for session in self._sessions(bot):
+            session.send(name, json.dumps(data))
 
     async def drop_gateway(self, bot: str, code: int | None = None) -> None:
-        """Cuts a bot's gateway connection, or closes it with a code. The bot may resume."""
-        await self.gateway.drop(self.world.app(bot), code)
+        """Cut a bot's gateway connection, or close it with a code. The bot may resume."""
+        for session in self._sessions(bot):
+            connection, session.connection = session.connection, None
+            if connection is not None and code is None:
+                connection.abort()
+            elif connection is not None and code is not None:
+                await connection.close(code)
+        self.backend.changed()
 
     async def reconnect_gateway(self, bot: str) -> None:
-        """Sends op 7: the bot shall reconnect and resume."""
-        self.gateway.ask_to_reconnect(self.world.app(bot))
+        """Send op 7, which asks the bot to reconnect and resume."""
+        for session in self._sessions(bot):
+            if session.connection is not None:
+                session.connection.send_op(RECONNECT)
 
     async def invalidate_session(self, bot: str, resumable: bool = False) -> None:
-        """Sends op 9."""
-        self.gateway.invalidate(self.world.app(bot), resumable)
+        """Send op 9. A session that is not resumable is dropped, so that a resume is refused."""
+        for session in self._sessions(bot):
+            if session.connection is not None:
+                session.connection.send_op(INVALID_SESSION, resumable)
+            if not resumable:
+                del self.gateway.sessions[session.id]
+
+    def _sessions(self, bot: str) -> list[Session]:
+        return [session for session in self.gateway.sessions.values() if session.app.key == bot]
 
 
 def message_data(world: World, channel: Channel, app: BotApplication, name: str, target: Message) -> Json:
