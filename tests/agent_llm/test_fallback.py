@@ -192,7 +192,7 @@ async def test_each_step_is_one_line_and_all_are_closed(caplog: pytest.LogCaptur
     models = Fallbacks(listed, clock=clock)
     for _ in range(2):
         await models.complete(Prompt(text="?"))
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["b/2 stands in for a/1"]
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["a/1 failed, falling back to b/2"]
     await models.aclose()
     assert all(model.closed for model in listed)
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from agent_cogs.persona.file_rights import MANAGERS_ONLY
-from agent_cogs.slash.handlers import AWAY, NOT_HERE
-from agent_discord.rest.gate import MAX_TEXT
+from agent_cogs.slash.handlers import NOT_HERE, REDIS_AWAY
+from agent_discord.rest.outbound import MAX_TEXT
 from agent_discord.slash.cog import FAILED
 from agent_discord.slash.definitions import WHY
 from agent_local.discord.interactions import ANSWER_SECONDS, EPHEMERAL
@@ -258,7 +258,8 @@ async def test_with_redis_away_the_person_is_told_so_in_time(tmp_path):
             await until(lambda: not runtime.services.bus.ready.is_set())
             began = f.world.clock()
             for command, values in (("bots status", {}), ("why-not", {"bot": "grok"}), ("forget me", {})):
-                assert await told(f, await f.discord.interact("Alice", "debate", "chatgpt", command, values)) == AWAY
+                answer = await f.discord.interact("Alice", "debate", "chatgpt", command, values)
+                assert await told(f, answer) == REDIS_AWAY
             assert "until it is back" in await use(f, "stop")
             assert f.world.clock() - began < ANSWER_SECONDS
             assert runtime.services.stops.holds(f.channel("debate"))

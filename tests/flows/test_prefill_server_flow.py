@@ -88,4 +88,4 @@ async def test_a_server_that_refuses_a_begun_answer_is_asked_in_chat_mode_from_t
             await f.discord.wait_for(lambda count=count: len(f.said("debate", "claude")) == count)
         assert f.said("debate", "claude") == ["In chat."] * 2
         assert [r.messages[-1]["role"] for r in server.requests] == ["assistant", "user", "user"]
-    assert sum("does not go on with a begun answer" in r.getMessage() for r in caplog.records) == 1
+    assert sum("its turns use chat mode" in r.getMessage() for r in caplog.records) == 1

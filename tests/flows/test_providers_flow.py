@@ -108,7 +108,7 @@ async def test_the_next_model_of_a_list_answers_where_the_first_is_down(tmp_path
                     await f.discord.wait_for(lambda count=count: len(f.said("casual", "claude")) == count)
             assert f.said("casual", "claude") == ["It is me, the second."] * 2
             assert len(f.models.requests) == 1  # it is left alone for a while
-    assert "ollama/llama3 stands in for anthropic/claude-haiku-5-5" in caplog.text
+    assert "anthropic/claude-haiku-5-5 failed, falling back to ollama/llama3" in caplog.text
 
 
 def drawn(form, side=300):
@@ -172,7 +172,7 @@ async def test_in_local_mode_a_bot_on_a_model_server_converses_with_the_tools_of
         with Program(tmp_path, "--local", "--once", environment=environment) as process:
             assert await process.ended(within=100) == 0, process.stderr
     assert process.stderr == ""
-    assert "Grok (ollama/llama3): a model of your own, no cost" in process.stdout
+    assert "Grok (ollama/llama3): a model on your own machines, no cost" in process.stdout
     said = [line for line in process.stdout.splitlines() if " #debate " in line]
     assert any("The sum is 42." in line for line in said)
     assert all("lab__add" in tool_names(request) for request in server.requests)
