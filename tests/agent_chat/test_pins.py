@@ -165,7 +165,7 @@ async def test_an_edit_may_hide_a_message():
     assert (place.transcript.get(2).text, place.transcript.get(2).hidden) == (". hello", True)
 
 
-def test_an_edit_that_a_bot_without_the_intent_hears_of_takes_no_words_away():
+def test_an_edit_seen_without_the_message_content_intent_removes_no_text():
     transcript = Transcript(CHANNEL)
     transcript.add(said(1, "hello", author_roles=frozenset({5}), may_manage=True))
     transcript.revise(said(1, "", pinned=True))
@@ -207,7 +207,7 @@ async def test_posts_of_our_webhooks_are_known_by_their_ids_alone():
     assert (own.speaker.kind, own.speaker.agent, own.hidden) == ("agent", "grok", True)
 
 
-async def test_a_webhook_post_that_is_heard_before_it_is_noted_is_told_apart_later():
+async def test_a_webhook_post_whose_event_comes_before_its_record_is_relabelled():
     place = Place()
     place.cog.record(place.said(3, ".x", author=900, name="Grok", bot=True, webhook_id="900"))
     place.cog.record(place.said(4, "a person's"))
@@ -230,7 +230,7 @@ async def test_of_commands_authors_the_roles_are_asked_for_once(by, asked):
     assert asks == asked
 
 
-async def test_who_left_the_guild_may_command_nothing():
+async def test_a_person_who_left_the_guild_has_no_rights():
     place = Place()
     assert await place.gate.member(place.client.guild, ALICE) is None
     place.client.guild.fetch_member = _refused

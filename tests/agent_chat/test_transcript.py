@@ -120,7 +120,7 @@ def test_words_that_one_bot_may_not_read_are_filled_in_by_another():
     assert transcript.get(1).text == "hello"
 
 
-def test_a_user_who_turns_out_to_be_an_agent_is_shown_as_one():
+def test_a_user_that_is_learned_to_be_an_agent_is_relabelled():
     directory = Directory()
     transcripts = Transcripts(directory)
     transcripts.of(9).add(Entry(1, Speaker(5, "Grok", "stranger"), "hi", 1.0))

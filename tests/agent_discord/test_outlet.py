@@ -164,7 +164,7 @@ async def test_parts_that_are_posted_count_when_a_later_one_fails():
     assert len(place.channel.sent) == 1
 
 
-async def test_each_part_is_told_of_as_soon_as_it_stands():
+async def test_each_part_is_noted_as_soon_as_it_is_posted():
     place, told = Place(), []
     place.channel.wrong = [None, http_error(403)]
     posted = await place.sink.post(Post(text="word " * 1000, picture=FOX), "t1", told.append)
@@ -197,7 +197,7 @@ async def test_nothing_is_posted_for_an_agent_that_another_process_took_over():
         ("mail alice@Bob.example", "mail alice@Bob.example"),
     ],
 )
-async def test_names_become_mentions_of_those_who_are_there(written, posted):
+async def test_names_of_people_in_the_channel_become_mentions(written, posted):
     place = Place()
     place.hear(1, ALICE)
     place.hear(2, BOB)
@@ -316,7 +316,7 @@ async def test_only_its_own_post_is_taken_for_one_that_an_earlier_run_made():
     assert len(place.channel.sent) == 1
 
 
-async def test_where_silence_is_wanted_no_reaction_is_given_but_the_one_that_shows_that_it_was_heard():
+async def test_in_a_stopped_channel_the_only_reaction_is_the_acknowledgement():
     place = Place(may_post=lambda: False)
     place.hear(5)
     assert not await place.sink.react(5, "🔥")
@@ -325,7 +325,7 @@ async def test_where_silence_is_wanted_no_reaction_is_given_but_the_one_that_sho
     assert place.channel.reacted == [(5, "✅")]
 
 
-async def test_no_typing_is_shown_where_silence_is_wanted():
+async def test_no_typing_is_shown_in_a_stopped_channel():
     loop, silent = LoopTime(), False
     place = Place(may_post=lambda: not silent)
     with place.sink.typing():

@@ -134,13 +134,13 @@ IN_DISCORD = (
             "if self._streaming is not None and self._streaming.turn_id == turn_id else None",
             "if self._streaming is not None else None",
             "a growing post is ended by its own turn",
-            f"{WEBHOOKS}::test_a_post_that_grows_is_not_ended_by_another_turn",
+            f"{WEBHOOKS}::test_a_streaming_post_is_not_completed_by_another_turn",
         ),
         (
             "            await parts.trim(0)",
             "            pass",
             "what has grown of nothing is taken back",
-            f"{WEBHOOKS}::test_what_grew_for_nothing_is_taken_back",
+            f"{WEBHOOKS}::test_a_withdrawn_streaming_post_is_deleted",
         ),
     ),
     *of(

@@ -42,7 +42,7 @@ async def seen():
         yield lambda source, here: audience.may_see(ids.get(here, here))(ids.get(source, source))
 
 
-async def test_an_open_channels_matters_are_told_anywhere(seen):
+async def test_an_open_channels_entries_are_shown_anywhere(seen):
     assert all(seen("lobby", here) for here in NAMES)
     assert seen("den", "lobby")
 
@@ -81,7 +81,7 @@ async def test_open_is_what_everybody_of_the_server_reads():
         assert [audience.guild_of(one) for one in (lobby.id, 71, 424242)] == [world.guild.id, world.guild.id, None]
 
 
-async def test_what_is_not_known_is_told_nowhere_else(seen):
+async def test_an_unknown_channels_entries_are_shown_nowhere_else(seen):
     assert not seen(424242, "lobby")
     assert not seen("lobby", 424242)
     assert seen(424242, 424242), "a direct message's matters stay in it"

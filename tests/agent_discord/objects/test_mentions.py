@@ -59,7 +59,7 @@ def test_what_is_no_mention_stays(text: str) -> None:
         ("#general - see there", "<#5> - see there"),
     ],
 )
-def test_a_channels_name_goes_on_behind_a_hyphen(text: str, shown: str) -> None:
+def test_a_channels_name_continues_after_a_hyphen(text: str, shown: str) -> None:
     assert from_names(text, [("general", 5), ("general-help", 6)], "#", "<#{}>") == shown
 
 

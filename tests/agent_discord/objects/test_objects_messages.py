@@ -28,7 +28,7 @@ def shown(text, *, author=GROK, asked_by=ALICE, by_bot=False, by_command=True):
     return message(channel, 1, text, author=author, name="Grok", bot=True, **fields)
 
 
-def test_a_question_is_said_by_who_used_the_command_to_the_agent_it_names(directory):
+def test_a_question_by_command_is_its_users_message_to_the_named_agent(directory):
     made = shown(f"<@{CLAUDE}>  .why *me*? <@{GROK}>")
     question = command_question(made, directory)
     assert (question.by.id, question.agent, question.prompt) == (ALICE, CLAUDE, f" .why *me*? <@{GROK}>")

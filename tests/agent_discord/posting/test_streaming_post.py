@@ -97,7 +97,7 @@ class Stage:
         return noted
 
 
-async def test_a_post_appears_grows_at_a_pace_and_ends_whole():
+async def test_a_post_appears_is_edited_at_a_pace_and_ends_whole():
     stage = Stage()
     async with stage.post as post:
         post.update("too short ")
@@ -132,7 +132,7 @@ async def test_a_text_that_is_too_long_becomes_several_messages_with_whole_block
     assert noted == [(1, number + 1) for number in range(len(noted))]
 
 
-async def test_an_answer_that_begins_anew_takes_the_place_of_the_first_try():
+async def test_a_second_answer_replaces_the_first_try():
     stage = Stage()
     async with stage.post as post:
         post.update("first try " * 30)
@@ -171,7 +171,7 @@ async def test_a_picture_comes_with_the_last_edit():
     assert (stage.channel.files, stage.channel.done) == ([1], ["send", "edit"])
 
 
-async def test_what_somebody_deleted_while_it_grew_is_not_posted_again():
+async def test_a_post_deleted_while_it_is_streamed_is_not_posted_again():
     stage = Stage()
     async with stage.post as post:
         post.update(BEGUN)
@@ -212,7 +212,7 @@ async def test_a_request_that_hangs_does_not_hold_the_end_for_ever():
         assert stopping.done()
 
 
-async def test_a_post_that_may_not_be_made_grows_no_more_and_the_end_says_so():
+async def test_a_post_without_permission_stops_streaming_and_its_end_reports_it():
     stage = Stage()
     async with stage.post as post:
         stage.channel.wrong = [CannotPost("not_permitted"), CannotPost("not_permitted")]
@@ -225,7 +225,7 @@ async def test_a_post_that_may_not_be_made_grows_no_more_and_the_end_says_so():
     assert stage.channel.done == []
 
 
-async def test_an_edit_that_fails_leaves_what_stands_and_the_post_counts():
+async def test_a_failed_edit_leaves_the_text_and_the_post_counts():
     stage = Stage()
     async with stage.post as post:
         post.update(BEGUN)

@@ -1,4 +1,4 @@
-"""Webhooks, files, pins and growing posts, by unpatched py-cord on the stand-in."""
+"""Webhooks, files, pins and streaming posts, by unpatched py-cord on the stand-in."""
 
 import asyncio
 import io
@@ -117,7 +117,7 @@ def _all(h):
     return h.server.world.channel("debate").messages.values()
 
 
-async def test_a_post_is_edited_and_pings_nobody_and_tells_no_secret():
+async def test_an_edited_post_pings_nobody_and_holds_no_secret():
     async with services() as h:
         webhooks = h.webhooks()
         text = f".claude>[x]: @everyone <@{h.bot.user.id}> {SECRET}"
@@ -142,7 +142,7 @@ async def test_a_thread_uses_its_channels_webhook():
         assert await h.posts.read(thread.id) == {post: "claude"}
 
 
-async def test_a_webhook_that_somebody_deleted_is_made_anew_once_for_a_post():
+async def test_a_deleted_webhook_is_recreated_once_for_a_post():
     async with services() as h:
         webhooks = h.webhooks()
         old = await webhooks.send(h.gate, h.channel, ".one", CLAUDE)
@@ -213,7 +213,7 @@ async def test_of_several_webhooks_of_ours_the_oldest_is_used_whichever_is_liste
         assert [message.webhook_id for message in _all(h)] == [oldest.id] * 2
 
 
-async def test_posts_at_once_in_a_new_channel_share_one_webhook():
+async def test_concurrent_posts_in_a_new_channel_share_one_webhook():
     async with services() as h:
         webhooks = h.webhooks()
         posts = await asyncio.gather(*(webhooks.send(h.gate, h.channel, f".{n}", CLAUDE) for n in range(3)))
@@ -291,11 +291,11 @@ def drawn(size=(3000, 20)):
     return out.getvalue()
 
 
-async def test_a_post_grows_by_edits_and_ends_with_its_picture():
+async def test_a_post_is_streamed_by_edits_and_ends_with_its_picture():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.streaming("t1", ping=None) as growing:
-            growing.update("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1", ping=None) as post:
+            post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
             assert h.texts()[0].endswith("▌")
             assert outlet.view.transcript.get(outlet.view.transcript.newest).hidden, "nobody reads the half of it"
@@ -311,11 +311,11 @@ async def test_a_post_grows_by_edits_and_ends_with_its_picture():
         assert (entry.text, entry.hidden) == ("The whole answer, @everyone.", False)
 
 
-async def test_the_end_of_a_growing_post_is_as_short_as_it_grew():
+async def test_the_end_of_a_streaming_post_is_split_as_short_as_it_was_streamed():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.streaming("t1", ping=None) as growing:
-            growing.update("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1", ping=None) as post:
+            post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
             await outlet.sink.post(Post(text="x" * LIMIT, split_at=LIMIT), "t1")
         assert [length(text) for text in h.texts()] == [STREAMING_LIMIT, LIMIT - STREAMING_LIMIT]
@@ -325,8 +325,8 @@ async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
     async with services() as h:
         you = next(m.user.id for m in h.server.world.guild.members.values() if not m.user.bot)
         outlet = h.outlet()
-        async with outlet.sink.streaming("t1", ping=you) as growing:
-            growing.update("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1", ping=you) as post:
+            post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: outlet.view.transcript.newest)
             for _ in range(NARROW_AT):
                 h.outbound.refused.count(403)
@@ -334,11 +334,11 @@ async def test_the_end_of_an_answer_to_a_person_passes_where_little_else_does():
         assert h.texts() == ["The whole answer."]
 
 
-async def test_a_post_that_grows_is_not_ended_by_another_turn():
+async def test_a_streaming_post_is_not_completed_by_another_turn():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.streaming("t1") as growing:
-            growing.update("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1") as post:
+            post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: h.texts())
             await outlet.sink.post(Post(text="A line of another turn."), "t2")
             assert len(h.texts()) == 2
@@ -346,11 +346,11 @@ async def test_a_post_that_grows_is_not_ended_by_another_turn():
         assert h.texts() == ["The whole answer.", "A line of another turn."]
 
 
-async def test_what_grew_for_nothing_is_taken_back():
+async def test_a_withdrawn_streaming_post_is_deleted():
     async with services() as h:
         outlet = h.outlet()
-        async with outlet.sink.streaming("t1") as growing:
-            growing.update("An answer that is long enough to be shown, " * 2)
+        async with outlet.sink.streaming("t1") as post:
+            post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: h.texts())
         await outlet.sink.withdraw("t1")
         await outlet.sink.withdraw("t1")
@@ -360,8 +360,8 @@ async def test_what_grew_for_nothing_is_taken_back():
 async def test_a_restarted_process_brings_a_partial_post_to_its_end():
     async with services() as h:
         before = await h.server.say("you", "debate", "what do you think?")
-        async with h.outlet().sink.streaming("t1") as growing:
-            growing.update("An answer that is long enough to be shown, " * 2)
+        async with h.outlet().sink.streaming("t1") as post:
+            post.update("An answer that is long enough to be shown, " * 2)
             await h.server.wait_for(lambda: len(h.texts()) == 2)
         restarted = h.outlet()
         posted = await restarted.sink.post(Post(text="Another answer.", after=int(before["id"])), "t1")
@@ -369,18 +369,18 @@ async def test_a_restarted_process_brings_a_partial_post_to_its_end():
         assert posted.message_id == list(_all(h))[-1].id
 
 
-async def test_a_growing_post_ends_the_typing():
+async def test_a_streaming_post_ends_the_typing():
     async with services() as h:
         outlet = h.outlet()
         with outlet.sink.typing():
-            async with outlet.sink.streaming("t1") as growing:
-                growing.update("An answer that is long enough to be shown, " * 2)
+            async with outlet.sink.streaming("t1") as post:
+                post.update("An answer that is long enough to be shown, " * 2)
                 await h.server.wait_for(lambda: h.texts())
             (sign,) = outlet.sink._typing
             assert sign._timer.cancelled()
 
 
-async def test_a_pinned_command_tells_what_its_author_may_do():
+async def test_a_pinned_command_has_its_authors_rights():
     async with services() as h:
         pin = await h.server.say("you", "debate", ".config\n---\nmode: chat")
         await h.server.pin("you", "debate", int(pin["id"]))

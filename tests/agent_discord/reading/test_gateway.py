@@ -44,7 +44,7 @@ async def test_a_thread_that_is_deleted_is_forgotten():
         (11, "Alice", False, "Alice"),
     ],
 )
-async def test_who_reacts_under_an_agents_name_is_told_apart(user_id: int, name: str, bot: bool, shown: str):
+async def test_a_stranger_under_an_agents_name_gets_a_distinct_name(user_id: int, name: str, bot: bool, shown: str):
     directory = Directory({"claude": "Claude"})
     directory.learn("claude", 21)
     transcripts = Transcripts(directory)

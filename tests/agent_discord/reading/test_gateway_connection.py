@@ -20,7 +20,7 @@ def lines(caplog):
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 4000, 4009])
-async def test_a_gateway_that_closes_at_once_is_asked_again_within_bounds_and_in_one_line_each(caplog, code):
+async def test_a_gateway_that_closes_immediately_is_retried_within_bounds_with_one_log_line_each(caplog, code):
     caplog.set_level("INFO")
     async with scene() as s:
         s.server.faults.close_gateway = code
@@ -53,7 +53,7 @@ async def test_after_a_minute_of_being_connected_the_pauses_are_short_again(capl
             assert (s.slept[known] <= 2 * SHORTEST) == steady
 
 
-async def test_a_session_is_gone_on_with_and_what_came_meanwhile_is_heard(caplog):
+async def test_a_session_is_resumed_and_brings_the_missed_events(caplog):
     async with scene() as s:
         session = s.bot.ws.session_id
         await s.server.drop_gateway("claude")

@@ -30,7 +30,7 @@ async def test_people_alone_are_counted_and_a_mark_of_bots_is_left_out():
 
 
 @pytest.mark.parametrize("givers", [None, [BOT] * MOST_GIVERS])
-async def test_where_it_is_not_known_who_gave_a_mark_it_counts(givers):
+async def test_a_mark_whose_givers_are_unknown_counts(givers):
     assert await counted(marked("🙃"), givers) == ([("🙃", 3)], ["🙃"])
 
 

@@ -74,7 +74,7 @@ async def test_of_a_long_past_the_newest_part_is_read(fetcher, transcripts):
     assert (len(past.reads), min(ids(transcripts))) == (HISTORY_LIMIT // PAGE, 251)
 
 
-async def test_turns_at_once_share_one_read(fetcher):
+async def test_concurrent_turns_share_one_read(fetcher):
     past = Past(3)
     past.hold = asyncio.Event()
     turns = [asyncio.create_task(fetcher.whole(CHANNEL, past.read)) for _ in range(4)]
@@ -85,7 +85,7 @@ async def test_turns_at_once_share_one_read(fetcher):
     assert [turn.done() for turn in turns] == [True] * 4
 
 
-async def test_a_turn_waits_a_short_while_and_the_read_goes_on_without_it(fetcher, transcripts):
+async def test_a_turn_waits_a_short_while_and_the_read_continues_without_it(fetcher, transcripts):
     loop, past = LoopTime(), Past(3)
     past.hold = asyncio.Event()
     turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
@@ -113,9 +113,7 @@ async def test_a_past_that_cannot_be_read_holds_nobody_and_is_tried_again_later(
 
 
 @pytest.mark.parametrize("error", [http_error(500), aiohttp.ServerDisconnectedError(), TypeError("odd")])
-async def test_a_past_that_is_wanted_is_asked_for_with_growing_pauses_until_it_was_read(
-    fetcher, transcripts, error, caplog
-):
+async def test_a_failed_read_of_history_is_retried_with_growing_pauses(fetcher, transcripts, error, caplog):
     loop, past = LoopTime(), Past(3)
     past.wrong = [error] * 6
     fetcher.want(CHANNEL, past.read)
@@ -157,7 +155,7 @@ async def test_a_read_that_is_wanted_while_another_one_runs_is_made_after_it(fet
     assert (ids(transcripts), len(late.reads), transcript.whole) == ([1, 2, 3, 4, 5], 1, True)
 
 
-async def test_messages_that_a_channel_is_known_to_have_and_nobody_heard_are_read(fetcher, transcripts):
+async def test_messages_that_no_event_brought_are_read(fetcher, transcripts):
     loop, past, transcript = LoopTime(), Past(5), transcripts.of(CHANNEL)
     for number in range(1, 4):
         transcript.add(live(number))
@@ -181,7 +179,7 @@ async def test_a_newest_message_that_was_deleted_is_not_looked_for(fetcher, tran
     assert (past.reads, transcript.whole) == ([], True)
 
 
-async def test_who_wants_more_than_is_being_read_gets_it_by_another_read(fetcher, transcripts):
+async def test_a_turn_that_wants_more_than_is_being_read_gets_another_read(fetcher, transcripts):
     past, transcript = Past(2 * HISTORY_LIMIT + 50), transcripts.of(CHANNEL)
     past.hold = asyncio.Event()
     turn = asyncio.create_task(fetcher.whole(CHANNEL, past.read))
@@ -194,7 +192,7 @@ async def test_who_wants_more_than_is_being_read_gets_it_by_another_read(fetcher
     assert (transcript.whole, len(ids(transcripts))) == (True, 2 * HISTORY_LIMIT)
 
 
-async def test_who_hears_of_pasts_that_were_read_hears_no_more_when_it_does_not_want_to(fetcher, transcripts):
+async def test_a_removed_listener_is_not_notified_of_history(fetcher, transcripts):
     loop, heard = LoopTime(), []
 
     async def hear(channel_id):
@@ -243,7 +241,7 @@ async def test_pins_are_kept_as_pinned_as_they_are_when_the_read_ends(fetcher, t
     assert ([entry.id for entry in pinned], {entry.pinned for entry in pinned}, pins.known) == ([2, 3], {True}, True)
 
 
-async def test_what_four_bots_want_at_once_is_read_once(fetcher, transcripts):
+async def test_history_that_four_bots_want_together_is_read_once(fetcher, transcripts):
     loop, past = LoopTime(), Past(3)
     for _ in range(4):
         fetcher.catch_up(CHANNEL, 3, past.read)

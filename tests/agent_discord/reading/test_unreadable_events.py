@@ -56,7 +56,7 @@ UNREADABLE = {
 }
 
 
-async def test_an_event_that_cannot_be_read_is_skipped_in_one_line_and_the_bot_hears_on(caplog):
+async def test_an_unreadable_event_is_skipped_with_one_log_line_and_the_bot_stays_connected(caplog):
     async with scene() as s:
         for name, payload in UNREADABLE.items():
             await s.server.send_event("claude", name, payload(s.server))
@@ -87,7 +87,7 @@ async def test_an_event_that_cannot_be_read_is_skipped_in_one_line_and_the_bot_h
     ],
     ids=lambda odd: next(iter(odd)),
 )
-async def test_what_is_odd_about_a_message_is_left_out_and_its_words_are_heard(caplog, odd):
+async def test_the_odd_part_of_a_message_is_left_out_and_its_text_is_kept(caplog, odd):
     async with scene() as s:
         me = payloads.user(s.server.world.app("claude").user)
         await s.server.send_event("claude", "MESSAGE_CREATE", said(s.server, "you there?", mentions=[me], **odd))
@@ -103,7 +103,7 @@ async def test_what_is_odd_about_a_message_is_left_out_and_its_words_are_heard(c
 
 
 @pytest.mark.parametrize("odd", [{"webhook_id": "?"}, {"author": None}, {"author": {}, "member": None}])
-async def test_who_says_what_is_not_guessed(odd):
+async def test_author_and_text_are_not_guessed(odd):
     async with scene() as s:
         await s.server.send_event("claude", "MESSAGE_CREATE", said(s.server, **odd))
         await s.hears("the next one")

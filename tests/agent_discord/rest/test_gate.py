@@ -48,7 +48,7 @@ async def test_no_more_than_50_requests_arrive_in_any_second_and_all_pass_in_the
     assert times[-1] - times[0] < 6
 
 
-async def test_fifty_posts_at_once_wait_for_nothing():
+async def test_fifty_posts_together_wait_for_nothing():
     loop, window = LoopTime(), RequestWindow()
     waiting = [asyncio.create_task(window.enter()) for _ in range(51)]
     await settle()
@@ -315,7 +315,7 @@ async def test_no_request_whatever_passes_a_gate_that_is_closed(request_name):
     assert discords.mock_calls == []
 
 
-async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():
+async def test_a_request_that_waits_when_the_gate_closes_is_not_sent():
     loop, shared, channel = LoopTime(), refused(19), a_channel()
     gate = Gate(RequestWindow(limit=1), shared)
     first = asyncio.create_task(gate.send(channel, "one", nonce="n1", ping=11))
@@ -329,7 +329,7 @@ async def test_what_stands_in_line_when_the_gate_closes_is_not_sent():
 
 
 @pytest.mark.parametrize("kind", ["post", "reaction", "typing"])
-async def test_what_stands_in_line_when_a_person_wants_silence_is_not_sent(kind):
+async def test_a_request_that_waits_when_a_person_stops_the_channel_is_not_sent(kind):
     loop, channel, silent = LoopTime(), a_channel(), False
     outbound = Gate(RequestWindow(limit=1))
     gate = outbound.under(lambda: not silent)
