@@ -116,7 +116,8 @@ async def test_the_bots_found_elsewhere_converse_with_those_here(tmp_path):
                 assert len(f.said("debate", "gemini")) == 1
 
 
-async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, caplog):
+async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("agent_runtime.process.DEAD_HOLDER_SECONDS", 0.1)  # its holder lives
     with RedisServer() as redis:
         async with (
             flow(tmp_path, redis_url=redis.url) as f,
