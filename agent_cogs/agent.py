@@ -51,7 +51,7 @@ def no_tools(patterns: tuple[str, ...], searches: bool) -> Toolbox:
 
 
 class PersonaPrompts(Protocol):
-    """What its own files bring to its turns; agent_cogs.persona.memory."""
+    """An agent's persona files as a part of its prompts; agent_cogs.persona.memory."""
 
     async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt: ...
 
@@ -144,7 +144,7 @@ class Agent:
     tool_records: ToolRecords | None = None
     fitted: Callable[[Picture, Fit], Awaitable[Picture | None]]  # makes a tool's picture fit
     show_tools: ShowTools
-    persona: PersonaPrompts | None = None  # its persona, where it has one
+    persona: PersonaPrompts | None = None  # None where persona files are not read
     barge_in: BargeIn  # what a person's message does to a conversation's turns
 
     @property
@@ -161,14 +161,14 @@ class Agent:
         return self.options.options(self.key, outlet.view)
 
     async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:
-        """What its own files say of it, as far as it may be told in the channel; read anew."""
+        """The agent's persona files as they are now, as far as the channel may hear of them."""
         if self.persona is None:
             return PersonaPrompt("", "")
         writes = options.max_tool_depth > 0 and MEMORY in self.toolbox(options.tools, True)
         return await self.persona.prompt(channel_id, writes=writes)
 
     def today(self) -> str:
-        """The local date, as it stands in Redis keys: 2026-11-20."""
+        """The local date as Redis keys have it: 2026-11-20."""
         return datetime.fromtimestamp(self.clock(), self.timezone).date().isoformat()
 
 

@@ -176,7 +176,7 @@ class AgentChannels:
             log.warning("%s: channel %d is not known, its guild has not arrived", self._settings.name, channel_id)
 
     def spot(self, channel_id: int) -> Spot | None:
-        """Where and as whom a tool call is shown; None where another process acts now, or the bots were stopped."""
+        """The place of a tool call; None where another process acts now, or the bots were stopped."""
         channel, me, own = self._bot.get_channel(channel_id), self._bot.user, self._settings
         if not isinstance(channel, Channel) or me is None or not self._may_act() or self.is_stopped(channel_id):
             return None

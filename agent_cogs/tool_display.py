@@ -42,14 +42,14 @@ class Poster(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where and as whom a call is shown."""
+    """The channel and webhook identity of a shown call."""
 
     channel: Channel
     face: WebhookIdentity
 
 
 class ToolDisplay:
-    """Shows the tool calls of one agent. `spot` says where and as whom, None where nothing may be shown now."""
+    """Shows the tool calls of one agent. `spot` gives the place, None where nothing may be shown now."""
 
     def __init__(self, poster: Poster, gate: Gate, spot: Callable[[int], Spot | None]) -> None:
         self._poster, self._gate, self._spot = poster, gate, spot
