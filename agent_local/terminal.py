@@ -52,8 +52,10 @@ HELP = (
     ("hello", "write into the channel; the next bot of a running conversation responds"),
     ("#debate", "go to another channel; #debate hello writes there"),
     ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
-    ("/bots status", "the bots' own commands, as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not,"),
-    ("", "/agent-file, /forget me"),
+    (
+        "/bots status",
+        "a command of the bots, as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not, /agent-file, /forget me",
+    ),
     ("/who  /channels", "list the bots and people, list the channels"),
     ("/quit", "leave; Ctrl-D does the same"),
 )
