@@ -54,7 +54,7 @@ HELP = (
     ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
     (
         "/bots status",
-        "a command of the bots, as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not, /agent-file, /forget me",
+        "as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not, /agent-file, /forget me",
     ),
     ("/who  /channels", "list the bots and people, list the channels"),
     ("/quit", "leave; Ctrl-D does the same"),
