@@ -1,1 +1,1 @@
-"""What travels between the processes and what they share in Redis; the only package that imports redis."""
+"""Messages between processes and state shared in Redis. Alone imports redis; knows neither Discord nor models."""

@@ -1,7 +1,7 @@
-"""Everything that is kept in Redis besides messages and leases, as methods with meaning.
+"""The shared state in Redis, besides messages and leases: one store a module, and the steps that span several.
 
-Each part stands in a module of its own; every key has an end. What a turn must not wait or fail for (turns, limits,
-costs) goes on in this process's memory while Redis is away; the rest raises RedisAway.
+Every key expires or has a bound. What a turn must not wait or fail for (turns, limits, costs) continues in this
+process's memory while Redis is away; the rest raises RedisAway.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ local on_admitted = told[1] == 'ok' or told[1] == 'closing'
 if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
 return {{false, unpack(told)}}"""
 
-LAST_WAIT = 2.0  # seconds for Redis, at the end of the process
+LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ __all__ = ["Claim", "Costs", "Ledger", "Presence", "ScheduleStore", "Slot", "Tur
 
 
 class Ledger:
-    """`clock` gives unix seconds; `holder` is this process's name in the turns that it claims."""
+    """`clock` gives unix seconds. `holder` names this process in the turns that it claims."""
 
     def __init__(
         self, link: RedisLink, clock: Callable[[], float] = time.time, *, holder: str = "", caps: Caps | None = None
@@ -82,12 +82,12 @@ class Ledger:
     async def begin(
         self, agent: str, turn_id: str, deadline: float, event: str, request: TurnRequest | None = None
     ) -> tuple[Claim, Verdict | None]:
-        """Claim a turn, as `Turns.claim`, and if it is new take what it asks for, as `TurnLimits.take`, in one step.
+        """Claim a turn, as `Turns.claim`; if it is new, take its request, as `TurnLimits.take`, in the same step.
 
-        The verdict is None where nothing was asked.
+        The verdict is None where nothing was requested.
         """
         if self.settlements.owes:
-            await self.pay()  # the turn may be one of those that ended meanwhile
+            await self.pay()  # this turn may be among them
         if request is None or self.turns.knows(agent, turn_id):
             return await self.turns.claim(agent, turn_id, deadline, event), None
         claim_keys, claim_args = self.turns.script_args(agent, turn_id, deadline, event)
@@ -117,12 +117,12 @@ class Ledger:
         say: str = "",
         record: TurnRecord | None = None,
     ) -> bool:
-        """End a turn in one step: its result is kept for later claims, its costs are booked on `date` (YYYY-MM-DD)
-        and counted in the budgets in place of what was put aside, `say` goes out on the agent's results channel, it
-        is recorded as having ended now, and its posts are marked where an instruction brought them about.
+        """End a turn in one step: store its result for later claims, book its costs on `date` (YYYY-MM-DD), replace its
+        budget reservation by them, publish `say` on the agent's results channel, add its record, and mark its posts
+        where they came by instruction.
 
         False while Redis is away: the end is kept in memory and written as soon as Redis is back.
-        Raises ValueError for costs that are no finite numbers.
+        Raises ValueError for costs that are not finite.
         """
         costs = {field: amount for field, amount in (spent or {}).items() if amount}
         if not all(math.isfinite(amount) for amount in costs.values()):
@@ -149,7 +149,7 @@ class Ledger:
         await self.settlements.pay()
 
     async def finish(self, seconds: float = LAST_WAIT) -> None:
-        """Before the process ends: write what is kept, and wait so long for Redis if it is away. Never raises."""
+        """Before the process ends: write what is kept, waiting at most `seconds` for Redis. Never raises."""
         if not self.settlements.owes:
             return
         with suppress(TimeoutError):
@@ -158,6 +158,6 @@ class Ledger:
         await self.pay()
         if self.settlements.owes:
             log.error(
-                "Redis is away: the ends of %d turns go with this process, and are not on the books",
+                "Redis is away: the ends of %d turns are lost with this process, their costs not booked",
                 self.settlements.kept,
             )

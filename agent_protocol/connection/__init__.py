@@ -1,1 +1,1 @@
-"""The connection to Redis, and the private server where there is no other. Knows no keys."""
+"""Connects to Redis, and runs a private server where there is no other. Knows no keys and no messages."""

@@ -1,7 +1,7 @@
 """One address of Redis, two clients, one breaker.
 
-Commands must never hold a turn: they have a short timeout and no retry, and once one has failed the next ones fail at
-once until a probe in the background got an answer. Only the subscriber may wait long. Whatever the cause (refused,
+Commands must never delay a turn: they have a short timeout and no retry, and once one has failed the next ones fail
+immediately until a background probe gets an answer. Only the subscriber may wait long. Whatever the cause (refused,
 reset, timed out, still loading, full, read-only), callers see one exception, `RedisAway`.
 """
 
@@ -30,21 +30,21 @@ T = TypeVar("T")
 COMMAND_TIMEOUT = 0.3
 CONNECT_TIMEOUT = 2.0
 PROBE_EVERY = 0.25
-# More at once would only queue inside Redis; a thousand turns must not open a thousand connections.
+# More would only queue inside Redis; a thousand turns must not open a thousand connections.
 COMMANDS_AT_ONCE = 16
-# Errors of a server that is there but takes no writes. Inside a script's error the code stands in the middle.
+# Errors of a server that answers but takes no writes. In a script's error the code is in the middle.
 REFUSALS = ("OOM ", "READONLY ", "MISCONF ", "NOREPLICAS ", "MASTERDOWN ", "CLUSTERDOWN ")
 
 log = logging.getLogger(__name__)
 
 
 class RedisAway(Exception):
-    """Redis cannot be used now. What was asked of it may have been carried out all the same: its reply may be lost.
-    So whatever adds up is written by scripts that may run twice."""
+    """Redis cannot be used now. The command may have run all the same, its reply lost: so counters are written by
+    scripts that may run twice."""
 
 
 class RedisAddressError(Exception):
-    """No client can be made of the address. The text holds nothing of it, since it may hold a password."""
+    """The address is invalid. The text does not quote it, since it may contain a password."""
 
 
 class RedisStartError(Exception):
@@ -96,7 +96,7 @@ class RedisLink:
     ) -> None:
         self.commands = _client(address)
         self.subscriber = _client(address)
-        self.present = asyncio.Event()  # cleared while the breaker is open
+        self.present = asyncio.Event()  # cleared while the circuit breaker is open
         self.present.set()
         self._command_timeout = command_timeout
         self._probe_every = probe_every
@@ -106,7 +106,7 @@ class RedisLink:
         self._slots = asyncio.Semaphore(COMMANDS_AT_ONCE)
         self._refused = False
         self._when_back: list[Callable[[], Awaitable[None]]] = []
-        self._telling: asyncio.Task[None] | None = None
+        self._calling_back: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> RedisLink:
         return self
@@ -117,7 +117,7 @@ class RedisLink:
         await self.aclose()
 
     async def aclose(self) -> None:
-        for task in filter(None, (self._probe, self._telling)):
+        for task in filter(None, (self._probe, self._calling_back)):
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
@@ -126,18 +126,18 @@ class RedisLink:
 
     @property
     def away(self) -> bool:
-        """True while the breaker is open: commands fail at once."""
+        """True while the circuit breaker is open: commands fail immediately."""
         return not self.present.is_set()
 
     def when_back(self, callback: Callable[[], Awaitable[None]]) -> None:
-        """`callback` is awaited each time when Redis takes commands again."""
+        """Await `callback` each time Redis takes commands again."""
         self._when_back.append(callback)
 
     async def call(self, command: Callable[[Redis], Awaitable[T]]) -> T:
-        """Do `command` with the client for commands. Raises RedisAway, within about 0.3 s at worst."""
+        """Run `command` with the client for commands. Raises RedisAway, after about 0.3 s at the latest."""
         self._fail_while_away()
         async with self._slots:
-            self._fail_while_away()  # it may have gone while this call stood in line
+            self._fail_while_away()  # it may have opened while this call waited for its slot
             try:
                 async with asyncio.timeout(self._command_timeout):
                     outcome = await command(self.commands)
@@ -152,13 +152,13 @@ class RedisLink:
         return outcome
 
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
-        """Run a Lua script atomically. Its whole text is sent each time: small, and never missing after a restart."""
-        # As bytes, which redis-py passes on as they are: it looks at each text for its type and encoding.
+        """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
+        # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.
         given = [str(each).encode(errors="replace") for each in (*keys, *args)]
         outcome = await self.call(lambda redis: redis.eval(lua, len(keys), *given))
         if self._refused:  # every script of ours writes
             self._refused = False
-            self._tell_back()
+            self._start_callbacks()
         return outcome
 
     def _fail_while_away(self) -> None:
@@ -169,7 +169,7 @@ class RedisLink:
         self._reason = f"{type(error).__name__}: {error}"[:200]
         self.present.clear()
         if self._probe is None or self._probe.done():
-            log.debug("commands to Redis stop: %s", self._reason)
+            log.debug("commands to Redis fail until it answers: %s", self._reason)
             self._probe = asyncio.create_task(self._probe_until_back(), name="redis-probe")
 
     async def _probe_until_back(self) -> None:
@@ -180,25 +180,25 @@ class RedisLink:
             try:
                 async with asyncio.timeout(self._command_timeout):
                     await self.commands.ping()
-            except Exception as error:  # the edge of the loop: whatever it was, without a probe nothing comes back
+            except Exception as error:  # the edge of the loop: without the probe the breaker would never close
                 self._reason = f"{type(error).__name__}: {error}"[:200]
             else:
                 self.present.set()
-                log.debug("commands to Redis go on")
-                self._tell_back()
+                log.debug("commands to Redis work again")
+                self._start_callbacks()
 
-    def _tell_back(self) -> None:
-        if self._telling is None or self._telling.done():
-            self._telling = asyncio.create_task(self._tell_all_back(), name="redis-back")
+    def _start_callbacks(self) -> None:
+        if self._calling_back is None or self._calling_back.done():
+            self._calling_back = asyncio.create_task(self._call_back_all(), name="redis-back")
 
-    async def _tell_all_back(self) -> None:
+    async def _call_back_all(self) -> None:
         for callback in self._when_back:
             try:
                 await callback()
-            except Exception:  # the edge of the task: the others are told all the same
-                log.exception("what waited for Redis could not be done")
+            except Exception:  # the edge of the task: the other callbacks must run
+                log.exception("a callback failed after Redis came back")
 
     def _note_refusal(self, error: ResponseError) -> None:
-        # Reads and pub/sub still work on a full server, so the breaker stays closed; one line must be enough.
+        # Reads and pub/sub still work on a full server, so the breaker stays closed. Logged once.
         log.log(logging.DEBUG if self._refused else logging.ERROR, "Redis takes no writes: %s", error)
         self._refused = True

@@ -1,5 +1,5 @@
-"""Where is Redis? The address that was given; else the machine's own on its usual port; else a private server under the
-data folder; else, where no server can be found, one inside this process that forgets everything at its end.
+"""Locates Redis: the given address; else the machine's own on its usual port; else a private server under the data
+folder; else, where no server binary is found, one inside this process that loses everything at its end.
 
 The same code talks to all of them.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 6379
 NO_SERVER = (
-    "no redis-server was found: Redis runs inside this process, NOTHING OUTLIVES IT, and no other process can join. "
+    "no redis-server found: Redis runs inside this process, NOTHING OUTLIVES IT, and no other process can join. "
     "Install one (apt install redis-server, brew install redis, or valkey) or set REDIS_URL."
 )
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RedisPlace:
-    """`address` is for RedisLink; `description` is for people and holds no password."""
+    """`address` is for RedisLink; `description` is for people, without a password."""
 
     address: str | FakeServer
     description: str
@@ -48,10 +48,10 @@ async def locate_redis(
     use_default_port: bool = True,
     default_port: int = DEFAULT_PORT,
 ) -> AsyncIterator[RedisPlace]:
-    """A Redis for as long as the context lasts; a private one is watched, and started again when it dies.
+    """A Redis for as long as the context lasts; a private one is restarted when it dies.
 
-    `runtime_dir`: where a private server's socket goes, XDG_RUNTIME_DIR where it is set (else the temporary directory).
-    `use_default_port=False` leaves out the machine's own. Raises RedisStartError when a private one does not start.
+    `runtime_dir`: the folder of a private server's socket, XDG_RUNTIME_DIR (None: the temporary directory).
+    `use_default_port=False` skips the machine's own. Raises RedisStartError where a private one does not start.
     """
     if url:
         yield RedisPlace(url, f"Redis at {without_password(url)}")
@@ -70,7 +70,7 @@ async def locate_redis(
 
 
 def without_password(url: str) -> str:
-    """The URL without its user and query, which may hold secrets, nor a path with a password gone astray."""
+    """The URL without user and query, which may be secret, and without a path that contains a misplaced password."""
     parts = urlsplit(url)
     path = "" if "@" in parts.path else parts.path
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"

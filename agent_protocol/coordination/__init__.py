@@ -1,1 +1,1 @@
-"""Who acts, who is present and what the coordinator has planned: leases, presence, schedule, conversations."""
+"""Leases, presence, schedules and running conversations in Redis. Knows no turns."""

@@ -1,7 +1,7 @@
-"""Which bot of the set has the commands, over all processes: slash commands must appear once.
+"""Chooses the one bot that has the slash commands, over all processes.
 
-A key that its holder renews; when the holder is gone for good it runs out, and the next one takes it. A restart finds
-its own name there, so the commands stay with one bot.
+A key that its holder renews; when the holder is gone for good it expires, and another bot takes it. After a restart a
+bot finds its own name there, so the commands stay with one bot.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from agent_protocol.wire import keys
 
 TTL_SECONDS = 900
 
-# KEYS: the key; ARGV: the agent, seconds, 1 where it takes the commands from whoever has them
+# KEYS: the key; ARGV: the agent, seconds, 1 where it takes the commands from another bot
 CLAIM = """
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and ARGV[3] == '0' then return 0 end
@@ -27,7 +27,7 @@ class CommandOwner:
         self._link = link
 
     async def claim(self, agent: str, *, insist: bool = False) -> bool:
-        """Whether the commands are this agent's for the next quarter of an hour; `insist` takes them from another."""
+        """Whether this agent has the commands for the next quarter of an hour; `insist` takes them from another."""
         arguments: list[str | int | float] = [agent, TTL_SECONDS, int(insist)]
         return bool(await self._link.script(CLAIM, [keys.COORDINATOR_COMMANDS_BOT], arguments))
 

@@ -1,8 +1,8 @@
-"""Running conversations, kept after every turn, so that whoever leads next can go on with them.
+"""Stores running conversations, so that the next leader can resume them.
 
-What is kept is a text of the coordinator's own, a JSON object; here only its id matters, and for `running` also whose
-turn it is, in which round, and by which rules. Only who holds the channel and leads (by the lease's epoch) writes it: a
-coordinator that lost its lease and does not know it yet must neither write over its successor's state nor end it.
+The state is the coordinator's own JSON object; only `running` reads a few of its fields. Only the process that holds
+the channel and leads (by the lease's epoch) may write: a coordinator that lost its lease without knowing it yet must
+neither overwrite nor delete its successor's state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SCAN_COUNT = 1000
 _EPOCH = keys.epoch(keys.COORDINATOR_OWNER)
 
 # KEYS: the channel's hold, the state, the coordinator's epoch; ARGV: the hold, its state, seconds, the conversation,
-# the epoch of whoever keeps it
+# the writer's epoch
 KEEP = f"""{FENCE}
 if overtaken(KEYS[3], ARGV[5]) or redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('DEL', KEYS[2])
@@ -39,7 +39,7 @@ return redis.call('DEL', KEYS[1])
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A conversation under way: its round, and the agent whose turn it is, None between two rounds."""
+    """A running conversation: its round, and the agent whose turn it is, None between two rounds."""
 
     round_number: int
     speaker: str | None
@@ -53,24 +53,23 @@ class ConversationStore:
         self._link = link
 
     async def keep(self, channel_id: int, conversation_id: str, state: str, epoch: int = 0) -> bool:
-        """Keeps the state for an hour, in place of an earlier one. False when the channel is held by another one, or
-        somebody has led since `epoch` (0: there is no lease)."""
+        """Store the state for an hour. False where another conversation holds the channel, or another process has led
+        since `epoch` (0: no lease)."""
         places = [keys.conversation(channel_id), keys.conversation_state(channel_id), _EPOCH]
         args: list[str | int | float] = [hold_of(conversation_id, epoch), state, KEEP_SECONDS, conversation_id, epoch]
         return bool(await self._link.script(KEEP, places, args))
 
     async def drop(self, channel_id: int, conversation_id: str, epoch: int = 0) -> None:
-        """The conversation is over. Nothing happens when the state kept there is another one's, or somebody has led
-        since `epoch`: the conversation is theirs then."""
+        """Delete the conversation, unless another one is stored there, or another process has led since `epoch`."""
         await self._link.script(DROP, [keys.conversation_state(channel_id), _EPOCH], [conversation_id, epoch])
 
     async def running(self, channel_id: int) -> Running | None:
-        """How far the channel's conversation is, for people to read; None where there is none."""
+        """The channel's conversation, for people to read; None for none."""
         state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
         return None if state is None else _running(str(state))
 
     async def kept(self) -> list[str]:
-        """The states of all conversations that did not come to their end."""
+        """The states of all conversations that did not end."""
         cursor, states = 0, []
         while True:
             cursor, page = await self._link.call(partial(_read_page, cursor))
@@ -84,7 +83,7 @@ def _running(state: str) -> Running | None:
         read = json.loads(state)
         pending = read.get("pending") or [None]
         return Running(int(read["round_number"]), pending[0] and str(pending[0]), str(read.get("theme") or ""))
-    except (ValueError, TypeError, KeyError, AttributeError):  # another version's: nothing to tell of
+    except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
         return None
 
 

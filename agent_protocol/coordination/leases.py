@@ -1,11 +1,11 @@
-"""Leases: of several processes that could act for one agent, or as the coordinator, one does.
+"""Leases: of the processes that could act for an agent, or as the coordinator, exactly one does.
 
-A lease is a key that its holder renews each second and that runs out by itself. Its holder goes on while Redis is away,
-since then nobody can take it over. A stand-by takes only what it has seen free for longer than a renewal takes, so that
-after a restart or a FLUSHALL the last holder comes first.
+A lease is a key that its holder renews each second and that expires by itself. Its holder continues while Redis is
+away, since nobody can take the lease over then. A stand-by takes a lease only after it was free for longer than a
+renewal takes, so that after a restart or a FLUSHALL the last holder comes first.
 
-Each taking has an epoch, a number that grows: a fencing token. A holder that was paused for longer than its lease still
-believes for a moment that it holds it; what it writes with its epoch is refused once a newer one is known (FENCE).
+Each acquisition has an epoch, a growing number: a fencing token. A holder that was paused for longer than its lease
+believes for a moment that it still holds it; Redis refuses its writes once a newer epoch is known (FENCE).
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from collections.abc import Callable
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.wire import keys
 
-LEASE_SECONDS = 5.0  # a lease lives so long after its last renewal
-DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # one that nobody renews has run out by then
+LEASE_SECONDS = 5.0  # after the last renewal
+DEAD_HOLDER_SECONDS = LEASE_SECONDS + 1.0  # a dead holder's lease has expired by then
+EPOCH_SECONDS = 86400  # the epoch is stored for so long after the last renewal
 
-EPOCH_SECONDS = 86400  # the last epoch is known for so long after the last renewal
-
-# Takes what is free or one's own; answers with who holds it then ("" where others held it since), and the epoch.
-# KEYS: the lease, its epoch. ARGV: who asks, ms, the epoch in which it holds the lease already (0: it does not), the
-# newest epoch that it knows of (a Redis that came back empty knows none), seconds.
+# Takes a lease that is free or already the caller's. Returns its holder ("" if others held it since) and the epoch.
+# KEYS: the lease, its epoch. ARGV: the caller, ms, the epoch in which the caller holds the lease (0: it does not), the
+# newest epoch that it knows (a Redis that came back empty knows none), seconds.
 TAKE = """
 local holder, epoch = redis.call('GET', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or '0')
 local mine, known = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -40,7 +39,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 redis.call('SET', KEYS[2], string.format('%d', epoch), 'EX', ARGV[5])
 return {ARGV[1], epoch}
 """
-# overtaken(): whether a lease was taken since this epoch; 0 is for who holds none, as the only one.
+# overtaken(): whether the lease was taken since this epoch; 0 is the epoch of a process without a lease.
 FENCE = """
 local function overtaken(key, epoch)
   return tonumber(epoch) > 0 and tonumber(redis.call('GET', key) or '0') > tonumber(epoch)
@@ -52,15 +51,15 @@ log = logging.getLogger(__name__)
 
 
 def steady_clock() -> float:
-    """Seconds that nobody sets back and that go on while the machine sleeps, as time.monotonic on Linux does not."""
+    """Seconds that are never set back and count while the machine sleeps; time.monotonic on Linux does not."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 class Lease:
-    """One key of Redis held by at most one `holder`, a text unique to a process. Times in seconds.
+    """A Redis key held by at most one `holder`, a text unique to a process. Times in seconds.
 
-    `taken` is set while this holder has it, `lost` once another one took it; `epoch` is that of the last taking, 0
+    `taken` is set while this holder has it, `lost` once another took it. `epoch` is that of the last acquisition, 0
     before the first.
     """
 
@@ -90,13 +89,13 @@ class Lease:
 
     @property
     def held(self) -> bool:
-        """True when this process may act: renewed within the ttl, or Redis went away within it and has been since."""
+        """Whether this process may act: it renewed within the ttl, or Redis went away within it and is still away."""
         return self.taken.is_set() and self._clock() - self._sure_at < self._ttl
 
     async def acquire(self, wait: float = 0.0) -> bool:
-        """Take it when it is free, trying for `wait` seconds: longer than the ttl outlives a dead holder.
+        """Take it when it is free, trying for `wait` seconds; longer than the ttl outlasts a dead holder.
 
-        Raises RedisAway when Redis was away at the last try.
+        Raises RedisAway if Redis was away at the last attempt.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + wait
@@ -124,7 +123,7 @@ class Lease:
             await asyncio.sleep(self._renew_every / 2 if watching else self._renew_every)
 
     async def release(self) -> None:
-        """Give it up now. While Redis is away it runs out by itself."""
+        """Give it up now. While Redis is away it expires by itself."""
         self._released = True
         async with self._lock:
             was_held = self.taken.is_set()
@@ -133,10 +132,10 @@ class Lease:
                 try:
                     await self._link.script(RELEASE, [self._key], [self.holder])
                 except RedisAway as error:
-                    log.debug("%s was left to run out: %s", self._key, error)
+                    log.debug("%s is not released and will expire: %s", self._key, error)
 
     async def current_holder(self) -> str | None:
-        """Who has it. Raises RedisAway."""
+        """The holder, None for none. Raises RedisAway."""
         holder = await self._link.call(lambda redis: redis.get(self._key))
         return None if holder is None else str(holder)
 
@@ -144,7 +143,7 @@ class Lease:
         async with self._lock:
             if self._released:
                 return False
-            asked_at = self._clock()  # from before the command: the key may outlive our count, never the reverse
+            asked_at = self._clock()  # before the command: the key may outlive our count, never the reverse
             mine = self.epoch if self.taken.is_set() else 0
             args: list[str | int | float] = [self.holder, round(self._ttl * 1000), mine, self.epoch, EPOCH_SECONDS]
             holder, epoch = await self._link.script(TAKE, [self._key, keys.epoch(self._key)], args)
@@ -152,7 +151,7 @@ class Lease:
                 self.epoch = int(epoch)
                 self._note_taken(asked_at)
             elif self.taken.is_set():
-                self._note_lost(str(holder) or "another process, and given back")
+                self._note_lost(str(holder) or "another process, which released it again")
             return self.taken.is_set()
 
     async def _stand_by(self) -> None:
@@ -172,8 +171,8 @@ class Lease:
             self.taken.set()
 
     def _note_away(self) -> None:
-        """While nobody can take it over it stays with its last holder: with one that was there all the time. A process
-        that was paused, on a machine that slept, cannot know who took it meanwhile."""
+        """While Redis is away nobody can take the lease over, so its holder keeps it. Not so a process that was paused:
+        it cannot know whether another took it meanwhile."""
         self._free_since = None
         if self.held:
             self._sure_at = self._clock()
@@ -185,5 +184,5 @@ class Lease:
 
 
 def this_process() -> str:
-    """A name that no other process has, on this machine or another."""
+    """A name unique to this process, over all machines."""
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(3)}"

@@ -1,4 +1,4 @@
-"""Which agents are online: a key per agent that its process renews, and that runs out when it does not."""
+"""Tells which agents are online: a key an agent, which its process renews and which expires otherwise."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SEEN_SECONDS = 30 * 86400
 
 
 class Presence:
-    """For people and consoles to read. A missing key excludes nobody from a turn. All methods raise RedisAway."""
+    """For people and consoles. An agent without a key still gets turns. All methods raise RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float] = time.time) -> None:
         self._link, self._clock = link, clock
 
     async def renew(self, agent: str, text: str) -> None:
-        """Say for 15 more seconds that the agent is online. `text` is free; it is remembered as the last one."""
+        """Mark the agent as online for 15 more seconds, with a free `text` about it."""
         now = self._clock()
 
         async def write(redis: Redis) -> None:
@@ -36,12 +36,12 @@ class Presence:
         await self._link.call(write)
 
     async def first_seen(self, agent: str) -> float | None:
-        """Since when, in unix seconds, this Redis knows the agent; None for one that was never online."""
+        """When the agent was first online, in unix seconds; None for never."""
         first = await self._link.call(lambda redis: redis.hget(keys.seen(agent), "first"))
         return None if first is None else float(first)
 
     async def seen(self, agents: Iterable[str]) -> dict[str, str]:
-        """What each of `agents` that was online in the last month said of itself last."""
+        """The last text of each of `agents` that was online in the last month."""
         names = list(agents)
 
         async def read(redis: Redis) -> list[str | None]:
@@ -61,7 +61,7 @@ class Presence:
         return set(await self.read(agents))
 
     async def read(self, agents: Iterable[str]) -> dict[str, str]:
-        """What each of `agents` that is online says of itself."""
+        """The text of each of `agents` that is online."""
         names = list(agents)
         if not names:
             return {}

@@ -1,7 +1,7 @@
-"""The coordinator's plans: what restarts must neither repeat nor forget.
+"""The coordinator's day plans, queues and channel holds, which restarts must neither repeat nor lose.
 
-Each step is one atomic command or script, since two coordinators may for a moment believe that they act. All methods
-raise RedisAway: with no Redis there is no conversation to plan.
+Each step is one atomic command or script, since two coordinators may for a moment believe that they lead. All methods
+raise RedisAway: without Redis there is no conversation to plan.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 return 1
 """
-# Another maker's program may have used the same names for values of other types: these are made anew.
+# Another program may have used the same keys for values of other types: these are replaced.
 ONLY_LIST = """
 if not ({list = 1, none = 1})[redis.call('TYPE', KEYS[1]).ok] then redis.call('DEL', KEYS[1]) end
 """
 ONLY_TEXT = ONLY_LIST.replace("list", "string")
-# KEYS: queue, filled mark; ARGV: seconds, fresh elements. Elements that are not fresh any more are passed over.
+# KEYS: queue, filled mark; ARGV: seconds, fresh elements. Queued elements that are not fresh any more are dropped.
 NEXT_CHANNEL = (
     ONLY_LIST
     + """
@@ -66,7 +66,7 @@ while true do
 end
 """
 )
-# KEYS: the hold, the coordinator's epoch; ARGV: who holds, ms, the epoch in which it leads
+# KEYS: the hold, the coordinator's epoch; ARGV: the holder, ms, the holder's epoch
 HOLD = (
     ONLY_TEXT
     + FENCE
@@ -85,7 +85,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One planned conversation: `at` in unix seconds, `done` once somebody claimed it."""
+    """A planned conversation: `at` in unix seconds, `done` once it was claimed."""
 
     at: float
     done: bool = False
@@ -98,17 +98,17 @@ class ScheduleStore:
         self._link = link
 
     async def load_schedule(self, date: str) -> list[Slot] | None:
-        """The day's plan, None when there is none yet (or none that can be read)."""
+        """The day's plan; None for none, or one that cannot be read."""
         raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
         return None if raw is None else _read_slots(raw)
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None:
-        """Keep the day's plan for 48 h, in place of an earlier one."""
+        """Store the day's plan for 48 h."""
         text = _write_slots(slots)
         await self._link.call(lambda redis: redis.set(keys.schedule(date), text, ex=DAY_PLAN_SECONDS))
 
     async def claim_slot(self, date: str, index: int) -> bool:
-        """Mark a slot as done. True for exactly one caller, whatever restarts in between."""
+        """Mark a slot as done. True for exactly one caller, over all restarts."""
         while True:
             raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
             slots = None if raw is None else _read_slots(raw)
@@ -119,15 +119,15 @@ class ScheduleStore:
                 return True
 
     async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
-        """Pop the day's next channel. The queue is filled with `fresh`, in its order, once a day; None when it is used
-        up. Channels that are not in `fresh` any more are passed over."""
+        """Pop the day's next channel; None when the queue is used up. It is filled with `fresh`, in its order, once a
+        day. Queued channels that are not in `fresh` any more are dropped."""
         queue = [keys.channel_queue(date), keys.channel_queue_filled(date)]
         channel = await self._link.script(NEXT_CHANNEL, queue, [DAY_PLAN_SECONDS, *fresh])
         return None if channel is None else int(channel)
 
     async def next_starter(self, channel_id: int, fresh: Sequence[str]) -> str:
-        """Pop who starts next in a channel; an empty queue is refilled with `fresh`, in its order. Raises ValueError
-        when `fresh` is empty."""
+        """Pop the channel's next starter; an empty queue is refilled with `fresh`, in its order. Raises ValueError if
+        `fresh` is empty."""
         if not fresh:
             raise ValueError("no agent could start")
         return str(await self._link.script(NEXT_STARTER, [keys.starter_queue(channel_id)], [STARTER_SECONDS, *fresh]))
@@ -140,17 +140,17 @@ class ScheduleStore:
         return bool(await self._link.call(lambda redis: redis.set(key, "1", px=milliseconds, nx=True)))
 
     async def hold_channel(self, channel_id: int, holder: str, ttl: float, epoch: int = 0) -> bool:
-        """Hold a channel for one conversation, for `ttl` seconds; again by the same holder to renew. `epoch` is that of
-        the coordinator's lease (0: it has none): False when somebody has led since."""
+        """Hold or renew a channel for one conversation, for `ttl` seconds. False where another holds it, or another
+        process has led since `epoch`, that of the coordinator's lease (0: no lease)."""
         places = [keys.conversation(channel_id), keys.epoch(keys.COORDINATOR_OWNER)]
         return bool(await self._link.script(HOLD, places, [hold_of(holder, epoch), max(1, round(ttl * 1000)), epoch]))
 
     async def release_channel(self, channel_id: int, holder: str, epoch: int = 0) -> None:
-        """Let go of a channel; nothing happens when another one holds it, or the same in another epoch."""
+        """Release a channel, unless another conversation holds it, or the same one in another epoch."""
         await self._link.script(RELEASE, [keys.conversation(channel_id)], [hold_of(holder, epoch)])
 
     async def release_all_channels(self) -> None:
-        """End every hold, whoever has it: for a coordinator that begins to lead, so that all others are dead."""
+        """Release all holds: for a coordinator that begins to lead, which means that the holders are dead."""
         cursor = 0
         while True:
             cursor = await self._link.call(partial(_delete_page, cursor))
@@ -159,12 +159,12 @@ class ScheduleStore:
 
 
 def hold_of(holder: str, epoch: int) -> str:
-    """What stands under a channel's hold: a conversation that is gone on with is another holder in each epoch."""
+    """The value of a channel's hold: a resumed conversation is another holder in each epoch."""
     return f"{holder} {epoch}" if epoch else holder
 
 
 async def _delete_page(cursor: int, redis: Redis) -> int:
-    """A page of all keys at a time, since none may take long; the next one's cursor, 0 after the last."""
+    """Delete one page of the keys, since no command may take long; returns the next cursor, 0 after the last."""
     cursor, found = await redis.scan(cursor, match=keys.conversation("*"), count=SCAN_COUNT)
     if found:
         await redis.delete(*found)
@@ -189,5 +189,5 @@ def _read_slots(raw: str) -> list[Slot] | None:
             raise ValueError("no time")
         return slots
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        log.warning("the kept schedule cannot be read (%s), a new one is made", type(error).__name__)
+        log.warning("the stored schedule cannot be read (%s), a new one is made", type(error).__name__)
         return None

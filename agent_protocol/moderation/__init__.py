@@ -1,1 +1,1 @@
-"""What people ordered: stops, mutes, ignores, forget requests."""
+"""Stops, pauses of agents, ignored people and forget requests in Redis. Knows no permissions: callers check them."""

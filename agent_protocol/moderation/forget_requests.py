@@ -1,8 +1,8 @@
-"""People's wishes to be forgotten, as orders that every process carries out on what it keeps itself.
+"""Requests of people to be forgotten, which every process applies to its own data.
 
-A bounded set in Redis, by the time of the order: a process knows the last one that it has carried out, and does those
-after it. A notice tells every process at once that there is one; who was away reads the set when it is back. One
-clock gives the times, that of Redis, and they only grow, so nobody passes by an order.
+A bounded sorted set in Redis, by the time of the request: a process knows the last one that it applied, and applies
+those after it. A notice makes every process read the set; a process that was away reads it when it is back. The times
+come from Redis' clock and only grow, so no request is missed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from agent_protocol.wire.messages import MAX_ID, ForgetNotice
 from agent_protocol.wire.subscriptions import Subscriber
 
 KEEP_DAYS = 30
-MOST = 1000  # people; more, and the oldest orders go
+MOST = 1000  # people; beyond that the oldest requests are dropped
 
-# KEYS: the orders; ARGV: whose, how long one is kept in ms, how many
+# KEYS: the requests; ARGV: the person, how long a request is kept in ms, how many
 ORDER = """
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -33,27 +33,27 @@ return at
 
 
 class ForgetRequests:
-    """One process's. `start()` before the bus runs; `news` is set when there may be orders that it has not seen."""
+    """Call `start()` before the bus runs. `news` is set when there may be new requests."""
 
     def __init__(self, link: RedisLink, bus: Subscriber) -> None:
         self._link, self._bus = link, bus
         self.news = asyncio.Event()
 
     def start(self) -> None:
-        """Hears what other processes order."""
+        """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
         self._bus.on_resubscribed(self.news.set)
 
     async def order(self, user_id: int) -> None:
-        """The person wants to be forgotten as of now, an earlier order of theirs is part of it. Raises RedisAway."""
+        """Add a request of the person as of now; it replaces an earlier one. Raises RedisAway."""
         await self._link.script(ORDER, [keys.COORDINATOR_FORGOTTEN], [user_id, KEEP_DAYS * 86_400_000, MOST])
 
     async def tell(self) -> None:
-        """Every process looks at the orders now. Raises RedisAway."""
+        """Make every process read the requests now. Raises RedisAway."""
         await self._link.call(lambda redis: redis.publish(keys.COORDINATOR_FORGETS, ForgetNotice().to_wire()))
 
     async def after(self, last: int) -> list[tuple[int, int]]:
-        """The orders after that time, oldest first: when (unix milliseconds), and whose. Raises RedisAway."""
+        """The requests after that time, oldest first: (unix milliseconds, user id). Raises RedisAway."""
         found: Any = await self._link.call(
             lambda redis: redis.zrange(keys.COORDINATOR_FORGOTTEN, f"({last}", "+inf", byscore=True, withscores=True)
         )

@@ -1,8 +1,7 @@
-"""People whom the owner took the bots away from: a bounded set in Redis that every process holds in memory.
+"""Ignored people: a bounded set in Redis that every process holds in memory, where a check is cheap.
 
-Asking costs nothing. A notice tells every process of a change at once; what was missed while Redis was away is read
-when it is back. The set is never empty once it was used (EVER): where it is not there Redis was emptied, and a process
-that lives on writes it once more.
+A notice publishes each change; after a loss of Redis the set is read again. Once used, the set is never empty (EVER):
+where it is missing Redis was emptied, and a living process writes it again.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from agent_protocol.wire.subscriptions import Subscriber
 
 MOST = 1000  # people
 RETRY_EVERY = 0.5
-CHECK_EVERY = 5.0  # seconds between two looks whether Redis still knows of them
-EVER = "-"  # nobody's id
+CHECK_EVERY = 5.0  # seconds between two checks that Redis still has the set
+EVER = "-"  # not a user id
 
-# KEYS: the set; ARGV: whom, how many may be in it, where to tell it, the notice
+# KEYS: the set; ARGV: the person, the set's bound, the channel for the notice, the notice
 ADD = f"""
 redis.call('SADD', KEYS[1], '{EVER}')
 if redis.call('SISMEMBER', KEYS[1], ARGV[1]) == 1 then return 'known' end
@@ -44,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class Ignores(Collection[int]):
-    """The ids of those people. Needs `start()` before the bus runs, and `run()` in a task of its owner."""
+    """The user ids. Call `start()` before the bus runs, and `run()` in a task."""
 
     def __init__(self, link: RedisLink, bus: Subscriber, *, check_every: float = CHECK_EVERY) -> None:
         self._link, self._bus, self._check_every = link, bus, check_every
@@ -62,12 +61,12 @@ class Ignores(Collection[int]):
         return len(self._users)
 
     def start(self) -> None:
-        """Hears what other processes do."""
+        """Subscribe to the notices of other processes."""
         self._bus.subscribe(keys.COORDINATOR_IGNORES, self._on_notice)
         self._bus.on_resubscribed(self._behind.set)
 
     async def run(self) -> None:
-        """After each new connection, and where Redis forgot them, reads what was missed. Until cancelled."""
+        """Until cancelled: after each new connection, and where Redis lost the set, call `read`."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._check_every):
@@ -78,12 +77,12 @@ class Ignores(Collection[int]):
                     self._behind.clear()
                     await self.read()
             except RedisAway as away:
-                log.debug("who is ignored is read when Redis is back: %s", away)
+                log.debug("ignored people cannot be read, will retry: %s", away)
                 self._behind.set()
                 await asyncio.sleep(RETRY_EVERY)
 
     async def read(self) -> None:
-        """Learns whom Redis knows, or tells a Redis that was emptied. Raises RedisAway."""
+        """Read the set, after writing it if Redis was emptied. Raises RedisAway."""
         self._changed.clear()
         if await self._forgotten():
             known = [EVER, *map(str, self._users)]
@@ -94,7 +93,7 @@ class Ignores(Collection[int]):
             self._note(user_id, ignored)
 
     async def add(self, user_id: int) -> Literal["added", "known", "full"]:
-        """Nobody of the bots hears this person any more. Raises RedisAway."""
+        """Ignore this person. Raises RedisAway."""
         notice = IgnoreNotice(user_id=user_id, ignored=True).to_wire()
         arguments: list[str | int | float] = [str(user_id), MOST, keys.COORDINATOR_IGNORES, notice]
         outcome: Literal["added", "known", "full"] = await self._link.script(ADD, [keys.COORDINATOR_IGNORED], arguments)

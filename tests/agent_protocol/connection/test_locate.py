@@ -131,7 +131,7 @@ async def test_a_killed_server_is_started_again_on_the_same_socket_with_its_data
         await write(link, "key", "kept")
         first = server_pid(home)
         os.kill(first, signal.SIGKILL)
-        await until(lambda: "was started again" in caplog.text)
+        await until(lambda: "was restarted" in caplog.text)
         await until(lambda: not link.away)
         assert await read(link, "key") == "kept"
         assert server_pid(home) != first
@@ -159,7 +159,7 @@ async def test_a_server_whose_starter_was_killed_serves_on_and_is_looked_after_b
             await process.wait()
             assert await read(link, "key") == "kept"
             os.kill(server_pid(home), signal.SIGKILL)
-            await until(lambda: "was started again" in caplog.text)
+            await until(lambda: "was restarted" in caplog.text)
             await until(lambda: not link.away)
             assert await read(link, "key") == "kept"
             assert runs(home)

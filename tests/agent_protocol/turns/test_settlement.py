@@ -82,7 +82,7 @@ async def test_a_turn_that_ended_while_redis_was_away_is_written_as_soon_as_it_i
 
 
 async def test_what_ended_meanwhile_is_written_before_the_next_turn_begins(server: RedisServer, clock, monkeypatch):
-    monkeypatch.setattr(RedisLink, "_tell_back", lambda link: None)  # the next turn is quicker
+    monkeypatch.setattr(RedisLink, "_start_callbacks", lambda link: None)  # the next turn is quicker
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         ledger = Ledger(link, clock, holder="here")
         await take_away(link, server)
@@ -259,7 +259,7 @@ async def test_at_the_end_of_the_process_what_is_kept_waits_a_moment_for_redis(s
         await take_away(link, server)
         await end(ledger, clock, "m1")
         await ledger.finish(0.01)
-        assert "the ends of 1 turns go with this process" in caplog.text
+        assert "the ends of 1 turns are lost with this process" in caplog.text
         ending = asyncio.create_task(ledger.finish(10.0))
         await back(link, server)
         await ending
