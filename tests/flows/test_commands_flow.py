@@ -82,7 +82,7 @@ async def test_a_server_without_the_scope_is_told_in_one_line_and_the_bots_run_o
     async with flow(tmp_path) as f:
         f.world.app("chatgpt").without_commands.add(f.world.guild.id)
         async with f.running():
-            await f.discord.wait_for(lambda: "did not give" in caplog.text)
+            await f.discord.wait_for(lambda: "commands not registered" in caplog.text)
             await f.discord.say("Alice", "debate", f"<@{f.user_id('chatgpt')}> hello")
             await f.discord.wait_for(lambda: f.said("debate", "chatgpt"))
     lines = [r.getMessage() for r in caplog.records if "scope" in r.getMessage()]
@@ -99,10 +99,10 @@ async def test_the_status_is_for_everyone_and_only_where_the_bots_are(tmp_path):
             await ready(f)
             status = await use(f, "bots status", "Bob")
             assert status.startswith("**Online**: ChatGPT, Claude, Gemini and Grok")
-            assert "no conversation runs" in status
+            assert "no conversation is running" in status
             assert await use(f, "bots status", channel="offices") == NOT_HERE
             await runtime.coordinator.fire(f.channel("casual"))
-            assert "together $0.0" in await use(f, "bots status", "Bob")
+            assert "total $0.0" in await use(f, "bots status", "Bob")
 
 
 async def test_a_conversation_is_started_by_whoever_may(tmp_path):
@@ -110,10 +110,10 @@ async def test_a_conversation_is_started_by_whoever_may(tmp_path):
         await ready(f)
         assert await use(f, "bots start", "Bob") == MANAGERS_ONLY
         casual = f.channel("casual")
-        assert await use(f, "bots start", theme="roast") == f"A conversation begins in <#{f.channel('debate')}>."
+        assert await use(f, "bots start", theme="roast") == f"Started a conversation in <#{f.channel('debate')}>."
         await f.discord.wait_for(lambda: len(f.said("debate")) == 4)
         began = await told(f, await f.discord.interact("Alice", "debate", "chatgpt", "bots start", {"channel": casual}))
-        assert began == f"A conversation begins in <#{casual}>."
+        assert began == f"Started a conversation in <#{casual}>."
         await f.discord.wait_for(lambda: len(f.said("casual")) == 4)
 
 
@@ -122,7 +122,7 @@ async def test_a_muted_bot_shows_a_sign_and_is_not_called_and_comes_back(tmp_pat
         await ready(f)
         grok = f"<@{f.user_id('grok')}>"
         assert await use(f, "bots mute", "Bob", bot="grok") == MANAGERS_ONLY
-        assert "Grok is muted for 5 minutes" in await use(f, "bots mute", bot="grok", minutes=5)
+        assert "Grok is muted in every channel for 5 minutes" in await use(f, "bots mute", bot="grok", minutes=5)
         asked = await f.discord.say("Bob", "debate", f"{grok} hello")
         await f.discord.wait_for(lambda: f.world.channel("debate").messages[int(asked["id"])].reactions)
         assert [emoji for _, emoji in f.world.channel("debate").messages[int(asked["id"])].reactions] == ["🔇"]
@@ -176,8 +176,8 @@ async def test_stop_and_resume_do_what_the_sign_and_the_word_do(tmp_path):
         report = await asyncio.wait_for(talking, 10)
         go_on.set()
         assert (report.ended_because, f.said("debate")) == ("stopped", [])
-        assert "wants silence" in await use(f, "bots start")
-        assert "Only who may" in await use(f, "resume", "Bob")
+        assert "The bots are stopped" in await use(f, "bots start")
+        assert "permission to lift a stop" in await use(f, "resume", "Bob")
         assert await use(f, "resume") == "The bots may speak here again."
         f.models.answer = lambda _: decision("said", topic="t")
         assert (await runtime.coordinator.fire(f.channel("debate"))).messages > 0
@@ -225,7 +225,7 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         assert (await told(f, await f.discord.interact_on("Bob", "debate", "chatgpt", WHY, answer))).startswith(why)
         forgotten = await use(f, "forget me", "Bob")
         assert forgotten.startswith("Removed: 1 record ")
-        assert "I have no record" in await use(f, "why", message=link)
+        assert "There is no record" in await use(f, "why", message=link)
         kept = await everything(runtime)
         left = [key for key, value in kept.items() if str(bob) in f"{key} {value}"]
         assert sorted(left) == [*(key for key in kept if re.fullmatch(r"coordinator:budget:[\d-]+", key)), ORDERS], (
@@ -260,7 +260,7 @@ async def test_with_redis_away_the_person_is_told_so_in_time(tmp_path):
             for command, values in (("bots status", {}), ("why-not", {"bot": "grok"}), ("forget me", {})):
                 answer = await f.discord.interact("Alice", "debate", "chatgpt", command, values)
                 assert await told(f, answer) == REDIS_AWAY
-            assert "until it is back" in await use(f, "stop")
+            assert "when it is back" in await use(f, "stop")
             assert f.world.clock() - began < ANSWER_SECONDS
             assert runtime.services.stops.holds(f.channel("debate"))
 
@@ -279,7 +279,7 @@ async def test_what_takes_longer_is_announced_and_holds_no_secret_and_pings_nobo
         outcome = CommandOutcome(command_id=asked[0].command_id, outcome=text)
         await services.bus.publish(keys.COORDINATOR_OUTCOMES, outcome)
         answer = await told(f, used)
-        assert answer.startswith("The coordinator did not do it: [redacted] @everyone")
+        assert answer.startswith("The coordinator refused: [redacted] @everyone")
         assert len(answer) == MAX_TEXT
         sent = next(r for r in reversed(f.discord.requests) if "/messages/@original" in r.path)
         assert sent.payload["allowed_mentions"] == {"parse": []}
