@@ -255,7 +255,7 @@ async def test_a_wrong_option_of_the_owners_files_is_told_with_its_line(tmp_path
         set_up.environ["CONFIG_FILES_DIR"] = str(tmp_path)
         assert await set_up.check() == 0
         (warning,) = set_up.lines("!")
-        assert "shared.yaml: line 2: max_mesages: there is no such option, max_messages is meant?" in warning
+        assert "shared.yaml: line 2: max_mesages: there is no such option; did you mean max_messages?" in warning
 
 
 async def test_a_provider_that_cannot_be_reached_is_no_fault_of_the_picture_model(tmp_path: Path) -> None:

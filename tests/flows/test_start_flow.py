@@ -164,7 +164,7 @@ def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
     assert ended.returncode == 0, ended.stderr
     header, _, below = ended.stdout.partition("╰")
     assert "max_mesages" not in header
-    assert below.count("max_mesages: there is no such option, max_messages is meant?") == 1
+    assert below.count("max_mesages: there is no such option; did you mean max_messages?") == 1
 
 
 def test_in_local_mode_a_bot_is_mentioned_by_the_name_that_is_shown(tmp_path):

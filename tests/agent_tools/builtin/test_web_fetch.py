@@ -163,9 +163,9 @@ async def test_a_picture_is_shown_whatever_its_header_says():
     ("body", "content_type", "reason"),
     [
         (FetchRefused("a name that is not public"), "", "a name that is not public"),
-        (b"%PDF-1.7", "application/pdf", "not a kind of page that is read"),
-        (b"PK\x03\x04", "application/zip", "not a kind of page that is read"),
-        (b"a\0b", "text/html", "not a kind of page that is read"),
+        (b"%PDF-1.7", "application/pdf", "not a text page"),
+        (b"PK\x03\x04", "application/zip", "not a text page"),
+        (b"a\0b", "text/html", "not a text page"),
         (PNG.replace(struct.pack(">II", 16, 16), struct.pack(">II", 9000, 9000)), "image/png", "too many pixels"),
     ],
 )
