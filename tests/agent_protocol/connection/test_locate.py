@@ -52,7 +52,7 @@ def private(home: Path, **options):
 
 
 def server_pid(home: Path) -> int:
-    return int((home / "data" / "redis" / "redis.pid").read_text())
+    return int((home / "data" / "redis" / "redis.pid").read_text() or 0)  # it is made, then written to
 
 
 def runs(home: Path) -> bool:
