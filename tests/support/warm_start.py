@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -50,6 +51,7 @@ def address() -> str:
         assert process.stdin
         assert process.stdout
         process.stdout.readline()  # it listens
+        atexit.register(shutil.rmtree, folder)
         atexit.register(process.stdin.close)
     return _address
 
@@ -80,8 +82,8 @@ def serve(path: str) -> dict[str, Any]:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those who wait for the programs
     while True:
         ready, _, _ = select.select([listener, 0], [], [])
-        if 0 in ready:
-            sys.exit()
+        if 0 in ready:  # whoever started this has ended, perhaps by force: what it had forked ends too
+            os.killpg(0, signal.SIGKILL)
         client, _ = listener.accept()
         message, files, _, _ = socket.recv_fds(client, MOST_BYTES, 4)
         for name in (*OURS, *SDKS):
