@@ -18,7 +18,7 @@ from agent_tools.toolbox import WEB_SEARCH, is_allowed
 def check_options(settings: Settings, found: Findings) -> None:
     """Report wrong options as warnings: a start skips them."""
     files = OptionFiles(settings.config_files_dir, tuple(settings.agents))
-    files.look()
+    files.refresh()
     for problem in files.problems():
         found.warn("options", problem, "correct it; docs/context.md lists the options")
 

@@ -16,7 +16,7 @@ from agent_cogs.limits.cost_estimate import Tariff
 from agent_cogs.limits.limits import AgentLimits
 from agent_cogs.limits.model_access import profile
 from agent_cogs.limits.provider_backoff import ProviderBackoff
-from agent_cogs.limits.reply_throttle import EXPLAINED_FOR, ReplyThrottle
+from agent_cogs.limits.reply_throttle import EXPLAINED_SECONDS, ReplyThrottle
 from agent_cogs.persona.file_rights import only_guild
 from agent_cogs.persona.memory import PersonaMemory
 from agent_cogs.persona.pin_problems import PinProblemReporter
@@ -69,7 +69,7 @@ def build_agent(
         ),
         costs=services.ledger.costs,
         reply_throttle=ReplyThrottle(services.clock),
-        sign_throttle=ReplyThrottle(services.clock, EXPLAINED_FOR),
+        sign_throttle=ReplyThrottle(services.clock, EXPLAINED_SECONDS),
         options=services.options,
         windows=KeptWindows(spec.name, services.ledger.windows),
         show_costs=shared.show_cost_embeds,

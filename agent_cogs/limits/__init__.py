@@ -1,1 +1,1 @@
-"""What a turn may cost and how often an agent may speak. Knows no outlet."""
+"""Rate limits, budgets, provider back-off and reply throttle. Must not know outlets."""

@@ -1,8 +1,8 @@
-"""What a turn will cost, estimated before its model is called. Pure.
+"""Estimate the cost of a turn before its model is called. Pure.
 
-What is put aside is replaced by the real cost when the turn ends; here it is better to be above it: all that is read,
-an answer as long as it may be, searches, and the dearest of the agent's models. When the prompt is there it is counted
-again (thinking.py), and more is put aside where this was too little.
+The reservation is settled with the real cost when the turn ends, so the estimate is a high one: everything that is
+read, the longest answer, searches, and the dearest of the agent's models. With the prompt at hand model_call.py
+estimates again, and reserves more if needed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from agent_llm.usage_estimate import PICTURE_TOKENS, SEARCH_TOKENS, SEARCHES, to
 from agent_protocol.turns.budget_rules import BudgetRequest, Kind
 from agent_themes import theme_named
 
-FRAME_TOKENS = 2_700  # persona, rules, the answer's form, the present
-ENTRY_CHARACTERS = 100  # id, time and name of a message
-UNKNOWN_CHARACTERS = 200  # of a message that was not read yet
+FRAME_TOKENS = 2_700  # persona, rules, answer schema, time
+ENTRY_CHARACTERS = 100  # a message's id, time and name
+UNKNOWN_CHARACTERS = 200  # a message that is not read yet
 AFTER_DEADLINE = 60.0  # seconds: a turn is settled by then, or its process is gone
 KINDS: Mapping[Trigger, Kind] = {
     **dict.fromkeys(("mention", "continue"), "mention"),
@@ -46,10 +46,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What an agent's calls cost, in US dollars, by the first of its models that costs something. `free`: nothing.
+    """Prices of an agent's calls in US dollars, by the first of its models that is not free. `free`: all are free.
 
-    `rates` are its owner's prices, where one has set some; `image_provider` sells the pictures. `others` are the models
-    that stand in for it. `query`: a coding agent's call costs so much at most, whatever its steps.
+    `rates` are prices set by the owner; `image_provider` draws pictures; `others` are the fallback models. `query`: the
+    most that a coding agent's call may cost.
     """
 
     provider: str
@@ -71,19 +71,19 @@ class Tariff:
         return replace(first, others=tuple(others), query=query)
 
     def call(self, input_tokens: int, *, output_tokens: int, searches: int = 0) -> float:
-        """One call of the model for text."""
+        """US dollars for a text call."""
         return self._priced(
             Usage(calls=1, input_tokens=input_tokens, output_tokens=output_tokens, searches=searches)
         ).cost_usd
 
     def most(self, usage: Usage) -> Usage:
-        """A call that consumes this, at the price of the dearest model that may answer it."""
+        """The usage priced by the dearest model that may answer."""
         if self.query is not None and not self.free:
             return replace(usage, model=f"{self.provider}/{self.model}", text_cost_usd=self.query)
         return max((each._priced(usage) for each in (self, *self.others)), key=lambda priced: priced.cost_usd)
 
     def picture(self) -> Usage:
-        """One picture."""
+        """The usage of drawing a picture."""
         seller, model = self.image_provider or self.provider, self.image_model or ""
         return price(seller, model, Usage(model=f"{seller}/{model}", calls=1, pictures=1), free=self.free)
 
@@ -93,23 +93,23 @@ class Tariff:
 
 
 class Frame:
-    """What stands around the transcript in an agent's prompts, in tokens: as much as it was lately."""
+    """Tokens around the transcript in an agent's prompts, learned from recent prompts."""
 
     def __init__(self) -> None:
         self.tokens = FRAME_TOKENS
 
     def note(self, tokens: int) -> None:
-        """So much it was this time; what is rarely there is forgotten slowly."""
+        """Record a prompt's tokens; a high value decays slowly, since parts may be there only at times."""
         self.tokens = max(FRAME_TOKENS, tokens, self.tokens * 9 // 10)
 
 
 def prompt_tokens(
     shown: Sequence[Entry], said: Iterable[str], options: Options, *, window: int, whole: bool, frame: int
 ) -> int:
-    """What the model will read: the last `window` entries of the transcript with their pictures and text files, what an
-    instruction brings along, and the `frame` around it.
+    """Tokens of a prompt: the last `window` entries with their pictures and text files, the history of an instruction
+    (`said`), and the `frame` around them.
 
-    A transcript that is not whole may become so before the call.
+    A transcript that is not whole counts as full: it may be completed before the call.
     """
     characters = sum([len(entry.text) for entry in shown]) + len(shown) * ENTRY_CHARACTERS
     if not whole:
@@ -132,7 +132,7 @@ def budget_request(
     window: int,
     frame: int,
 ) -> BudgetRequest:
-    """What the turn asks to have put aside for its first call. `window`: the messages that the agent sees."""
+    """The budget to reserve for a turn's first call. `window`: messages that the agent sees."""
     said: tuple[str, ...] = ()
     if isinstance(event, InstructionEvent):
         said = tuple(entry.text for entry in event.instruction.conversation_history)
@@ -154,14 +154,14 @@ def budget_request(
 
 
 def under_way(usage: Usage) -> str:
-    """What a turn comes to with the call that is made, as its record keeps it until that call is heard of."""
+    """Encode the turn's cost with the call under way, for its record until the call returns."""
     return _USAGE.dump_json(usage, exclude_defaults=True).decode()
 
 
 def read_under_way(text: str | None) -> Usage | None:
-    """What `under_way` wrote; None for nothing, or what cannot be read."""
+    """Decode what `under_way` wrote; None if empty or unreadable."""
     try:
         return _USAGE.validate_json(text) if text else None
     except ValidationError as error:
-        log.warning("what a turn's calls cost cannot be read: %d errors", error.error_count())
+        log.warning("cost of an unfinished call not read: %d errors; counted as none", error.error_count())
         return None

@@ -1,7 +1,7 @@
-"""How often an agent speaks and for how much money: the cooldown in a channel, the daily maximum, the budgets.
+"""An agent's limits: the cooldown in a channel, the daily maximum, the budgets.
 
-All are checked and taken in one step in Redis, so that turns that begin at the same moment cannot pass together. A
-turn counts once, when it begins, whatever it posts. The clock and the store come from outside.
+All are checked and taken in one step in Redis, so that simultaneous turns cannot pass a limit together. A turn counts
+once, when it starts, whatever it posts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agent_protocol.turns.limits import TurnRequest, Verdict
 
 
 class LimitStore(Protocol):
-    """Where counts are kept; agent_protocol.turns.limits is the one in Redis."""
+    """Implemented by agent_protocol.turns.limits."""
 
     async def take(self, ask: TurnRequest) -> Verdict: ...
 
@@ -27,8 +27,8 @@ class LimitStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """One agent's limits: `cooldown` in seconds, 0 for none; `daily_max` turns a local day, and none
-    that no person brought about after the first `unasked_max`."""
+    """Limits of an agent: `cooldown` in seconds (0: none), `daily_max` turns a local day, of which at most the first
+    `unasked_max` may be turns that no person asked for."""
 
     agent: str
     store: LimitStore
@@ -39,8 +39,8 @@ class AgentLimits:
     def ask(
         self, channel_id: int, date: str, *, cools_down: bool, for_people: bool, wish: BudgetRequest, free: bool
     ) -> TurnRequest:
-        """One turn of the day, with the cooldown where it `cools_down`, and the money that it wishes to put aside.
-        `free`: by a model that costs nothing, for which the daily maximum does not hold."""
+        """Build the request for a turn and its budget. `cools_down`: the cooldown applies; `free`: the model costs
+        nothing, so the daily maximum does not apply."""
         return TurnRequest(
             agent=self.agent,
             channel_id=channel_id,
@@ -52,22 +52,22 @@ class AgentLimits:
         )
 
     async def take(self, ask: TurnRequest) -> Verdict:
-        """Takes what is asked for, or says which limit stands against it.
+        """Take what is requested, or return the limit that forbids it.
 
-        "closing": it is taken, and the last one that the conversation has money for.
+        "closing": taken, as the last turn that the conversation has money for.
         """
         return await self.store.take(ask)
 
     def resume(self, ask: TurnRequest, dollars: float) -> None:
-        """Another process was let in with the turn and has spent so much on it: what it spends more is asked for by
-        `afford`, before each call."""
+        """Continue a turn that another process was admitted with and spent `dollars` on; `afford` is asked before each
+        further call."""
         self.store.resume(ask, dollars)
 
     async def afford(self, turn_id: str, dollars: float) -> bool:
-        """Whether the turn may come to this sum as a whole, before another of its calls."""
+        """Whether the turn may cost this sum in total; ask before each further call."""
         return await self.store.afford(self.agent, turn_id, dollars)
 
     async def release_cooldown(self, channel_id: int) -> None:
-        """The turn stayed silent: whoever asks next need not wait for it."""
+        """Release the cooldown of a turn that stayed silent."""
         if self.cooldown > 0:
             await self.store.release_cooldown(self.agent, channel_id)

@@ -1,4 +1,4 @@
-"""How a configured model is reached: what agent_config says, in the words of agent_llm."""
+"""Translate a configured model into the arguments of agent_llm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent_llm.profiles import Profile, profile_of
 
 
 def access(model: ModelSettings) -> dict[str, Any]:
-    """What `agent_llm.registry.build_model` is told of this model."""
+    """The arguments of `agent_llm.registry.build_model` for this model."""
     endpoint = model.endpoint
     return {
         "provider": model.provider,
@@ -27,19 +27,19 @@ def access(model: ModelSettings) -> dict[str, Any]:
 
 
 def profile(model: ModelSettings) -> Profile:
-    """What the model can do, with what the owner says of its endpoint."""
+    """The model's capabilities, with the owner's settings of its endpoint."""
     endpoint = _endpoint(model.endpoint) if model.endpoint else ENDPOINTS.get(model.provider)
     return profile_at(endpoint, model.model) if endpoint else profile_of(model.provider, model.model)
 
 
 def is_free(model: ModelSettings) -> bool:
-    """On an own machine, where its owner has set no price."""
+    """Whether calls cost nothing: the server is the owner's, and no price is set."""
     known = ENDPOINTS.get(model.provider)
     return rates(model) is None and at_home(model.base_url or (known.base_url if known else None))
 
 
 def rates(model: ModelSettings) -> Rates | None:
-    """The owner's prices, where one is set."""
+    """The owner's prices; None where none is set."""
     endpoint = model.endpoint
     if endpoint is None or (endpoint.price_in is None and endpoint.price_out is None):
         return None

@@ -1,1 +1,1 @@
-"""What an agent's own files and the options bring to its turns. Knows no turn."""
+"""An agent's persona files, memory and options. Must not know turns."""

@@ -1,7 +1,7 @@
-"""Who may change what all guilds share: an agent's files and its workspace.
+"""Rights to change what all guilds share: an agent's files and its workspace.
 
-One guild's managers may change them while the installation has that guild alone. Otherwise what they write would speak,
-and spend, in the guilds of others, so only the owner may.
+Managers of a guild may change them if the installation has that guild alone. Otherwise their text would speak, and
+spend, in other guilds, so only the owner may.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Awaitable, Callable, Collection
 from agent_chat.incoming import Person
 from agent_config import Settings
 
-MANAGERS_ONLY = "Only who may manage this server can do that."
+MANAGERS_ONLY = "You need the Manage Server permission for that."
 
-GuildOf = Callable[[int], int | None]  # a channel's guild, by the channel's id; None where it is not known
+GuildOf = Callable[[int], int | None]  # channel id → guild id; None: not known
 
 
 def only_guild(settings: Settings, guild_of: GuildOf) -> int | None:
-    """The one guild that the bots speak in; None where there are more, or where a channel is not known, which may be in
-    another."""
+    """The only guild of the bots; None if there are several, or an unknown channel may be in another one."""
     one = len(settings.guild_ids) == 1
     channels = set() if one else set(settings.channels)
     if settings.output_channel_id is not None:
@@ -32,7 +31,7 @@ async def no_owners() -> Collection[int]:
 
 
 class FileRights:
-    """`owners` asks for the user ids of the application's owners."""
+    """Decide about changes to shared files. `owners` returns the user ids of the application's owners."""
 
     def __init__(
         self, settings: Settings, guild_of: GuildOf, owners: Callable[[], Awaitable[Collection[int]]] = no_owners
@@ -40,7 +39,7 @@ class FileRights:
         self._settings, self.guild_of, self._owners = settings, guild_of, owners
 
     async def refusal(self, who: Person, guild_id: int | None) -> str | None:
-        """Why a person may not change an agent's files in this guild; None where they may."""
+        """The reason why a person may not change an agent's files in this guild; None if they may."""
         if who.user_id in self._settings.owner_user_ids:
             return None
         if who.manages_guild and guild_id is not None and guild_id == only_guild(self._settings, self.guild_of):
@@ -52,7 +51,7 @@ class FileRights:
 
 def _owners_only(user_id: int, guild_id: int | None) -> str:
     return (
-        "These files are shared by every server that the bots speak in, so only their owner may change them. If that is"
-        f" you, put OWNER_USER_IDS={user_id} into .env and restart them; if they speak in this server alone,"
-        f" GUILD_IDS={guild_id} does it too."
+        "These files are shared by all servers of the bots, so only the bots' owner may change them. If that is you,"
+        f" set OWNER_USER_IDS={user_id} in .env and restart the bots; if they are in this server only,"
+        f" GUILD_IDS={guild_id} works too."
     )

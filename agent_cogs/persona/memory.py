@@ -1,7 +1,7 @@
-"""What an agent's own files bring to its turns: who it is and what it noted, and the tools that change them.
+"""An agent's own files in its turns: persona and memory in the prompt, and the tools that change them.
 
 Persona ─ files ─┬─ prompt   a part of the prompt: of the memory only what may be told in the channel
-Audience ────────┴─ tools  memory, and the files of its workspace
+Audience ────────┴─ tools   memory, and the files of its workspace
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from agent_tools.protocol import RunnableTool
 
 @dataclass(frozen=True)
 class PersonaMemory:
-    """One agent's. `places` says who reads which channel, `may_write` counts what it writes into its memory,
-    `may_share` says whether what is said in a channel may be told in all others."""
+    """An agent's persona prompt and file tools. `places` knows the readers of channels, `may_write` counts memory
+    changes, `may_share` says whether a channel's content may be shown in all others."""
 
     persona: Persona
     places: Audience
@@ -33,13 +33,13 @@ class PersonaMemory:
     may_share: Callable[[int], bool]
 
     async def prompt(self, channel_id: int, *, writes: bool) -> PersonaPrompt:
-        """What the files say now, for a turn in the channel. `writes`: it has the tool for its memory there."""
-        await self.persona.mend()
+        """The prompt by the files as they are now. `writes`: the agent has the memory tool in the channel."""
+        await self.persona.restore_memory()
         return self.persona.system(self.places.may_see(channel_id), MEMORY if writes else None)
 
     def tools(self) -> Sequence[RunnableTool]:
-        """Those that work on its folder now; which of them it may use is for the owner to say."""
-        if os.path.isdir(self._workspace):  # a turn asks more than once, and pathlib takes three times as long
+        """The tools that work on its folder as it is now; the owner's settings choose among them."""
+        if os.path.isdir(self._workspace):  # called several times a turn; pathlib takes three times as long
             return self._tools
         return self._without_files if self.persona.exists else ()
 
@@ -57,5 +57,5 @@ class PersonaMemory:
 
     @cached_property
     def _without_files(self) -> tuple[RunnableTool, ...]:
-        """There is nothing to read yet."""
+        """Without the reading tools: there is no file yet."""
         return tuple(tool for tool in self._tools if tool.spec.name in (MEMORY, *WRITING))

@@ -1,13 +1,12 @@
-"""The owner's option files: YAML on this machine, each a layer of options.
+"""Read the owner's option files: YAML, each a layer of options.
 
     config/shared.yaml                  all bots
     config/guilds/<guild id>.yaml       all bots in one server
     config/bots/<bot>.yaml              one bot
     config/bots/<bot>.<guild id>.yaml   one bot in one server
 
-They are looked at every few seconds, away from the turns, and read again when one of them has changed. What is wrong
-in one is told once, with its place, and left out; a file that is no YAML (one that is being written, perhaps) keeps
-what it said before.
+They are checked every few seconds, outside of turns, and read again after a change. A wrong option is logged once, with
+its place, and skipped; a file that is not valid YAML (perhaps half written) keeps its previous layer.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import yaml
 
 from agent_context.steering.options import read_options
 
-LOOK_EVERY = 3.0  # seconds
+CHECK_EVERY = 3.0  # seconds
 MAX_BYTES = 200_000
 
 _GUILD = re.compile(r"guilds/(\d{1,20})\.yaml")
@@ -33,7 +32,7 @@ _BOT = re.compile(r"bots/([^./]+)(?:\.(\d{1,20}))?\.yaml")
 log = logging.getLogger(__name__)
 
 Layer = Mapping[str, Any]
-Stamp = tuple[int, int]  # when it was written, in nanoseconds, and bytes
+Stamp = tuple[int, int]  # modification time in nanoseconds, size in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +42,16 @@ class _Read:
 
 
 class OptionFiles:
-    """The files below `folder`, which need not be there; `bots` are the names that a file may be for.
+    """The option files below `folder`, which need not exist; `bots` are the valid bot names.
 
-    `version` changes whenever a layer may have.
+    `version` changes whenever a layer may have changed.
     """
 
     def __init__(self, folder: Path, bots: Collection[str]) -> None:
         self._folder, self._bots = folder, frozenset(bots)
         self._files: dict[str, _Read] = {}
-        self._told: dict[str, tuple[str, ...]] = {}
-        self._looked = False
+        self._reported: dict[str, tuple[str, ...]] = {}
+        self._checked = False
         self.version = 0
 
     def layers(self, bot: str, guild_id: int | None) -> list[Layer]:
@@ -61,37 +60,39 @@ class OptionFiles:
         return [self._files[name].layer for name in names if name in self._files]
 
     def problems(self) -> list[str]:
-        """One line for each thing that is wrong, as it was told, with its file."""
-        return [f"{self._folder / name}: {problem}" for name, told in sorted(self._told.items()) for problem in told]
+        """One line for each problem, as logged, with its file."""
+        return [
+            f"{self._folder / name}: {problem}" for name, found in sorted(self._reported.items()) for problem in found
+        ]
 
     async def run(self) -> None:
-        """Looks for changes until cancelled."""
+        """Read changes until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_EVERY)
-            await asyncio.to_thread(self.look)
+            await asyncio.sleep(CHECK_EVERY)
+            await asyncio.to_thread(self.refresh)
 
-    def look(self) -> None:
-        """Reads what has changed since the last look. Blocks for as long as the disk takes."""
-        found, first = self._found(), not self._looked
-        self._looked = True
+    def refresh(self) -> None:
+        """Read the files that have changed since the last call. Blocks while reading from disk."""
+        found, first = self._found(), not self._checked
+        self._checked = True
         changed = {name: stamp for name, stamp in found.items() if self._stamp_of(name) != stamp}
         gone = self._files.keys() - found.keys()
         if not changed and not gone:
             return
         files = {name: read for name, read in self._files.items() if name in found}
         files |= {name: self._read(name, stamp) for name, stamp in changed.items()}
-        self._told = {name: told for name, told in self._told.items() if name in found}
-        before, self._files = self._files, files  # at once: turns read meanwhile
+        self._reported = {name: problems for name, problems in self._reported.items() if name in found}
+        before, self._files = self._files, files  # in one assignment: turns read concurrently
         self.version += 1
         if not first:
-            self._tell_of_models(before)
+            self._warn_of_models(before)
 
-    def _tell_of_models(self, before: Mapping[str, _Read]) -> None:
-        """Only the option `model` is read at the start (agent_settings/models.py)."""
+    def _warn_of_models(self, before: Mapping[str, _Read]) -> None:
+        """Warn that the option `model` is read at the start only (agent_settings/models.py)."""
         for name in sorted(before.keys() | self._files.keys()):
             was, now = (files[name].layer.get("model") if name in files else None for files in (before, self._files))
-            if was != now and not self._odd(name):
-                log.warning("%s: model: has changed, which counts from the next start on", self._folder / name)
+            if was != now and not self._name_problem(name):
+                log.warning("%s: model: changed; restart the bots to use it", self._folder / name)
 
     def _stamp_of(self, name: str) -> Stamp | None:
         read = self._files.get(name)
@@ -102,11 +103,11 @@ class OptionFiles:
         for path in (*self._folder.glob("*.yaml"), *self._folder.glob("*/*.yaml")):
             name = path.relative_to(self._folder).as_posix()
             if name != "shared.yaml" and not name.startswith(("guilds/", "bots/")):
-                continue  # somebody else's
+                continue  # not an option file
             try:
                 stat = path.stat()
             except OSError as error:
-                log.debug("%s is gone again: %s", name, type(error).__name__)
+                log.debug("%s: not read: %s", name, type(error).__name__)
                 continue
             found[name] = (stat.st_mtime_ns, stat.st_size)
         return found
@@ -114,27 +115,27 @@ class OptionFiles:
     def _read(self, name: str, stamp: Stamp) -> _Read:
         before = self._files.get(name, _Read(stamp)).layer
         problems: list[str] = []
-        if (odd := self._odd(name)) is not None:
+        if (problem := self._name_problem(name)) is not None:
             layer: Layer | None = {}
-            problems.append(odd)
+            problems.append(problem)
         elif stamp[1] > MAX_BYTES:
             layer = None
             problems.append(f"more than {MAX_BYTES} bytes")
         else:
             layer = self._layer(name, problems)
-        self._tell(name, problems)
+        self._report(name, problems)
         return _Read(stamp, before if layer is None else layer)
 
-    def _odd(self, name: str) -> str | None:
+    def _name_problem(self, name: str) -> str | None:
         if name == "shared.yaml" or _GUILD.fullmatch(name):
             return None
         bot = _BOT.fullmatch(name)
         if bot is None:
-            return "is not used: expected guilds/<guild id>.yaml, bots/<bot>.yaml or bots/<bot>.<guild id>.yaml"
+            return "is not used: name it guilds/<guild id>.yaml, bots/<bot>.yaml or bots/<bot>.<guild id>.yaml"
         return None if bot[1] in self._bots else "is not used: there is no such bot"
 
     def _layer(self, name: str, problems: list[str]) -> Layer | None:
-        """What of the file can be used; None where it cannot be read at all."""
+        """The usable options of the file; None if it cannot be read at all."""
         try:
             text = (self._folder / name).read_text(encoding="utf-8-sig")
             layer, wrong = read_layer(text)
@@ -144,18 +145,18 @@ class OptionFiles:
         problems += wrong
         return layer
 
-    def _tell(self, name: str, problems: list[str]) -> None:
-        if self._told.get(name, ()) == tuple(problems):
+    def _report(self, name: str, problems: list[str]) -> None:
+        if self._reported.get(name, ()) == tuple(problems):
             return
-        self._told[name] = tuple(problems)
+        self._reported[name] = tuple(problems)
         for problem in problems:
             log.warning("%s: %s", self._folder / name, problem)
 
 
 def read_layer(text: str) -> tuple[dict[str, Any], list[str]]:
-    """The usable part of an option file and one line for each option that is not, with its place.
+    """The usable options of a file, and one line with its place for each other one.
 
-    Raises yaml.YAMLError for what is no YAML, ValueError for a YAML text that is no map of options.
+    Raises yaml.YAMLError for invalid YAML, ValueError for YAML that is not a map of options.
     """
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     loaded = yaml.safe_load(text)
@@ -176,7 +177,7 @@ def read_layer(text: str) -> tuple[dict[str, Any], list[str]]:
 def _reason(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
-        return f"line {mark.line + 1}, column {mark.column + 1}: this is no YAML ({error.problem})"
+        return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML ({error.problem})"
     if isinstance(error, OSError | UnicodeDecodeError):
         return f"cannot be read as UTF-8 text ({type(error).__name__})"
-    return str(error) if isinstance(error, ValueError) else "this is no YAML"
+    return str(error) if isinstance(error, ValueError) else "not valid YAML"

@@ -1,9 +1,9 @@
-"""What is set for each agent in each channel: the layers of options, from the lowest to the highest.
+"""The options of each agent in each channel, from layers, the lowest first.
 
     built in < .env < front matter < files (option_files.py) < pins, older first (of a thread's channel, then its own)
 
-Nothing is read here: files are read beside the turns, pins stand in the transcripts. An outcome is kept for as long as
-all it was made of stays the same, so asking costs a turn next to nothing.
+Nothing is read here: option files are read outside of turns, and pins are in the transcripts. A result is cached while
+its layers stay the same.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from agent_context.entries import Entry
 from agent_context.steering.options import MAX_MESSAGES, Options, options_of, read_options
 from agent_context.steering.pins import Pin, read_pins
 
-REMEMBERED = 2000  # outcomes: agents times channels
-MARGIN = 200  # messages that are hidden, or parts of others, beside those that a window holds
+REMEMBERED = 2000  # results: agents times channels
+MARGIN = 200  # messages besides a window's: hidden ones, and parts of others
 
-Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the place itself
+Pins = tuple[tuple[Entry, ...], ...]  # of a thread's channel, then of the channel itself
 
 
-class Place(Protocol):
-    """Where options are asked for: an outlet."""
+class OptionScope(Protocol):
+    """A channel that options are set for; implemented by an outlet."""
 
     @property
     def channel_id(self) -> int: ...
@@ -38,8 +38,8 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOptions:
-    """What is set for an agent somewhere, by which names it goes there, and the pins that say so. `own_depth`: somebody
-    said how many messages it sees there, for all themes."""
+    """An agent's options in a channel, its names there, and the pins among the layers. `own_depth`: the number of
+    messages that it sees is set there, in place of the theme's."""
 
     options: Options
     names: frozenset[str]
@@ -52,8 +52,8 @@ def no_layer(_: str) -> Layer:
 
 
 class OptionBook:
-    """For all agents of the table, wherever they run. `names` maps their keys to their shown names, `base` is the
-    layer of .env, `extra_layer` gives what an agent's own persona sets."""
+    """Options of all agents. `names` maps keys to shown names, `base` is the layer of .env, `extra_layer` returns the
+    layer of an agent's persona."""
 
     def __init__(
         self,
@@ -67,19 +67,19 @@ class OptionBook:
         self._known: OrderedDict[tuple[str, int], tuple[tuple[object, ...], EffectiveOptions]] = OrderedDict()
 
     async def run(self) -> None:
-        """Keeps the files' layers as they are on the disk, until cancelled."""
+        """Read changes of the option files until cancelled."""
         if self._files is not None:
             await self._files.run()
 
     @property
     def usual_reach(self) -> int:
-        """How many messages of a channel must be known where nothing is set but in .env."""
+        """The messages of a channel that must be known with the options of .env alone."""
         return reach_of(options_of([self._base]))
 
-    def options(self, agent: str, place: Place) -> Options:
+    def options(self, agent: str, place: OptionScope) -> Options:
         return self.of(agent, place).options
 
-    def of(self, agent: str, place: Place) -> EffectiveOptions:
+    def of(self, agent: str, place: OptionScope) -> EffectiveOptions:
         return self._of(agent, place.channel_id, place.guild_id, place.pins)
 
     def _of(self, agent: str, channel_id: int, guild_id: int | None, pins: Pins) -> EffectiveOptions:
@@ -94,8 +94,8 @@ class OptionBook:
             self._known.popitem(last=False)
         return found
 
-    def inner_names(self, place: Place) -> dict[str, str]:
-        """The agents that go by another name than their own there: key → that name."""
+    def inner_names(self, place: OptionScope) -> dict[str, str]:
+        """Agents with another name than their own in the channel: key → that name."""
         channel_id, guild_id, pins = place.channel_id, place.guild_id, place.pins
         found = {agent: self._of(agent, channel_id, guild_id, pins).options.name for agent in self._names}
         return {agent: name for agent, name in found.items() if name is not None}
@@ -112,21 +112,21 @@ class OptionBook:
         return EffectiveOptions(options, self._goes_by(agent, options), found, own_depth)
 
     def _goes_by(self, agent: str, options: Options) -> frozenset[str]:
-        """Its key always; the inner name stands in the place of the shown one."""
+        """The agent's key, and its inner name or else its shown name."""
         return frozenset({agent, options.name or self._names.get(agent, agent)})
 
 
 def load_options(
     settings: Settings, names: Mapping[str, str], extra_layer: Callable[[str], Mapping[Any, Any]] = no_layer
 ) -> OptionBook:
-    """With the files of these settings, as they are now."""
+    """Build the options from the files of these settings, as they are now."""
     files = OptionFiles(settings.config_files_dir, tuple(names))
-    files.look()
+    files.refresh()
     return OptionBook(names, base_layer(settings), files, extra_layer)
 
 
 def reach_of(options: Options) -> int:
-    """How many messages of a channel must be known for a window to roll as it should."""
+    """The messages of a channel that must be known for a window to roll as it should."""
     return options.max_messages + options.step(options.max_messages) + MARGIN
 
 

@@ -1,11 +1,11 @@
-"""An agent's persona: the folder of markdown files that says who it is, read for each event.
+"""An agent's persona: a folder of markdown files, read for each event.
 
-    personas/<name>/*.md ─┬─ card, layer, front  what it is called and set to          (identity.md's front matter)
+    personas/<name>/*.md ─┬─ card, layer, front  its names and settings                (identity.md's front matter)
                           ├─ system              who it is, as a part of the prompt    (agent_personas.prompt)
-                          └─ checks, jobs, hooks what it does by itself                (heartbeat.md, agents.md)
+                          └─ checks, jobs, hooks its automation                        (heartbeat.md, agents.md)
 
-The files are the only truth. What is computed from one is kept for as long as its text is the very same object, so an
-event costs a look at eight files. Without a folder there is no persona: the agent is what the table of agents says.
+A parsed file is cached while its text is the same object, so an event costs a stat of eight files. Without a folder the
+agent is what the table of agents says.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from agent_personas.schedules.cron import Job, parse_cron
 from agent_personas.schedules.heartbeat import Check, parse_heartbeat
 from agent_personas.schedules.hooks import Hooks, parse_hooks
 
-LOOK_SECONDS = 0.1  # a turn asks for options again and again
+LAYER_SECONDS = 0.1  # how long a layer is reused: a turn reads options many times
 NOTHING: Mapping[str, object] = {}
-KEPT_PROMPTS = 32  # of one agent: what different channels may see of its memory
+KEPT_PROMPTS = 32  # of an agent: channels see different parts of its memory
 
 log = logging.getLogger(__name__)
 
 
 class Persona:
-    """One agent's, in `folder`. `soul` stands in the place of soul.md. What is wrong in a file is told once, until it
-    changes; nothing here raises."""
+    """A persona in `folder`; `soul` replaces soul.md. A problem in a file is logged once, until the file changes;
+    nothing here raises."""
 
     def __init__(self, agent: str, folder: Path, soul: str | None = None) -> None:
         self._agent, self.folder, self._soul, self._cache = agent, folder, soul, FileCache()
-        self._told: dict[str, tuple[str, ...]] = {}
+        self._reported: dict[str, tuple[str, ...]] = {}
         self._card: tuple[str | None, IdentityCard] = (None, IdentityCard())
         self._layer: dict[str, object] = {}
         self._heartbeat: tuple[str | None, tuple[Check, ...]] = (None, ())
@@ -58,11 +58,11 @@ class Persona:
         return os.path.isdir(self.folder)
 
     def read(self) -> PersonaFiles:
-        """The files as they are now; all of them None where there is no folder."""
+        """The files as they are now; all None without a folder."""
         files = read_persona(self.folder, self._cache)
         if all(text is None for _, text in files) and not self.exists:
             return PersonaFiles()
-        self._tell("files", files.problems)
+        self._report("files", files.problems)
         return files if self._soul is None else replace(files, soul=self._soul)
 
     def _text(self, name: str) -> str | None:
@@ -77,7 +77,7 @@ class Persona:
         return self._card[1]
 
     def layer(self) -> Mapping[str, object]:
-        """The options that the front matter sets: the same object until it changes."""
+        """The options of the front matter; the same object until it changes."""
         self._read_card()
         return self._layer
 
@@ -86,99 +86,101 @@ class Persona:
         if text is not self._card[0]:
             card, problems = parse_identity(text)
             self._card, self._layer = (text, card), _layer_of(card)
-            self._tell("identity", problems)
+            self._report("identity", problems)
 
     def system(self, may_see: MaySee = everywhere, memory_tool: str | None = "memory") -> PersonaPrompt:
-        """Who the agent is, and what of its memory may be told where `may_see` says which channels' entries may.
+        """The persona's part of the prompt, with memory entries of channels that `may_see` allows.
 
-        Both texts are empty where no file says anything. `memory_tool` None: it cannot change its memory here.
+        Both texts are empty if the files are. `memory_tool` None: the agent cannot change its memory here.
         """
         files = self.read()
         seen = frozenset(channel for channel in origins(files.memory or "") if may_see(channel))
         key = (files, seen, memory_tool)
         known = self._prompts.get(key)
         if known is None:
-            self._tell("comments", unclosed_comments(files))
+            self._report("comments", unclosed_comments(files))
             memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
             known = self._prompts[key] = self._disclosing(laid_out(replace(files, memory=memory), memory_tool))
         return known
 
     def _disclosing(self, prompt: PersonaPrompt) -> PersonaPrompt:
-        """With the line for people who ask what it is."""
+        """Add the disclosure, for people who ask what the agent is."""
         said = self.card.disclosure
         return replace(prompt, stable=f"{prompt.stable}Who asks what you are hears: {said}\n\n") if said else prompt
 
     # -- what it does by itself ---------------------------------------------------------------------------------------
 
     def checks(self) -> tuple[Check, ...]:
-        """What heartbeat.md asks for now."""
+        """The checks in heartbeat.md."""
         text = self.read().heartbeat
         if text is not self._heartbeat[0]:
             checks, problems = parse_heartbeat(text)
             self._heartbeat = (text, checks)
-            self._tell("heartbeat", problems)
+            self._report("heartbeat", problems)
         return self._heartbeat[1]
 
     def jobs(self) -> tuple[Job, ...]:
-        """What agents.md asks for under "Cron Jobs" now."""
+        """The cron jobs in agents.md."""
         text = self._text("agents.md")
         if text is not self._cron[0]:
             jobs, problems = parse_cron(text)
             self._cron = (text, jobs)
-            self._tell("cron", problems)
+            self._report("cron", problems)
         return self._cron[1]
 
     def hooks(self) -> Hooks:
-        """What agents.md asks for under "Hooks" now."""
+        """The hooks in agents.md."""
         text = self._text("agents.md")
         if text is not self._hooks[0]:
             hooks, problems = parse_hooks(text)
             self._hooks = (text, hooks)
-            self._tell("hooks", problems)
+            self._report("hooks", problems)
         return self._hooks[1]
 
     # -- its folder ---------------------------------------------------------------------------------------------------
 
     def boot(self, spec: AgentSpec) -> BootReport:
-        """Makes the files that are missing, and tells the log what is there and what was made. Blocks for as long as
-        the disk takes; a folder that cannot be written to is told, and the agent is what the table says."""
+        """Create missing files, and log which were read and which created. Blocks on the disk.
+
+        A folder that cannot be written is logged; the agent is then what the table of agents says.
+        """
         self._tidy_up()
-        report = bootstrap(self.folder, beginnings(spec))
+        report = bootstrap(self.folder, initial_files(spec))
         log.info(
-            "%s: persona read from %s; made anew: %s",
+            "%s: persona read from %s; created: %s",
             self._agent,
             ", ".join(report.loaded) or "no file",
             ", ".join(report.made) or "nothing",
         )
-        self._tell("boot", report.problems)
+        self._report("boot", report.problems)
         return report
 
     def _tidy_up(self) -> None:
         try:
             if removed := remove_leftovers(self.folder):
-                log.info("%s: removed %d temporary file(s) that a killed process had left", self._agent, removed)
+                log.info("%s: removed %d temporary file(s) of a killed process", self._agent, removed)
         except PersonaError as error:
-            self._tell("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
+            self._report("leftovers", (f"temporary files of an earlier run could not be removed: {error}",))
 
-    async def mend(self) -> None:
-        """Makes memory.md anew where it was deleted. What fails is told, and the event goes on."""
+    async def restore_memory(self) -> None:
+        """Recreate memory.md if it was deleted. A failure is logged and does not stop the event."""
         if self._text("memory.md") is not None or not self.exists:
             return
         try:
             if await asyncio.to_thread(ensure_memory, self.folder):
-                log.info("%s: memory.md was missing and is made anew", self._agent)
+                log.info("%s: memory.md was missing; recreated", self._agent)
         except PersonaError as error:
-            self._tell("memory", (f"memory.md: could not be made anew: {error}",))
+            self._report("memory", (f"memory.md: could not be recreated: {error}",))
 
-    def _tell(self, part: str, problems: Sequence[str]) -> None:
+    def _report(self, part: str, problems: Sequence[str]) -> None:
         for problem in problems:
-            if problem not in self._told.get(part, ()):
+            if problem not in self._reported.get(part, ()):
                 log.warning("%s: %s", self._agent, problem)
-        self._told[part] = tuple(problems)
+        self._reported[part] = tuple(problems)
 
 
 class Personas:
-    """All agents' of an installation: the folder of each is `folder`/<name>."""
+    """The personas of all agents, each in a folder of its name below PERSONAS_DIR."""
 
     def __init__(self, settings: Settings) -> None:
         self._known = {
@@ -191,22 +193,22 @@ class Personas:
         return self._known[agent]
 
     def layer(self, agent: str) -> Mapping[str, object]:
-        """What the front matter sets of an agent's options; option_book.OptionBook asks for it, many times a turn."""
-        looked_at, layer = self._layers.get(agent, (-LOOK_SECONDS, NOTHING))
-        if monotonic() - looked_at >= LOOK_SECONDS:
+        """The options of an agent's front matter; read many times a turn by options.OptionBook."""
+        read_at, layer = self._layers.get(agent, (-LAYER_SECONDS, NOTHING))
+        if monotonic() - read_at >= LAYER_SECONDS:
             layer = self._known[agent].layer()
             self._layers[agent] = (monotonic(), layer)
         return layer
 
 
-def beginnings(spec: AgentSpec) -> Mapping[str, str]:
-    """What the files of an agent begin with that has none: what the table of agents knows of it."""
+def initial_files(spec: AgentSpec) -> Mapping[str, str]:
+    """The first contents of an agent's files, from the table of agents."""
     return {"soul.md": f"{spec.personality.strip()}\n", "identity.md": f"You are {spec.display_name}.\n"}
 
 
 def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter]:
-    """What the front matter of each agent says that has to be known before it starts (agent_config.ReadFronts). Files
-    that are missing are no matter yet: the start makes them, and tells of those that cannot be read."""
+    """The front matter of each agent, which settings need before the start (agent_config.ReadFronts). Missing files are
+    fine: the start creates them, and logs those that cannot be read."""
     fronts: dict[str, FrontMatter] = {}
     for agent in agents:
         card, problems = parse_identity(read_persona(folder / agent).identity)
@@ -217,7 +219,7 @@ def read_fronts(folder: Path, agents: Sequence[str]) -> Mapping[str, FrontMatter
 
 
 def front_of(agent: str, card: IdentityCard) -> FrontMatter:
-    """`provider` alone names no model, and `provider/model` needs no provider."""
+    """Convert an identity card. `provider` without a model has no effect; `provider/model` needs no provider."""
     if card.provider and not card.model:
         log.warning("%s: identity.md: provider: has no effect without a model", agent)
     return FrontMatter(
@@ -238,7 +240,7 @@ def _model_of(card: IdentityCard) -> str:
 
 
 def _layer_of(card: IdentityCard) -> dict[str, object]:
-    """The options among it; a model without a provider is the start's matter alone."""
+    """The options of the card; a model without a provider is read at the start alone."""
     model = _model_of(card)
     options = {"mode": card.mode, "model": model if "/" in model else None}
     return {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What is wrong in a pinned `.config` or a `.history` is told to its author: one reply, whichever bots it is for."""
+"""Report problems in a pinned `.config` or a `.history` to its author: one reply, for all bots together."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ MAX_LINE = 300  # characters
 log = logging.getLogger(__name__)
 
 
-class Memory(Protocol):
-    """What was told already; agent_protocol.state.once is the one in Redis."""
+class ReportedOnce(Protocol):
+    """Implemented by agent_protocol.state.once."""
 
     async def first(self, message_id: int, what: str) -> bool: ...
 
 
-_SAID = {
-    "config": ("Of this `.config` I cannot use:", "The rest counts."),
-    "history": ("I cannot read this `.history`, and it counts for nothing:", ""),
+_TEXTS = {
+    "config": ("I cannot use these lines of this `.config`:", "The rest is in effect."),
+    "history": ("I cannot use this `.history`, so it is ignored:", ""),
 }
 
 
 class PinProblemReporter:
-    """Nobody waits for what it says, and nothing depends on it."""
+    """Send the replies in the background; nothing waits for them or depends on them."""
 
-    def __init__(self, told: Memory) -> None:
-        self._told = told
+    def __init__(self, reported: ReportedOnce) -> None:
+        self._reported = reported
         self._background = BackgroundTasks()
         self._seen: set[CommandProblem] = set()
 
@@ -43,16 +43,16 @@ class PinProblemReporter:
                 continue
             self._seen.add(fault)
             here = fault.command == "history" or any(entry.id == fault.message_id for entry in outlet.view.pins[-1])
-            log.info("the .%s of message %d is wrong: %s", fault.command, fault.message_id, "; ".join(fault.lines))
+            log.info(".%s of message %d not used: %s", fault.command, fault.message_id, "; ".join(fault.lines))
             if (replies := outlet.sink.command_replies) is not None:
-                telling = self._tell(fault, replies, in_parent=not here)
+                telling = self._send(fault, replies, in_parent=not here)
                 self._background.start(telling, f"{fault.command} {fault.message_id}")
 
-    async def _tell(self, fault: CommandProblem, replies: CommandReplies, *, in_parent: bool) -> None:
-        if await self._told.first(fault.message_id, "\n".join(fault.lines)):
-            begins, ends = _SAID[fault.command]
+    async def _send(self, fault: CommandProblem, replies: CommandReplies, *, in_parent: bool) -> None:
+        if await self._reported.first(fault.message_id, "\n".join(fault.lines)):
+            first, last = _TEXTS[fault.command]
             lines = [line[:MAX_LINE] for line in fault.lines[:MOST_LINES]]
-            text = "\n".join(filter(None, (begins, *lines, ends)))
+            text = "\n".join(filter(None, (first, *lines, last)))
             await replies.reply(
                 fault.message_id, text, f"pin:{fault.message_id}:{len(fault.lines)}", in_parent=in_parent
             )

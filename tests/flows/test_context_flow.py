@@ -132,10 +132,10 @@ async def test_a_wrong_history_is_told_once_to_who_may_write_one(tmp_path, text)
         await ask(f)
         await ask(f, bot="grok")
         await f.discord.wait_for(
-            lambda: [m for m in f.discord.messages("debate") if "I cannot read this" in m["content"]]
+            lambda: [m for m in f.discord.messages("debate") if "I cannot use this" in m["content"]]
         )
         await ask(f)
-        told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot read this `.history`")]
+        told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot use this `.history`")]
         assert [m["message_reference"]["message_id"] for m in told] == [wrong["id"]]
 
 

@@ -2,7 +2,7 @@ import asyncio
 
 from agent_cogs.events import MentionEvent
 from agent_cogs.inbox.busy_replies import MAX_LINES, MAX_WAITING, BusyReplies
-from agent_cogs.limits.reply_throttle import TOLD_FOR, ReplyThrottle
+from agent_cogs.limits.reply_throttle import REPLY_SECONDS, ReplyThrottle
 from agent_cogs.turn.failure_replies import HOURGLASS, LINES
 from agent_context.entries import Entry, Speaker
 from tests.support.doubles import Clock, settle
@@ -38,7 +38,7 @@ async def test_a_person_is_told_once_a_minute_in_a_channel_and_sees_a_sign_meanw
     assert outlet.signs == [(2, HOURGLASS), (3, HOURGLASS)]
     busy.reply(outlet, mention(4, person=12))
     busy.reply(outlet, mention(5, channel=2))
-    clock.now += TOLD_FOR
+    clock.now += REPLY_SECONDS
     busy.reply(outlet, mention(6))
     await settle()
     assert len(outlet.posts) == 4

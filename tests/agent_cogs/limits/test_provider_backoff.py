@@ -3,7 +3,7 @@ import asyncio
 import discord
 import pytest
 
-from agent_cogs.limits.provider_backoff import REST_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
+from agent_cogs.limits.provider_backoff import BACKOFF_SECONDS, SHARE_EVERY, ProviderBackoff, share_backoff
 from agent_discord.status import TEXT, show_backoff
 from agent_llm.errors import BadKey, ConnectionFailed, QuotaUsedUp
 from agent_protocol.connection.link import RedisAway
@@ -21,12 +21,12 @@ def test_three_hard_failures_in_a_row_begin_a_rest_of_ten_minutes(caplog):
         one.failed(error)
     assert one.seconds_left == 0
     one.failed(BadKey())
-    assert one.seconds_left == REST_SECONDS == 600
+    assert one.seconds_left == BACKOFF_SECONDS == 600
     clock.now += 599
     assert one.seconds_left == 1
     clock.now += 1
     assert one.seconds_left == 0
-    assert "rests for 10 minutes" in caplog.text
+    assert "no calls for 10 minutes" in caplog.text
 
 
 def test_an_answer_in_between_begins_the_count_anew_and_other_failures_do_not_count():
@@ -45,9 +45,9 @@ def test_after_the_rest_one_failure_begins_the_next():
     one = backoff(clock)
     for _ in range(3):
         one.failed(BadKey())
-    clock.now += REST_SECONDS
+    clock.now += BACKOFF_SECONDS
     one.failed(BadKey())
-    assert one.seconds_left == REST_SECONDS
+    assert one.seconds_left == BACKOFF_SECONDS
 
 
 def test_a_channel_is_told_once_in_a_rest():
@@ -76,7 +76,7 @@ async def test_a_rest_is_shown_from_its_beginning_to_its_end():
         one.failed(BadKey())
     await settle()
     assert bot.shown == [(discord.Status.do_not_disturb, TEXT)]
-    await loop.run(REST_SECONDS + 1, step=100)
+    await loop.run(BACKOFF_SECONDS + 1, step=100)
     assert bot.shown[1:] == [(discord.Status.online, None)]
     showing.cancel()
     await asyncio.gather(showing, return_exceptions=True)
@@ -127,15 +127,15 @@ async def test_a_rest_is_told_at_once_and_the_next_run_of_the_program_goes_on_wi
     assert store.ends == {}
     fail(one)
     await settle()
-    assert store.ends == {"claude": clock() + REST_SECONDS}
+    assert store.ends == {"claude": clock() + BACKOFF_SECONDS}
     clock.now += 100
     after_restart = backoff(clock)
     await sharing(after_restart, store)
-    assert after_restart.seconds_left == REST_SECONDS - 100
+    assert after_restart.seconds_left == BACKOFF_SECONDS - 100
     assert after_restart.taken.is_set()
-    clock.now += REST_SECONDS
+    clock.now += BACKOFF_SECONDS
     fail(after_restart, 1)
-    assert after_restart.seconds_left == REST_SECONDS  # one failure begins the next rest, as without the restart
+    assert after_restart.seconds_left == BACKOFF_SECONDS  # one failure begins the next rest, as without the restart
 
 
 async def test_a_stand_by_learns_of_a_rest_that_begins_later(sharing):
@@ -155,7 +155,7 @@ async def test_a_rest_counts_here_while_redis_is_away_and_is_told_when_it_is_bac
     loop = await sharing(one, store)
     fail(one)
     await loop.run(SHARE_EVERY + 1)
-    assert (one.seconds_left, store.ends) == (REST_SECONDS, {})
+    assert (one.seconds_left, store.ends) == (BACKOFF_SECONDS, {})
     store.away = False
     await loop.run(SHARE_EVERY + 1)
     assert store.ends == {"claude": one.until}
@@ -169,4 +169,4 @@ async def test_no_clock_makes_a_rest_longer_than_its_ten_minutes(sharing):
     store.ends["claude"] = clock() + 1e6
     one = backoff(clock)
     await sharing(one, store)
-    assert one.seconds_left == REST_SECONDS
+    assert one.seconds_left == BACKOFF_SECONDS

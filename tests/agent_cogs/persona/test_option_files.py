@@ -19,7 +19,7 @@ def folder(tmp_path):
 
 def files_in(folder):
     files = OptionFiles(folder, ("claude", "grok"))
-    files.look()
+    files.refresh()
     return files
 
 
@@ -61,14 +61,14 @@ def test_a_change_a_new_file_and_a_file_that_is_gone_are_seen_at_the_next_look(f
     write(shared, "max_messages: 1")
     files = files_in(folder)
     version = files.version
-    files.look()
+    files.refresh()
     assert files.version == version
     write(shared, "max_messages: 9", when=2)
     write(folder / "bots" / "grok.yaml", "stream: true")
-    files.look()
+    files.refresh()
     assert (files.layers("grok", 7), files.version) == ([{"max_messages": 9}, {"stream": True}], version + 1)
     shared.unlink()
-    files.look()
+    files.refresh()
     assert files.layers("grok", 7) == [{"stream": True}]
 
 
@@ -77,7 +77,7 @@ def test_what_is_wrong_is_told_once_with_its_place_and_the_rest_counts(folder, c
     with caplog.at_level(logging.WARNING):
         files = files_in(folder)
         write(folder / "bots" / "grok.yaml", "stream: true")
-        files.look()
+        files.refresh()
     assert files.layers("claude", 7) == [{"stream": True}]
     told = [record.getMessage().removeprefix(f"{folder}/") for record in caplog.records]
     assert [line.split(":")[:3] for line in told] == [
@@ -91,11 +91,11 @@ def test_a_file_that_is_no_yaml_keeps_what_it_said_and_says_where(folder, caplog
     write(shared, "max_messages: 5")
     files = files_in(folder)
     write(shared, "max_messages: 6\n  stream: [\n", when=2)
-    files.look()
+    files.refresh()
     assert files.layers("claude", 7) == [{"max_messages": 5}]
     assert "shared.yaml: line 2, column" in caplog.text
     write(shared, "max_messages: 6", when=3)
-    files.look()
+    files.refresh()
     assert files.layers("claude", 7) == [{"max_messages": 6}]
 
 
@@ -103,8 +103,8 @@ def test_a_file_that_is_no_yaml_keeps_what_it_said_and_says_where(folder, caplog
     ("name", "said"),
     [
         ("bots/cluade.yaml", "there is no such bot"),
-        ("guilds/here.yaml", "expected guilds/<guild id>.yaml"),
-        ("bots/claude.here.yaml", "expected guilds/<guild id>.yaml"),
+        ("guilds/here.yaml", "name it guilds/<guild id>.yaml"),
+        ("bots/claude.here.yaml", "name it guilds/<guild id>.yaml"),
     ],
 )
 def test_a_file_for_nobody_is_told_of(folder, caplog, name, said):
@@ -131,18 +131,18 @@ def test_a_change_of_the_model_counts_from_the_next_start_on_and_the_log_says_so
     assert "model" not in caplog.text
     write(folder / "shared.yaml", "model: openai/x\nmax_messages: 2", when=2)
     write(folder / "bots" / "nobody.yaml", "model: openai/y")
-    files.look()
-    assert "model: has changed" not in caplog.text
+    files.refresh()
+    assert "model: changed" not in caplog.text
     write(folder / "guilds" / "7.yaml", "model: openai/y")
-    files.look()
+    files.refresh()
     (folder / "shared.yaml").unlink()
-    files.look()
-    told = [record.getMessage() for record in caplog.records if "model: has changed" in record.getMessage()]
+    files.refresh()
+    told = [record.getMessage() for record in caplog.records if "model: changed" in record.getMessage()]
     assert [line.split(":")[0] for line in told] == [str(folder / "guilds" / "7.yaml"), str(folder / "shared.yaml")]
 
 
 def test_a_model_in_the_first_file_of_all_is_told_too(folder, caplog):
     files = files_in(folder)
     write(folder / "shared.yaml", "model: openai/x")
-    files.look()
-    assert "shared.yaml: model: has changed, which counts from the next start on" in caplog.text
+    files.refresh()
+    assert "shared.yaml: model: changed; restart the bots to use it" in caplog.text

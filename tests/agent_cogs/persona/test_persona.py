@@ -175,7 +175,7 @@ def test_a_start_makes_what_is_missing_and_says_so(tmp_path, caplog):
     assert "memory.md" in report.made
     assert (persona.folder / "memory.md").read_text() == "# Memory\n"
     assert AGENTS["claude"].personality in persona.system().stable
-    assert "persona read from identity.md; made anew: soul.md" in caplog.text
+    assert "persona read from identity.md; created: soul.md" in caplog.text
 
 
 async def test_a_memory_that_was_deleted_is_made_anew(tmp_path):
@@ -191,7 +191,7 @@ async def test_a_memory_that_cannot_be_made_anew_is_told_and_the_event_goes_on(t
     memory = PersonaMemory(Persona("claude", folder), Places(), never, everywhere)
     for _ in range(2):
         assert "## Personality" in (await memory.prompt(7, writes=True)).stable
-    assert sum("memory.md: could not be made anew" in record.getMessage() for record in caplog.records) == 1
+    assert sum("memory.md: could not be recreated" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_the_preamble_names_the_tool_only_where_there_is_one(tmp_path):

@@ -177,7 +177,7 @@ async def test_limits_are_found_and_asking_takes_nothing_of_them(services):
 async def test_budgets_that_near_their_end_are_found(services, spent, found):
     date = "2026-05-28"
     wish = BudgetRequest(turn_id="i1", estimate=0.0001, until=services.clock() + 90, kind="round")
-    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "wish": wish}
+    taken = {"cooldown": 0.0, "daily_max": 3, "date": date, "budget": wish}
     assert await services.ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **taken)) == "ok"
     await services.ledger.settle("claude", "i1", "{}", 1e10, date=date, spent={"total_cost": spent})
     assert sorted(await services.ledger.budgets.used_up("claude", 1, date)) == sorted(found)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_cogs.limits.provider_backoff import REST_SECONDS
-from agent_cogs.limits.reply_throttle import TOLD_FOR
+from agent_cogs.limits.provider_backoff import BACKOFF_SECONDS
+from agent_cogs.limits.reply_throttle import REPLY_SECONDS
 from agent_cogs.turn.failure_replies import LINES, MEANINGS, error_line
 from agent_llm.errors import BadKey, ConnectionFailed
 from agent_protocol.turns.budget_rules import Caps
@@ -138,13 +138,13 @@ async def test_an_agent_whose_provider_refuses_it_backs_off_and_says_so_once(sta
     scene = await stage()
     scene.answers(*[BadKey()] * 3)
     for _ in range(5):
-        scene.clock.now += TOLD_FOR
+        scene.clock.now += REPLY_SECONDS
         await scene.ask()
     assert scene.texts() == [error_line(BadKey())] * 3 + [LINES["benched"]]
     assert (len(scene.cog.asked), signs(scene)) == (3, ["💤"])
     result = await scene.instruct("i1")
     assert (result.skipped, result.reason) == (True, "benched")
-    scene.clock.now += REST_SECONDS
+    scene.clock.now += BACKOFF_SECONDS
     await scene.ask()
     assert scene.texts()[-1] == "Hello."
 
@@ -156,7 +156,7 @@ async def test_a_person_gets_one_failure_reply_a_minute_and_then_a_sign(stage):
     await scene.ask()
     await scene.ask(author=BOB)
     assert (scene.texts(), signs(scene)) == ([error_line(ConnectionFailed())] * 2, ["⏳"])
-    scene.clock.now += TOLD_FOR
+    scene.clock.now += REPLY_SECONDS
     await scene.ask()
     assert len(scene.texts()) == 3
 
