@@ -118,10 +118,10 @@ async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):
             await f.discord.wait_for(
                 lambda: [m for m in f.discord.messages("debate") if "max_image" in m["content"]][1:]
             )
-            told = [m for m in f.discord.messages("debate") if m["content"].startswith(". Of this")]
+            told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot use these lines")]
             assert [m["message_reference"]["message_id"] for m in told] == [pin["id"]]
-            assert "max_image: there is no such option; did you mean max_images?" in told[0]["content"]
-            assert "Of this" not in shown(await ask(f))
+            assert "max_image: there is no such option, max_images is meant?" in told[0]["content"]
+            assert "I cannot use these" not in shown(await ask(f))
 
 
 @pytest.mark.parametrize("text", [".history\n---\nlast: tea", ".history https://discord.com/channels/1/2/3"])
