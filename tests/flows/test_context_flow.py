@@ -120,7 +120,7 @@ async def test_a_wrong_pin_is_told_once_and_silences_nobody(tmp_path):
             )
             told = [m for m in f.discord.messages("debate") if m["content"].startswith(". I cannot use these lines")]
             assert [m["message_reference"]["message_id"] for m in told] == [pin["id"]]
-            assert "max_image: there is no such option, max_images is meant?" in told[0]["content"]
+            assert "max_image: there is no such option; did you mean max_images?" in told[0]["content"]
             assert "I cannot use these" not in shown(await ask(f))
 
 
