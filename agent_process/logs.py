@@ -1,9 +1,9 @@
-"""How the log looks, whose words are in it, and which are in it never.
+"""Formats and redacts the log.
 
 Plain lines are for people; with LOG_FORMAT=json each line is one object: `time` (ISO 8601, UTC), `level`, `logger`,
 `message`, what the record brings as `fields` (a turn its ids, reason and cost), and `exception` where there is one.
-Redaction is the formatter's work and not a filter's, since a traceback becomes text only here. What people write and
-models answer stands in no record above DEBUG.
+The formatter redacts, not a filter, since a traceback becomes text only here. Words of people and models are in no
+record above DEBUG.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Redact = Callable[[str], str]
 
 
 class PlainFormatter(logging.Formatter):
-    """One line, and the traceback where there is one."""
+    """A line, and a traceback where there is one."""
 
     def __init__(self, redact: Redact = str) -> None:
         super().__init__(FORMAT)
@@ -59,9 +59,9 @@ FORMATTERS: dict[str, Callable[[Redact], logging.Formatter]] = {"plain": PlainFo
 def set_up_logging(
     level: str, handlers: Sequence[logging.Handler] = (), *, style: str = "plain", redact: Redact = str
 ) -> None:
-    """One line an event, to the handlers given, else to standard error. Replaces an earlier set-up.
+    """Log to these handlers, else to standard error. Replaces an earlier set-up.
 
-    `style` is one of FORMATTERS; `redact` takes the secrets out of a text.
+    `style` is one of FORMATTERS; `redact` removes secrets from a text.
     """
     handlers = handlers or (logging.StreamHandler(),)
     for handler in handlers:

@@ -1,7 +1,7 @@
-"""Can this Python run the program? Asked before anything else is imported, and in words that an old Python can read.
+"""Checks that this Python can run the program: before other imports, and in code that an old Python can read.
 
-`make` looks after both; who starts run_all.py by hand meets the machine's own Python, which may be too old or know none
-of the packages, and would be told so by a traceback.
+`make` provides the right one. Started by hand, run_all.py gets the machine's own Python, which may be too old or lack
+the packages; without this check the owner would see a traceback.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import sys
 from importlib.util import find_spec
 
 OLDEST = (3, 11)
-NEEDED = ("aiohttp", "discord", "pydantic_settings", "redis", "rich", "yaml")  # what no start goes without
+NEEDED = ("aiohttp", "discord", "pydantic_settings", "redis", "rich", "yaml")  # needed by every start
 _ADVICE = "make local and make run make .venv with what is needed; by hand it is .venv/bin/python run_all.py."
 
 
 def check_python() -> None:
-    """Ends the process with exit code 2 and what to do, where the program could not even be imported."""
-    told = complaint(tuple(sys.version_info[:2]))
-    if told is not None:
-        print(told, file=sys.stderr)
+    """Exit with code 2 and advice, if the program could not be imported."""
+    problem = complaint(tuple(sys.version_info[:2]))
+    if problem is not None:
+        print(problem, file=sys.stderr)
         sys.exit(2)
 
 
 def complaint(version: tuple[int, ...]) -> str | None:
-    """What is wrong with a Python of this version, None where nothing is."""
+    """The problem of a Python of this version, None for none."""
     if version < OLDEST:
         wanted, found = (".".join(map(str, each)) for each in (OLDEST, version))
         return f"Python {wanted} or newer is needed, this is {found} ({sys.executable}).\n{_ADVICE}"

@@ -1,9 +1,9 @@
-"""How a process ends: asked once it finishes what it has begun, asked twice it leaves.
+"""Shuts a process down: on the first signal it finishes its running turns, on the second it exits.
 
-    SIGTERM, SIGHUP, Ctrl-C → `stop` → no new turn; running ones get their grace → everything is closed, exit code 0
-    Ctrl-C once more        → `hurry` → nothing is waited for; what does not close in three seconds is left
+    SIGTERM, SIGHUP, Ctrl-C → `stop` → no new turn; running ones get a grace period → everything is closed, exit code 0
+    Ctrl-C once more        → `hurry` → no waiting; exit after three seconds at the latest
 
-Redis has all that must be kept, so leaving loses no more than a crash would: nothing.
+All persistent state is in Redis, so an early exit loses no more than a crash would: nothing.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 LEAVE_SECONDS = 3.0
-INTERRUPTED = 130  # the exit code of a process that was interrupted
+INTERRUPTED = 130  # exit code of an interrupted process
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Shutdown:
-    """What has been asked for."""
+    """The requested shutdown: `stop` after the first signal, `hurry` after a second Ctrl-C."""
 
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     def on_signals(self) -> None:
-        """Takes the process's signals over. A second SIGTERM is no hurry: service managers repeat theirs."""
+        """Install the signal handlers. A second SIGTERM sets no hurry: service managers repeat theirs."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.stop.set)
@@ -46,7 +46,7 @@ class Shutdown:
 
 
 async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: float, hurry: asyncio.Event) -> None:
-    """Waits for each agent's running turns: `grace` seconds at most, and not at all any more once there is hurry."""
+    """Wait for the agents' running turns, at most `grace` seconds and only until `hurry`."""
     tasks = {name: asyncio.create_task(turn, name=f"{name}: last turns") for name, turn in turns.items()}
     hurried = asyncio.create_task(hurry.wait(), name="hurry")
     waiting = {hurried, *tasks.values()}
@@ -55,7 +55,7 @@ async def last_turns(turns: Mapping[str, Coroutine[Any, Any, None]], grace: floa
     while not hurried.done() and len(waiting) > 1 and (left := end - loop.time()) > 0:
         _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     if late := [name for name, task in tasks.items() if not task.done()]:
-        log.warning("turns are given up that took too long to end: %s", ", ".join(late))
+        log.warning("turns did not end in time and are cancelled: %s", ", ".join(late))
     for task in waiting:
         task.cancel()
     for outcome in await asyncio.gather(*tasks.values(), return_exceptions=True):

@@ -1,1 +1,1 @@
-"""What an agent must remember over a restart: posts, sessions, windows, last runs."""
+"""State of agents that survives a restart: posts, sessions, context windows, last runs. Knows no limits."""

@@ -1,10 +1,8 @@
-"""When an agent's checks and jobs ran last: over all processes on one Redis a tick runs once, and restarts neither
-repeat nor lose one.
+"""Last runs of an agent's heartbeats and cron jobs, so that each run happens once over all processes and restarts.
 
-One hash per agent, `field → time of the last run`. Who runs a tick swaps the time that it knows for the new one in one
-step; who knows another one than stands there is late, and learns it. So it does not matter whose clock is right, nor
-how often a process looks. The same step keeps the tick's turn until it begins: none is booked and lost. Values are
-times in unix seconds; what they mean is the caller's.
+A hash an agent, `field → time of the last run` (unix seconds). A process takes a run by swapping the time that it knows
+for the new one in one step; a process that knows an outdated time fails and learns the stored one. So neither clocks
+nor polling intervals matter. The same step stores the run's turn until it begins, so that no run is taken and lost.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ from agent_protocol.turns.turns import KEEPING, LATEST_DEADLINE, Turns
 from agent_protocol.wire import keys
 
 KEEP_SECONDS = 400 * 86400  # longer than a year: a yearly job remembers its last run
-MOST_FIELDS = 300  # of an agent; those that nobody knows any more go first
+MOST_FIELDS = 300  # of an agent; beyond that unknown ones are pruned
 
-# Sets the field's new time where nobody knows another one than the caller, and keeps the tick's turn where it has one.
-# Returns 1, or 0 and the time that stands there.
+# Sets the field's new time if the stored one is one that the caller knows, and stores the run's turn if it has one.
+# Returns 1 and the new time, or 0 and the stored one.
 SWAP = f"""{KEEPING}
 local stands = redis.call('HGET', KEYS[1], ARGV[1])
 if stands and stands ~= ARGV[2] and stands ~= ARGV[3] then return {{0, stands}} end
@@ -35,15 +33,15 @@ log = logging.getLogger(__name__)
 
 
 class LastRuns:
-    """Of all agents. `load` raises RedisAway; `run` goes on in memory while Redis is away, as the last holder does."""
+    """`load` raises RedisAway; `run` continues in memory while Redis is away, as the last holder of a lease does."""
 
     def __init__(self, link: RedisLink, turns: Turns | None = None) -> None:
         self._link, self._turns = link, turns or Turns(link, time.time)
-        self._stands: dict[tuple[str, str], str] = {}  # as it stands in Redis, as far as we know
-        self._ours: dict[tuple[str, str], str] = {}  # what we set last, which Redis may not have heard of
+        self._stands: dict[tuple[str, str], str] = {}  # in Redis, as far as this process knows
+        self._ours: dict[tuple[str, str], str] = {}  # set by this process, maybe missing in Redis
 
     async def load(self, agent: str) -> dict[str, float]:
-        """The last times by field, as all processes know them. Raises RedisAway."""
+        """The stored times by field. Raises RedisAway."""
         kept = await self._link.call(lambda redis: redis.hgetall(keys.ticks(agent)))
         found = {str(field): str(text) for field, text in kept.items()}
         for memory in (self._stands, self._ours):
@@ -67,8 +65,8 @@ class LastRuns:
         event: str = "",
         keep_seconds: float = LATEST_DEADLINE,
     ) -> bool:
-        """Takes the tick, its time becomes the last one; its turn, which begins with `event`, is kept for so long until
-        it begins. False: another process has taken it or one since."""
+        """Take the run `at` that time; its turn, which begins with `event`, is stored until it begins, at most for
+        `keep_seconds`. False: another process has taken this or a later run."""
         place, new = (agent, field), repr(float(at))
         known, own = self._stands.get(place, ""), self._ours.get(place, "")
         kept = self._turns.keeping(agent, turn_id, event, keep_seconds) if event else ([], [])
@@ -76,7 +74,7 @@ class LastRuns:
         try:
             done, stands = await self._link.script(SWAP, asked, args)
         except RedisAway as away:
-            log.debug("a tick is taken in memory: %s", away)
+            log.debug("a run is taken in memory: %s", away)
             self._ours[place] = new
             return True
         self._stands[place] = str(stands)
@@ -84,7 +82,7 @@ class LastRuns:
         return bool(int(done))
 
     async def prune(self, agent: str, known: Collection[str]) -> None:
-        """Forgets fields that are not among `known`, once there are too many. Raises RedisAway."""
+        """Delete fields that are not among `known`, once there are too many. Raises RedisAway."""
         if len(fields := [field for name, field in self._stands if name == agent]) <= MOST_FIELDS:
             return
         gone = [field for field in fields if field not in known]
@@ -98,6 +96,6 @@ def _time(text: str) -> float | None:
     try:
         time = float(text)
     except ValueError:
-        log.warning("the time of a tick cannot be read: %.40r", text)
+        log.warning("the time of a last run cannot be read and is ignored: %.40r", text)
         return None
     return time if time == time and abs(time) != float("inf") else None

@@ -1,7 +1,6 @@
-"""How often an agent has changed its memory today, by whose words: so that nobody floods it.
+"""Limits an agent's memory changes a day and person, so that nobody floods its memory.
 
-One hash a day: user id ("0": nobody, the bots among themselves) → changes. While Redis is away this process counts
-alone.
+A hash a day: user id ("0" for the bots among themselves) → changes. While Redis is away each process counts alone.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class MemoryQuota:
         self._here: Counter[tuple[str, str, int]] = Counter()
 
     async def take(self, agent: str, date: str, person: int | None, most: int) -> bool:
-        """Counts a change that was brought about on that day, and says whether it is one of `most`.
+        """Count a change that the person caused; whether it is within `most`.
 
-        The higher of the two counts holds: what was counted while Redis was away is not forgotten.
+        The higher of the two counts holds, so that changes while Redis was away count too.
         """
         who = (agent, date, person or NOBODY)
         if self._here[who] >= most:
@@ -42,7 +41,7 @@ class MemoryQuota:
         try:
             return await self._count(agent, date, who[2]) <= most
         except RedisAway as away:
-            log.info("a change of %s's memory is counted in this process alone: %s", agent, away)
+            log.info("a change of %s's memory is counted in this process only: %s", agent, away)
             return True
 
     async def _count(self, agent: str, date: str, person: int) -> int:

@@ -1,8 +1,7 @@
-"""Conversations that go on: which session of a coding agent belongs to a channel, and where a channel began anew.
+"""Sessions of coding agents, and resets of context: both of one agent in one channel.
 
-Both belong to one agent and one channel, and no channel's is ever another's. A reset is the id of the last message that
-is no longer context. Every process of a Redis hears of it at once, and reads what it has not heard of when it first
-needs it, so that a turn waits for Redis once per channel.
+A reset is the id of the last message that is no longer context. A notice publishes it to every process; a process reads
+a reset that it has not heard of when it first needs it, so that a turn waits for Redis once per channel.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ log = logging.getLogger(__name__)
 
 
 class Sessions:
-    """One small record of plain values for each agent and channel.
+    """A small record of plain values per agent and channel.
 
-    No method raises RedisAway: while Redis is away, this process's memory is all there is.
+    No method raises RedisAway: while Redis is away this process's memory is used.
     """
 
     def __init__(self, link: RedisLink) -> None:
@@ -49,15 +48,15 @@ class Sessions:
             text = await self._link.call(lambda redis: redis.get(key))
             session = json.loads(text) if text else None
         except RedisAway as away:
-            log.debug("a session of an earlier run is not known: %s", away)
+            log.debug("an earlier session cannot be read: %s", away)
             return None
         except ValueError:
-            log.warning("the session of %s in channel %d cannot be read", agent, channel_id)
+            log.warning("the session of %s in channel %d cannot be read, a new one begins", agent, channel_id)
             return None
         return session if isinstance(session, dict) else None
 
     async def keep(self, agent: str, channel_id: int, session: Mapping[str, Any]) -> None:
-        """For thirty days from now."""
+        """Store it for thirty days."""
         await self._write(keys.session(agent, channel_id), dict(session))
 
     async def drop(self, agent: str, channel_id: int) -> None:
@@ -77,14 +76,14 @@ class Sessions:
         try:
             await self._link.call(write)
         except RedisAway as away:
-            log.debug("a session is known to this process only: %s", away)
+            log.debug("a session is stored in this process only: %s", away)
             return
         if self._unwritten.get(key) is session:
             del self._unwritten[key]
 
 
 class Resets:
-    """Where each agent's view of each channel begins. Needs `start()` before the bus runs."""
+    """The start of each agent's view of each channel. Call `start()` before the bus runs."""
 
     def __init__(self, link: RedisLink, bus: Subscriber) -> None:
         self._link, self._bus = link, bus
@@ -92,12 +91,12 @@ class Resets:
         self._reading = asyncio.Lock()
 
     def start(self) -> None:
-        """Hears what other processes do; what was missed while nothing was heard is read again."""
+        """Subscribe to the notices of other processes. After a lost connection everything is read again."""
         self._bus.subscribe(keys.COORDINATOR_RESETS, self._on_notice)
         self._bus.on_resubscribed(self._known.clear)
 
     async def since(self, agent: str, channel_id: int) -> int:
-        """The last message's id that is no longer context there, 0 for none. While Redis is away: as far as this
+        """The id of the last message that is no longer context there, 0 for none. While Redis is away: as far as this
         process knows."""
         key = keys.reset(agent, channel_id)
         if key in self._known:
@@ -106,14 +105,14 @@ class Resets:
             try:
                 text = await self._link.call(lambda redis: redis.get(key))
             except RedisAway as away:
-                log.debug("where %s begins in channel %d is not known: %s", agent, channel_id, away)
+                log.debug("the reset of %s in channel %d cannot be read: %s", agent, channel_id, away)
                 return self._known.get(key, 0)
         read = int(text) if text is not None and str(text).isdecimal() else 0
         self._known[key] = max(read, self._known.get(key, 0))
         return self._known[key]
 
     async def reset(self, agents: Iterable[str], channel_id: int, message_id: int) -> None:
-        """What lies before `message_id`, and that message, is context of these agents no longer. Raises RedisAway."""
+        """Remove `message_id` and all before it from these agents' context. Raises RedisAway."""
         names = tuple(agents)
         notice = ResetNotice(channel_id=channel_id, message_id=message_id, agents=names)
 

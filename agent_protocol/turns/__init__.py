@@ -1,1 +1,1 @@
-"""What Redis keeps of a turn, its limits and its costs."""
+"""Turns in Redis: their claims, limits, budgets, costs and records. Knows neither prompts nor Discord."""

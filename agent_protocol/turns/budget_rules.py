@@ -1,7 +1,7 @@
-"""The rules of budgets, and the same rules kept in one process's memory: plain values, no Redis.
+"""The rules of budgets, applied in one process's memory: plain values, no Redis.
 
-Money is counted for scopes: `all`, `agent:{name}`, `channel:{id}`, `person:{id}`, each kind with a cap of its own, in
-whole millionths of a US dollar. What costs nothing is never refused. Scheduled work stops before people do: the last
+Money is counted for scopes (`all`, `agent:{name}`, `channel:{id}`, `person:{id}`), each kind with a cap of its own, in
+whole millionths of a US dollar. A free turn is never refused. Scheduled turns stop before mentions do: the last
 CLOSING_SHARE of the day's and the channel's money is for mentions and for one closing turn of each conversation.
 """
 
@@ -29,7 +29,7 @@ REFUSED: Mapping[str, Verdict] = {
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """US dollars a day, None for no cap; `mentions`: of one person in a minute, 0 for any number."""
+    """US dollars a day, None for no cap; `mentions` per person and minute, 0 for no limit."""
 
     all: float | None = None
     agent: float | None = None
@@ -45,9 +45,9 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetRequest:
-    """What a turn asks for: `estimate` in US dollars, put aside until it is settled, at the latest `until` (unix
-    seconds). `person_id` and `message_id` are of the person who called. `under_way` is what its record keeps of its
-    first call, from before it is made until it is heard of; "" for nothing."""
+    """A turn's request for money: `estimate` US dollars, reserved until it is settled, at the latest `until` (unix
+    seconds). `person_id` and `message_id` are the caller's. `under_way` is what its record keeps of its first call
+    while that is under way; "" for nothing."""
 
     turn_id: str
     estimate: float
@@ -60,7 +60,7 @@ class BudgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A sum put aside, in millionths."""
+    """A reservation, in millionths."""
 
     date: str
     until: float
@@ -71,7 +71,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The real cost of a turn, in millionths, and whom it is counted for."""
+    """The real cost of a turn, in millionths, and the scopes that it counts for."""
 
     name: str
     date: str
@@ -93,13 +93,13 @@ def scopes_of(agent: str, channel_id: int, person_id: int | None) -> tuple[str, 
 
 
 def millionths(dollars: float) -> int:
-    """Rounded up: a sum that is not zero never counts as nothing."""
+    """Rounded up, so that only zero counts as nothing."""
     return math.ceil(dollars * MICRO - 1e-6)
 
 
 class MemoryBudgets:
-    """The same rules in one process. `share`: the part of what is left in Redis that may be spent here. `clock` gives
-    unix seconds."""
+    """The rules in one process. `share`: the part of Redis' last known rest that may be spent here. `clock` gives unix
+    seconds."""
 
     def __init__(self, caps: Caps, clock: Callable[[], float], *, share: float = 1.0) -> None:
         self.caps = caps
@@ -120,7 +120,7 @@ class MemoryBudgets:
         return verdict
 
     def note_taken(self, name: str, hold: Hold, request: BudgetRequest, seen: Sequence[int] = ()) -> None:
-        """Mirror what was put aside; `seen`: the totals that Redis told of its scopes."""
+        """Mirror a reservation; `seen`: the totals of its scopes in Redis."""
         now = self._clock()
         if name not in self.holds:
             self.holds = {other: kept for other, kept in self.holds.items() if kept.until > now}
@@ -133,12 +133,12 @@ class MemoryBudgets:
             self._recent(request.person_id).setdefault(request.message_id, now)
 
     def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
-        """A turn that another process began goes on here; `dollars` are spent on it."""
+        """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
         scopes = scopes_of(agent, channel_id, request.person_id)
         self.holds[hold_name(agent, request.turn_id)] = Hold(date, request.until, millionths(dollars), scopes)
 
     def more(self, name: str, amount: int) -> bool:
-        """Put `amount` aside instead of what the hold has; False where that is too much."""
+        """Raise the reservation to `amount`; False where that is too much."""
         hold = self.holds.get(name)
         if hold is None:
             return True
@@ -154,7 +154,7 @@ class MemoryBudgets:
             self.owed[bill.date, scope] = self.owed.get((bill.date, scope), 0) + bill.amount
 
     def written(self, bill: Bill) -> None:
-        """Redis knows by now of what was spent here."""
+        """Redis has booked the bill: it is no longer owed."""
         for scope in bill.scopes if bill.amount else ():
             left = self.owed.pop((bill.date, scope), 0) - bill.amount
             if left > 0:
@@ -179,7 +179,7 @@ class MemoryBudgets:
         return verdict
 
     def _here(self, name: str, date: str, scope: str) -> int:
-        """What is spent or put aside here, by other turns, and Redis does not know."""
+        """What other turns spent or reserved here, unknown to Redis."""
         now = self._clock()
         others = (hold for other, hold in self.holds.items() if other != name and not hold.in_redis)
         held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)
@@ -192,7 +192,7 @@ class MemoryBudgets:
         return request.message_id not in recent and len(recent) >= self.caps.mentions
 
     def _recent(self, person_id: int) -> dict[int, float]:
-        """The person's mentions of the last minute; who had none is forgotten."""
+        """The person's mentions of the last minute. Drops other people without any."""
         after = self._clock() - MINUTE
         recent = {message: at for message, at in self._mentions.pop(person_id, {}).items() if at > after}
         for quiet in list(islice(self._mentions, 2)):  # two out for one in: who called last stands last

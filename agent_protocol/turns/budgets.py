@@ -1,12 +1,11 @@
-"""What may be spent in a day, and what is put aside for the turns that run: so that parallel calls cannot overspend.
+"""Daily budgets, with a reservation for each running turn, so that parallel calls cannot overspend.
 
-A turn puts its estimated cost aside before the model is called (in the script that takes its limits) and is settled by
-its real cost when it ends. What is put aside counts as spent until then. Where nobody has settled it when its time is
-over (its process was killed, and no other went on with the turn), it is spent: its call may have been made, so it is
-booked as such, in the budgets and on the agent's day; an end that comes after all takes this back. money.py has the
-rules; RESERVE says them in Redis' words.
+A turn reserves its estimated cost before the model is called (in the script that takes its limits) and is settled by
+its real cost when it ends. A reservation counts as spent until then. One that expires unsettled (its process was
+killed, and no other resumed the turn) is booked as spent, in the budgets and on the agent's day, since its call may
+have been made; a late end takes this back. budget_rules.py has the rules; RESERVE repeats them in Lua.
 
-While Redis is away a process may spend a share of what was left when it was seen last; this is written when it is back.
+While Redis is away a process may spend a share of the last known rest; this is written when Redis is back.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ NOTICE_SHARE = 0.8
 Argument = str | int | float
 AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
 
-# reserve(spent key, holds key, at): puts a sum aside, or says which kind of scope stands against it.
+# reserve(spent key, holds key, at): reserves a sum, or returns the kind of scope that lacks the money.
 # ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
 # ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" where nobody
 # has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back.
@@ -117,7 +116,7 @@ return near
 
 
 class Budgets:
-    """The money of all processes. No method raises RedisAway."""
+    """The budgets of all processes. Only `used_up` raises RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], caps: Caps) -> None:
         self._link, self._clock, self._caps = link, clock, caps
@@ -127,7 +126,7 @@ class Budgets:
     def script_args(
         self, agent: str, channel_id: int, request: BudgetRequest, date: str
     ) -> tuple[list[str], list[Argument]]:
-        """Keys and arguments with which the limits' script asks for the money."""
+        """Keys and arguments for the limits' script."""
         scopes = scopes_of(agent, channel_id, request.person_id)
         places = [keys.budget(date), keys.budget_holds(date), keys.mentions(request.person_id or 0)]
         mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
@@ -141,7 +140,7 @@ class Budgets:
         self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
 
     async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
-        """Put this sum aside for the whole turn, before another of its calls; False where there is no money for it."""
+        """Raise the turn's reservation to this sum, before another of its calls; False where the money is lacking."""
         name = hold_name(agent, turn_id)
         hold, amount = self.memory.holds.get(name), millionths(dollars)
         if hold is None or amount <= hold.amount:
@@ -168,7 +167,7 @@ class Budgets:
         return [kind_of(scope) for scope in scopes if sums[scope] >= (self._caps.of(scope) or 0) * (1 - CLOSING_SHARE)]
 
     def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
-        """For the end of a turn: counted on the day on which it began, as far as this process knows it."""
+        """The bill of a turn, for the day on which it began as far as this process knows."""
         name = hold_name(agent, turn_id)
         hold = self.memory.holds.get(name)
         scopes = hold.scopes if hold else ("all", f"agent:{agent}")
@@ -185,7 +184,7 @@ class Budgets:
         self._near += near
 
     def notices(self) -> list[str]:
-        """Once for each scope and day, over all processes: a line for the owner, when four fifths are spent."""
+        """Lines for the owner about budgets of which 80% are spent; once per scope and day over all processes."""
         near, self._near = self._near, []
         return [self._notice(scope) for scope in near]
 
@@ -196,7 +195,7 @@ class Budgets:
         return f"{NOTICE_SHARE:.0%} of {name} ({cap / MICRO:.2f} USD) is spent"
 
     def _pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
-        """Scopes and caps, less what is spent and not written yet; "-" for no cap."""
+        """Scopes and caps, less what is owed to Redis; "-" for no cap."""
         found: list[Argument] = []
         for scope in scopes:
             cap = self._caps.of(scope)

@@ -1,4 +1,4 @@
-"""What each agent consumed on each day: hashes `agent:{name}:cost:{date}`, kept for 30 days.
+"""Daily totals of each agent's usage and costs: hashes `agent:{name}:cost:{date}`, kept for 30 days.
 
 Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
 reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions.

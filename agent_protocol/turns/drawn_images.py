@@ -1,8 +1,8 @@
 """Drawn images of turns under way, so that one that was not posted yet is neither drawn nor paid for again.
 
-A picture is megabytes where everything else here is small: it has a key of its own beside the turn's record, is written
-in pieces, each of which passes well within a command's time, and is gone with the end of its turn. Base64, since the
-client for commands reads text. Only whoever holds the turn writes; a picture that lacks a piece does not exist.
+An image has megabytes where everything else here is small: it has a key of its own beside the turn's record, is
+written in pieces that each stay within a command's timeout, and is deleted at the end of its turn. Base64, since the
+client for commands reads text. Only the turn's holder writes; an image that lacks a piece counts as missing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from agent_protocol.wire import keys
 
 MAX_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 192 * 1024  # a multiple of three: each piece is base64 by itself
-KEEP_WITHIN = 2.0  # seconds of the turn's time that keeping may take
+KEEP_WITHIN = 2.0  # seconds of the turn that storing may take
 
-# KEYS: the turn's record, the picture. ARGV: whose turn it is, how many pieces stand already, the next one.
+# KEYS: the turn's record, the image. ARGV: the turn's holder, the number of stored pieces, the next one.
 ADD_PIECE = """
 local life = redis.call('PTTL', KEYS[1])
 if life <= 0 or redis.call('HGET', KEYS[1], 'holder') ~= ARGV[1] then return 0 end
@@ -34,21 +34,21 @@ log = logging.getLogger(__name__)
 
 
 class DrawnImages:
-    """`holder` is this process's name in its turns. No method raises RedisAway."""
+    """`holder` names this process in its turns. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink, holder: str = "") -> None:
         self._link, self._holder = link, holder
 
     async def keep(self, agent: str, turn_id: str, data: bytes) -> bool:
-        """Whether the picture is kept, for as long as the turn's record; one over MAX_BYTES is not."""
+        """Store the image for as long as the turn's record; False where that failed, or it is over MAX_BYTES."""
         if len(data) > MAX_BYTES:
-            log.info("a picture of %d bytes is too large to be kept for a restart", len(data))
+            log.info("an image of %d bytes is too large to be stored, a restart would draw it again", len(data))
             return False
         try:
             async with asyncio.timeout(KEEP_WITHIN):
                 return await self._add_pieces([keys.turn(agent, turn_id), keys.turn_picture(agent, turn_id)], data)
         except (RedisAway, TimeoutError) as error:
-            log.debug("a picture is not kept: %s", error or "too slow")
+            log.debug("an image is not stored: %s", error or "too slow")
             return False
 
     async def _add_pieces(self, places: list[str], data: bytes) -> bool:
@@ -59,13 +59,13 @@ class DrawnImages:
         return True
 
     async def read(self, agent: str, turn_id: str, size: int) -> bytes | None:
-        """The picture of `size` bytes that was kept; None where it is not there, or not all of it."""
+        """The stored image of `size` bytes; None where any of it is missing."""
         key, data = keys.turn_picture(agent, turn_id), bytearray()
         try:
             for number in range(-(-size // PIECE_BYTES)):
                 piece = await self._link.call(lambda redis, at=number: redis.lindex(key, at))  # type: ignore[misc]
                 data += base64.b64decode(str(piece or ""), validate=True)
         except (RedisAway, binascii.Error) as error:
-            log.debug("a kept picture cannot be read: %s", error)
+            log.debug("a stored image cannot be read: %s", error)
             return None
         return bytes(data) if data and len(data) == size else None

@@ -1,7 +1,7 @@
-"""Cooldowns, daily maxima and money, checked and taken in one step, so that turns side by side cannot pass a limit.
+"""Cooldowns, daily maxima and budgets, checked and taken in one step, so that parallel turns cannot pass a limit.
 
-While Redis is away the same rules are kept in this process's memory: it mirrors what was last seen, and what was taken
-meanwhile is added to the day's count when Redis is back.
+While Redis is away the same rules apply in this process's memory, which mirrors the last known values; turns taken
+meanwhile are added to the day's count when Redis is back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Verdict = Literal["cooldown", "daily_limit", "muted"] | MoneyVerdict
 COUNT_SECONDS = 48 * 3600
 UNLIMITED = 10**9
 
-# count_turn(count, turns, id, seconds): counts a turn of the day, one with an id once, however often it is told.
+# count_turn(count, turns, id, seconds): counts a turn of the day; one with an id only once.
 COUNTING = """
 local function count_turn(count, turns, id, seconds)
   if id ~= '' then
@@ -85,9 +85,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a turn asks for before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0
-    for none), and the money that it wishes to put aside. `date` is the local date, YYYY-MM-DD. `free`: its model costs
-    nothing, so `daily_max` does not hold for it; it is counted apart."""
+    """A turn's request before it begins: one of the day's `daily_max` turns, the channel's cooldown (seconds, 0 for
+    none), and a budget reservation. `date` is local, YYYY-MM-DD. A `free` turn, whose model costs nothing, is counted
+    apart and not limited by `daily_max`."""
 
     agent: str
     channel_id: int
@@ -103,23 +103,23 @@ class TurnRequest:
 
     @property
     def counted_on(self) -> str:
-        """The day that it counts on."""
+        """The day under which it is counted."""
         return free_day(self.date) if self.free else self.date
 
     @property
     def turn_id(self) -> str:
-        """The turn that counts, "" where it has no name."""
+        """The id of the turn, "" without a reservation."""
         return self.budget.turn_id if self.budget is not None else ""
 
 
 def free_day(date: str) -> str:
-    """What turns that cost nothing are counted under."""
+    """The day under which free turns are counted."""
     return f"{date}:free"
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptCall:
-    """A TurnRequest as TAKING reads it. `owed`: turns taken while Redis was away, which are written along."""
+    """A TurnRequest as TAKING reads it. `owed`: turns taken while Redis was away, counted by the same script."""
 
     request: TurnRequest
     keys: list[str]
@@ -128,7 +128,7 @@ class ScriptCall:
 
 
 class MemoryLimits:
-    """The same rules in one process. `clock` gives unix seconds."""
+    """The rules in one process. `clock` gives unix seconds."""
 
     def __init__(self, clock: Callable[[], float], money: MemoryBudgets | None = None) -> None:
         self._clock = clock
@@ -151,7 +151,7 @@ class MemoryLimits:
         return verdict
 
     def note_taken(self, request: TurnRequest, count: int) -> None:
-        """Mirror a turn taken elsewhere; `count` is the day's count after it."""
+        """Mirror a turn that was taken in Redis; `count` is the day's count after it."""
         now = self._clock()
         if request.cooldown > 0:
             self._cooldowns = {key: until for key, until in self._cooldowns.items() if until > now}
@@ -186,7 +186,7 @@ class TurnLimits:
         self._away_said = False
 
     async def take(self, request: TurnRequest) -> Verdict:
-        """Take what a turn asks for, all of it or nothing.
+        """Take a turn's request, all of it or nothing.
 
         Only "ok" and "closing" (a conversation's last turn, since money runs out) take anything.
         """
@@ -198,7 +198,7 @@ class TurnLimits:
         return self.read_verdict(call, told)
 
     def script_call(self, request: TurnRequest) -> ScriptCall:
-        """For a script of TAKING, which is to be followed by one of the three below."""
+        """For a script of TAKING; pass the outcome to one of the three methods below."""
         agent, day = request.agent, request.counted_on
         owed = self._owed.pop((agent, day), [])
         counts = [keys.daily_count(agent, day), keys.counted_turns(agent, day)]
@@ -211,7 +211,7 @@ class TurnLimits:
         return ScriptCall(request, places, args, owed)
 
     def read_verdict(self, call: ScriptCall, outcome: Sequence[Any]) -> Verdict:
-        """What the script said."""
+        """The verdict of the script."""
         request, (word, count, *totals) = call.request, outcome
         self._away_said = False
         verdict: Verdict = REFUSED.get(word, word)
@@ -238,7 +238,7 @@ class TurnLimits:
         return verdict
 
     def give_back(self, call: ScriptCall) -> None:
-        """It came to nothing, or nobody knows: a turn that is counted again counts once."""
+        """Owe the turns again: the script did not run, or may not have. One that is counted again counts once."""
         if call.owed:
             self._owed.setdefault((call.request.agent, call.request.counted_on), []).extend(call.owed)
 
@@ -254,21 +254,21 @@ class TurnLimits:
                 return
 
     def resume(self, request: TurnRequest, dollars: float) -> None:
-        """Go on with a turn that another process was let in with, and that has cost so much by now."""
+        """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
         if request.budget is not None:
             self._money.memory.resume(request.agent, request.channel_id, request.budget, request.date, dollars)
 
     async def afford(self, agent: str, turn_id: str, dollars: float) -> bool:
-        """Whether the turn may come to this sum as a whole; more is put aside where it is more than it has."""
+        """Whether the turn may cost this sum in all; raises its reservation where needed."""
         return await self._money.more(agent, turn_id, dollars)
 
     async def release_cooldown(self, agent: str, channel_id: int) -> None:
-        """End the channel's cooldown: the turn came to nothing."""
+        """End the channel's cooldown, since the turn posted nothing."""
         self._memory.release_cooldown(agent, channel_id)
         try:
             await self._link.call(lambda redis: redis.delete(keys.cooldown(agent, channel_id)))
         except RedisAway as away:
-            log.debug("cooldown left to run out: %s", away)
+            log.debug("a cooldown is not released and will expire: %s", away)
 
     async def cooldown_left(self, agent: str, channel_id: int) -> float:
         """Seconds until the agent's cooldown in the channel is over, 0 where there is none. Raises RedisAway."""
@@ -276,7 +276,7 @@ class TurnLimits:
         return max(0.0, int(left) / 1000)
 
     async def all(self, agent: str, date: str) -> int:
-        """Turns taken on that day, those of models that cost nothing included."""
+        """Turns taken on that day, free ones included."""
         return await self.count(agent, date) + await self.count(agent, free_day(date))
 
     async def count(self, agent: str, date: str) -> int:

@@ -85,12 +85,12 @@ class Settlements:
 
     @property
     def owes(self) -> bool:
-        """Whether an end is kept that Redis does not know of."""
+        """Whether any end is not written yet."""
         return bool(self._kept)
 
     @property
     def kept(self) -> int:
-        """How many are."""
+        """The number of ends that are not written yet."""
         return len(self._kept)
 
     async def settle(self, ending: Ending) -> bool:
@@ -115,7 +115,9 @@ class Settlements:
                 except RedisAway:
                     return False
                 except ResponseError as error:  # not another turn shall wait for one that cannot be written
-                    log.error("%s: the end of turn %s cannot be written: %s", ending.agent, ending.turn_id, error)
+                    log.error(
+                        "%s: the end of turn %s cannot be written and is lost: %s", ending.agent, ending.turn_id, error
+                    )
                     near = ()
                 if self._kept.pop(name, None) is not None:
                     self._budgets.memory.written(ending.bill)
@@ -137,7 +139,7 @@ class Settlements:
         if len(self._kept) > MOST_KEPT:
             _, lost = self._kept.popitem(last=False)
             log.error(
-                "%s: Redis is away for too long: turn %s (%.4f USD) will not be on the books",
+                "%s: Redis is away for too long, turn %s (%.4f USD) will not be booked",
                 lost.agent,
                 lost.turn_id,
                 lost.costs.get("total_cost", 0.0),

@@ -1,11 +1,10 @@
-"""One record a turn, so that an instruction that comes twice is answered twice and posted once.
+"""A record per turn, so that an instruction that comes twice is answered twice and posted once.
 
-The first to claim an id does the turn. While it lasts the record keeps how far it came (what it began with, the model's
-answer, what was posted), so that whoever acts for the agent after a crash goes on from there; at its end only the
-result is left, which answers every repetition. It lives until the deadline and 15 minutes. An index of the turns that
-are open tells the next holder which to go on with; what only waits for its turn can be kept there too, and is new to
-whoever claims it. This process also remembers its own turns: when Redis is away or
-came back empty, what it did must not be done again.
+The first process to claim an id does the turn. Meanwhile the record keeps checkpoints (the event, the model's answer,
+the posts), so that after a crash the agent's next holder resumes from there; at the end only the result is left, which
+answers every repetition. The record lives until 15 minutes after the deadline. An index of open turns tells the next
+holder which to resume; a turn that only waits can be stored there too, and is new to the process that claims it. Each
+process also remembers its own turns: when Redis is away or came back empty, they must not be done again.
 """
 
 from __future__ import annotations
@@ -112,7 +111,7 @@ def _bounds() -> tuple[int, int]:
 class Turns:
     """`clock` gives unix seconds, as deadlines are. `Ledger.settle` ends a turn.
 
-    Claims are for whoever holds the agent's lease. What a turn needs never raises RedisAway; the index does.
+    Only the holder of the agent's lease claims. Methods of the index raise RedisAway, those that a turn needs do not.
     """
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], holder: str = "") -> None:
@@ -132,8 +131,7 @@ class Turns:
         return await self.read_claim(agent, turn_id, deadline, outcome)
 
     async def keep(self, agent: str, turn_id: str, event: str, seconds: float) -> None:
-        """Keep what a turn begins with that waits for its time, for so many seconds: whoever holds the agent then takes
-        it up. Raises RedisAway."""
+        """Store the event of a waiting turn for so many seconds, for the agent's holder to take. Raises RedisAway."""
         await self._link.script(KEEP, *self.keeping(agent, turn_id, event, seconds))
 
     def keeping(self, agent: str, turn_id: str, event: str, seconds: float) -> tuple[list[str], list[str | float]]:
@@ -148,7 +146,7 @@ class Turns:
         return [keys.turn(agent, turn_id), keys.open_turns(agent)], args
 
     async def read_claim(self, agent: str, turn_id: str, deadline: float, outcome: Sequence[Any] | None) -> Claim:
-        """What the script said; None where Redis is away. What this process knows of the turn counts before that."""
+        """The claim from the script's outcome, None where Redis is away. This process's own knowledge comes first."""
         key, lifetime, kept = keys.turn(agent, turn_id), self.lifetime(deadline), self._read(outcome)
         ours = self._recall(key)
         if ours is not None and kept.state != "done":
@@ -164,7 +162,7 @@ class Turns:
         return self._recall(keys.turn(agent, turn_id)) is not None
 
     async def checkpoint(self, agent: str, turn_id: str, name: Checkpoint, text: str) -> bool:
-        """Keep how far a turn of ours came. False when another process has taken it over: it is not ours any more."""
+        """Store a checkpoint of a turn. False where another process has taken the turn over."""
         try:
             outcome = await self._link.script(CHECKPOINT, [keys.turn(agent, turn_id)], [self.holder, name, text])
         except RedisAway as away:
@@ -173,7 +171,7 @@ class Turns:
         return bool(outcome != "lost")
 
     def forget(self, agent: str, turn_id: str) -> None:
-        """This process gave its turn up: whoever claims it next goes on with it."""
+        """This process gave its turn up: the next process to claim it resumes it."""
         self._ours.pop(keys.turn(agent, turn_id), None)
 
     async def open_ids(self, agent: str) -> list[str]:
@@ -189,8 +187,8 @@ class Turns:
         return None
 
     async def drop(self, agent: str, turn_id: str) -> None:
-        """What an open turn began with is nobody's business any more: after a crash nobody goes on with it. Where it
-        runs, it runs to its end. Raises RedisAway."""
+        """Delete an open turn, so that no process resumes it after a crash. Where it runs, it continues. Raises
+        RedisAway."""
 
         async def drop(redis: Redis) -> None:
             pipe = redis.pipeline(transaction=True)

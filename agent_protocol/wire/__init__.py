@@ -1,1 +1,1 @@
-"""Messages and how they travel: keys, bus, requests, commands. Keeps nothing."""
+"""Messages and their transport: keys, bus, requests, commands. Stores nothing."""

@@ -31,7 +31,7 @@ OnNotice = Callable[[MentionNotice], Awaitable[None] | None]
 
 
 class Bus(Subscriber):
-    """Everything that goes over Redis pub/sub. Needs `run()` in a task of its owner. Times in seconds."""
+    """Publish and subscribe over Redis. Call `run()` in a task. Times in seconds."""
 
     def __init__(
         self,
@@ -54,26 +54,26 @@ class Bus(Subscriber):
         self._grace_from = 0.0  # unix seconds
 
     async def publish(self, channel: str, message: WireMessage) -> int:
-        """Send once, to whoever listens now. Returns how many do. Raises RedisAway."""
+        """Send once to the present subscribers; returns their number. Raises RedisAway."""
         wire = message.to_wire()
         return int(await self._link.call(lambda redis: redis.publish(channel, wire)))
 
     def listen_to(self, agent: str) -> None:
-        """Hear this agent's results and notices. `ask` does so by itself."""
+        """Subscribe to this agent's results and notices. `ask` does so by itself."""
         if agent not in self._heard_agents:
             self._heard_agents.add(agent)
             self.subscribe(keys.results(agent), partial(self._take_result, agent))
 
     def on_notice(self, callback: OnNotice) -> None:
-        """Call this for each MentionNotice of the agents that are listened to."""
+        """Call `callback` for each MentionNotice of the agents that are listened to."""
         self._on_notice.append(callback)
 
     async def ask(self, agent: str, instruction: Instruction, *, absent_grace: float | None = None) -> Result:
         """Ask for a turn and wait for its result, through losses of Redis.
 
-        Waits until `instruction.deadline` (unix seconds; 90 s from now where there is none). Raises AgentTimedOut then,
-        and AgentAbsent when nobody subscribes to the agent's instructions, judged no sooner than `absent_grace` seconds
-        after the bus was connected or `grant_grace` called (10; 0 judges at once).
+        Raises AgentTimedOut after `instruction.deadline` (unix seconds; 90 s from now where there is none), and
+        AgentAbsent if nobody subscribes to the agent's instructions; the latter no sooner than `absent_grace` seconds
+        after the bus was connected or `grant_grace` called (10; 0 decides immediately).
         """
         self.listen_to(agent)
         deadline = instruction.deadline
@@ -85,7 +85,7 @@ class Bus(Subscriber):
 
     async def _send(self, question: PendingRequest) -> float:
         if not self.ready.is_set() or self.connected_since is None:
-            return self._republish_every  # a result could not be heard; becoming ready ends this pause
+            return self._republish_every  # a result would be lost; becoming ready ends this pause
         send = partial(_publish_and_count, keys.instructions(question.agent), question.instruction.to_wire())
         received, listeners = await self._link.call(send)
         if received and listeners:
@@ -96,7 +96,7 @@ class Bus(Subscriber):
         return self._retry_every
 
     def grant_grace(self) -> None:
-        """The agents may be changing to other processes: from now on each has the grace again to begin to listen."""
+        """Give each agent the grace again, from now: it may be moving to another process."""
         self._grace_from = self._clock()
 
     def _connected_for(self) -> float:
@@ -117,7 +117,7 @@ class Bus(Subscriber):
 
 
 async def _publish_and_count(channel: str, wire: str, redis: Redis) -> tuple[int, int]:
-    """How many received it, and how many subscribe by name (a monitor's pattern is not an agent)."""
+    """How many received it, and how many subscribe by name (a pattern is a monitor's, not an agent's)."""
     pipe = redis.pipeline(transaction=False)
     pipe.publish(channel, wire)
     pipe.pubsub_numsub(channel)

@@ -1,6 +1,6 @@
-"""An owner's wish to the coordinator, and what came of it: a Command with an id is answered by a CommandOutcome.
+"""Sends Commands to the coordinator and waits for their CommandOutcome.
 
-Pub/sub forgets: where no coordinator acts nobody answers, and that is an answer too.
+Pub/sub has no memory: where no coordinator acts there is no answer, and the outcome is NOBODY.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOBODY = "nobody"  # the outcome where no coordinator answers
 
 
 class CoordinatorCommands:
-    """One process's. `start()` before the bus runs."""
+    """Call `start()` before the bus runs."""
 
     def __init__(self, bus: Bus, patience: float = ANSWER_SECONDS) -> None:
         self._bus, self._patience = bus, patience
@@ -28,7 +28,7 @@ class CoordinatorCommands:
         self._bus.subscribe(keys.COORDINATOR_OUTCOMES, self._on_outcome)
 
     async def give(self, command: Command) -> str:
-        """What came of it, one of the outcomes of docs/protocol.md, or NOBODY. Raises RedisAway."""
+        """Send a command; its outcome is one of docs/protocol.md's, or NOBODY. Raises RedisAway."""
         command_id = secrets.token_hex(8)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[command_id] = answer

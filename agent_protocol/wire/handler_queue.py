@@ -1,5 +1,4 @@
-"""A lane does one thing after another: what arrives on one channel is handled in order, and a slow handler holds back
-its own channel only."""
+"""Handles the messages of a channel in order; a slow handler delays its own channel only."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class HandlerQueue:
             self._dropping = False
 
     def close(self) -> None:
-        """End `run` after the call that is at work now; the rest is forgotten."""
+        """End `run` after the current call; the rest is dropped."""
         self._closed = True
         if self._queue.empty():
             self._queue.put_nowait(None)
@@ -48,5 +47,5 @@ class HandlerQueue:
                 if inspect.isawaitable(outcome):
                     await outcome
             except Exception:
-                # The outermost edge of a lane: one handler's failure must not end what comes after it.
+                # The outermost edge: a handler's failure must not affect the next ones.
                 log.exception("a handler of %s failed", self.name)

@@ -1,8 +1,8 @@
-"""Asking an agent: an instruction out, its result back, over a pub/sub that forgets.
+"""Requests to agents: an instruction out, its result back, over a pub/sub without memory.
 
-A message that nobody hears is lost, and so is one sent while Redis is away. So the same id is sent again after every
-resubscription and every `REPUBLISH_EVERY` seconds; an agent at work on it ignores that, one that is done answers with
-the result it kept.
+A message without a subscriber is lost, and so is one sent while Redis is away. So the same id is sent again after each
+resubscription and every `REPUBLISH_EVERY` seconds; an agent that is working on it ignores that, one that is done
+answers with the kept result.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire.messages import Instruction, Result
 
 REPUBLISH_EVERY = 10.0
-ABSENT_GRACE = 10.0  # after Redis came back everybody else needs a moment to subscribe again
-RETRY_EVERY = 0.5  # while nobody listens yet
+ABSENT_GRACE = 10.0  # after Redis came back the agents need a moment to subscribe again
+RETRY_EVERY = 0.5  # while nobody subscribes yet
 
 log = logging.getLogger(__name__)
 
 
 class NoAnswer(Exception):
-    """An agent was asked and there is no result.
+    """The agent gave no result.
 
     NoAnswer
     ├── AgentAbsent     nobody subscribes to its instructions
@@ -39,7 +39,7 @@ class AgentTimedOut(NoAnswer):
 
 
 class PendingRequest:
-    """One instruction that waits for its result. `wake` is set when something ends its pause."""
+    """An instruction that waits for its result. Setting `wake` ends its pause."""
 
     def __init__(self, agent: str, instruction: Instruction, grace: float) -> None:
         self.agent = agent
@@ -58,12 +58,12 @@ class PendingRequest:
         self.wake.clear()
 
 
-# Publishes the instruction once. Returns the seconds until it should be tried again; raises AgentAbsent, RedisAway.
+# Publishes the instruction once. Returns the seconds until the next attempt; raises AgentAbsent, RedisAway.
 Send = Callable[[PendingRequest], Awaitable[float]]
 
 
 class PendingRequests:
-    """All questions that are open, by agent and instruction id."""
+    """The open requests, by agent and instruction id."""
 
     def __init__(self, send: Send, clock: Callable[[], float], retry_every: float = RETRY_EVERY) -> None:
         self._send = send
@@ -72,8 +72,8 @@ class PendingRequests:
         self._open: dict[tuple[str, str], PendingRequest] = {}
 
     async def ask(self, question: PendingRequest, deadline: float) -> Result:
-        """Send until there is a result. `deadline` in unix seconds. Raises AgentAbsent, AgentTimedOut, ValueError when
-        the same instruction is being asked already."""
+        """Send until there is a result. `deadline` in unix seconds. Raises AgentAbsent, AgentTimedOut, and ValueError
+        for an instruction that is open already."""
         key = (question.agent, question.instruction.instruction_id)
         if key in self._open:
             raise ValueError(f"instruction {key[1]} is being asked already")
@@ -85,7 +85,7 @@ class PendingRequests:
 
     async def _wait(self, question: PendingRequest, deadline: float) -> Result:
         loop = asyncio.get_running_loop()
-        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not make a turn endless
+        latest = loop.time() + deadline - self._clock()  # a clock that is set back must not prolong a turn
         while question.result is None:
             left = min(deadline - self._clock(), latest - loop.time())
             if left <= 0:
@@ -101,14 +101,14 @@ class PendingRequests:
     def answer(self, agent: str, result: Result) -> None:
         question = self._open.get((agent, result.instruction_id))
         if question is None:
-            log.debug("late or unasked result of %s dropped", agent)
+            log.debug("late or unrequested result of %s dropped", agent)
             return
         if question.result is None:
             question.result = result
             question.wake.set()
 
     def nudge(self, *, resubscribed: bool) -> None:
-        """The bus is ready: send now what was not sent yet, and everything again when the connection is a new one."""
+        """The bus is ready: send what was not delivered yet, and everything again on a new connection."""
         for question in self._open.values():
             if resubscribed or not question.delivered:
                 question.wake.set()

@@ -1,8 +1,8 @@
 """Subscriptions that outlive connections: the only reconnect loop of the program.
 
-Handlers are registered before or while it runs, and hear on after every loss. Two tasks hold a connection: one reads,
-one sends what subscriptions changed and a PING now and then, for a peer that vanished without a word. Pub/sub forgets:
-what was published while the connection was lost is gone, and nobody may rely on it.
+Handlers may be registered at any time and survive a lost connection. A connection has two tasks: one reads, one sends
+changed subscriptions and a PING now and then, to notice a peer that vanished silently. Pub/sub has no memory: messages
+published while the connection was lost are gone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Subscriber:
-    """`ready` is set while every subscription is confirmed; `connected_since` (unix seconds) is None while away."""
+    """`ready` is set while every subscription is confirmed. `connected_since` (unix seconds) is None while away."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Subscriber:
         self._changed.set()
 
     def unsubscribe(self, channel: str) -> None:
-        """Forget all handlers of `channel`. What still waits for them is dropped."""
+        """Remove all handlers of `channel`. Messages that wait for them are dropped."""
         self._handlers.pop(channel, None)
         lane = self._lanes.pop(channel, None)
         if lane is not None:
@@ -77,7 +77,7 @@ class Subscriber:
         self._changed.set()
 
     def on_resubscribed(self, callback: Callback) -> None:
-        """Call this after every new connection, the first one too, when all subscriptions are confirmed."""
+        """Call `callback` after each new connection, the first one too, once all subscriptions are confirmed."""
         self._on_resubscribed.append(callback)
 
     async def run(self) -> None:
@@ -107,7 +107,7 @@ class Subscriber:
             await asyncio.sleep(longest * self._rng.uniform(0.5, 1.0))
 
     async def _hold_connection(self) -> Exception:
-        """Hold one connection as long as it lasts; returns what ended it."""
+        """Use one connection as long as it lasts; returns the error that ended it."""
         lost: Exception = ConnectionError("closed")
         try:
             async with self._connect() as connection, asyncio.TaskGroup() as tasks:
@@ -115,14 +115,14 @@ class Subscriber:
                 tasks.create_task(self._keep_up(connection))
         except* (RedisError, OSError) as group:
             lost = group.exceptions[0]
-        except* Exception as group:  # the edge of the loop: a mistake must not end everybody's hearing
+        except* Exception as group:  # the edge of the loop: a bug must not end all subscriptions
             lost = group.exceptions[0]
-            log.exception("the connection to Redis failed in an unknown way")
+            log.exception("the connection to Redis failed unexpectedly, reconnecting")
         return lost
 
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[AbstractConnection]:
-        # Not redis-py's PubSub: it connects anew by itself, in the reading and the writing task at once.
+        # Not redis-py's PubSub: it reconnects by itself, in the reading and the writing task at the same time.
         pool = self._link.subscriber.connection_pool
         async with asyncio.timeout(CONNECT_TIMEOUT):
             connection = await pool.get_connection()  # type: ignore[no-untyped-call]
@@ -150,7 +150,7 @@ class Subscriber:
                 async with asyncio.timeout(self._heartbeat):
                     await self._changed.wait()
             except TimeoutError:
-                await self._hear_something(connection)
+                await self._expect_answer(connection)
 
     async def _send_changes(self, connection: AbstractConnection) -> None:
         self._changed.clear()
@@ -164,11 +164,11 @@ class Subscriber:
         self._check_ready()
 
     async def _write(self, connection: AbstractConnection, *command: str) -> None:
-        if not connection.is_connected:  # send_command would connect anew, without the subscriptions
+        if not connection.is_connected:  # send_command would reconnect, without the subscriptions
             raise ConnectionError("the connection was closed")
         await connection.send_command(*command, check_health=False)
 
-    async def _hear_something(self, connection: AbstractConnection) -> None:
+    async def _expect_answer(self, connection: AbstractConnection) -> None:
         self._heard.clear()
         await self._write(connection, "PING")
         async with asyncio.timeout(self._heartbeat):

@@ -156,7 +156,7 @@ IN_PROTOCOL = (
             "agent_protocol/wire/test_bus.py agent_protocol/connection/test_link.py",
         ),
         (
-            "                await self._hear_something(connection)",
+            "                await self._expect_answer(connection)",
             "                pass",
             "a peer that vanished without a word is noticed",
         ),
