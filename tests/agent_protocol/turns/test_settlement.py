@@ -212,7 +212,7 @@ async def test_ends_that_are_kept_have_a_bound_and_what_falls_out_is_named(
         await back(link, server)
         await until(lambda: not ledger.settlements.owes)
         assert (await books(link))[0] == 2
-    assert "turn m0 (0.5000 USD) will not be on the books" in caplog.text
+    assert "turn m0 (0.5000 USD) will not be booked" in caplog.text
 
 
 async def test_an_end_that_redis_does_not_understand_keeps_no_other_one_from_being_written(
