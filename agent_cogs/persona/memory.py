@@ -1,6 +1,6 @@
 """An agent's own files in its turns: persona and memory in the prompt, and the tools that change them.
 
-Persona ─ files ─┬─ prompt   a part of the prompt: of the memory only what may be told in the channel
+Persona ─ files ─┬─ prompt  the persona, and the memory entries that may be shown in the channel
 Audience ────────┴─ tools   memory, and the files of its workspace
 """
 
