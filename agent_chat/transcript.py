@@ -58,7 +58,7 @@ class _Tally:
 
 
 class Transcript:
-    """One channel's messages, oldest first, and its pinned ones, however old.
+    """The messages of a channel, oldest first, and its pinned ones, however old.
 
     At least the newest `depth` are kept. The oldest are dropped in steps: where they are part of a prompt (a prefix
     before `.history`, a thread's beginning), one dropped with each message would change what the provider has cached.
@@ -197,7 +197,7 @@ class Transcript:
             self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name, bot=bot)
 
     def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
-        """Of the marks that were there when the message was read, only people's are counted
+        """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
         (agent_discord.reading.hide_reactions)."""
         tally = self._tallies.get(message_id, {}).get(emoji)
         if tally is not None and (user_id in tally.named or not (bot and is_mark(emoji))):

@@ -25,7 +25,7 @@ _WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class SettingWarning:
-    """What is wrong with a setting, and what to do."""
+    """A problem with a setting, and the advice against it."""
 
     subject: str
     text: str

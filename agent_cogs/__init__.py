@@ -1,1 +1,1 @@
-"""What an agent does with an event. Knows models, Redis and Discord by the packages below it; never the coordinator."""
+"""From an event to an agent's answer. Uses models, Redis and Discord by the packages below; knows no coordinator."""

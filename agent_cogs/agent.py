@@ -157,7 +157,7 @@ class Agent:
         return self if model is None else replace(self, model=model)
 
     def options_for(self, outlet: Outlet) -> Options:
-        """What is set for the agent in this channel."""
+        """The agent's options in this channel."""
         return self.options.options(self.key, outlet.view)
 
     async def persona_prompt(self, channel_id: int, options: Options) -> PersonaPrompt:

@@ -148,7 +148,7 @@ def persona_memory_of(agent: str, services: AgentServices, channel_of: ChannelOf
 
 
 def fit_of(profiles: Sequence[Profile]) -> Fit:
-    """What a picture must be for each of these models, since any of them may answer."""
+    """The limits that a picture must keep for all of these models, since any of them may answer."""
     return Fit(
         min(one.picture_pixels for one in profiles),
         min(one.picture_bytes for one in profiles),

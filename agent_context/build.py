@@ -73,7 +73,7 @@ class TurnContext:
     searches: bool = False
     closing: bool = False  # this is the conversation's last turn
     hints: tuple[str, ...] = ()  # openings for a starter without an idea of its own
-    errand: AutomationTask | None = None  # the task of a turn that nobody in the channel asked for
+    task: AutomationTask | None = None  # the task of a turn that nobody in the channel asked for
     persona: str = ""  # from the agent's files; "" if only its personality is known
     memory: str = ""  # its notes, as far as they may be shown here
 

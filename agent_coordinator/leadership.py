@@ -13,7 +13,7 @@ POLL_SECONDS = 0.2
 
 
 class Leadership:
-    """One process's leadership. Without a lease it is held for ever, in epoch 0."""
+    """The leadership of this process. Without a lease it is held forever, in epoch 0."""
 
     def __init__(self, lease: Lease | None, sleep: Sleep) -> None:
         self.epoch = 0

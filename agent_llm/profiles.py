@@ -38,7 +38,7 @@ DEFAULTS: Mapping[str, Defaults] = {
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What a model accepts in a request.
+    """The parts of a request that a model accepts.
 
     Output. `schema`: it has structured output. `schema_with_search`: also together with its web search. `all_required`:
     strict mode wants every property required, so optional ones become nullable. `unknown_keywords`: JSON schema

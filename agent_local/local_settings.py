@@ -1,4 +1,4 @@
-"""What local mode changes in an owner's settings, and the world that it runs in.
+"""The settings of local mode, made from an owner's, and the world that it runs in.
 
 Tokens, channels and REDIS_URL of .env are not used, and data is kept separately under data/local/, the agents' notes
 too (own_personas.py).

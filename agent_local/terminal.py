@@ -75,7 +75,7 @@ class StandIn(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the start shows: each bot's display name with its model, None for a scripted voice; `free` are the models
+    """The header of the start: each bot's display name with its model, None for a scripted voice; `free` are the models
     that cost nothing, on the owner's machines."""
 
     voices: Mapping[str, str | None] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a person types: reading lines and parsing them.
+"""Read and parse the lines that a person types.
 
 A terminal is read with prompt_toolkit, which keeps the typed line separate from the output. A pipe or file is read in a
 thread, since an event loop cannot wait for every kind of standard input.

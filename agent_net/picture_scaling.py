@@ -35,7 +35,7 @@ TRIES = 9
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a provider takes: longer side in pixels, bytes, media types."""
+    """The limits of a provider: longer side in pixels, bytes, media types."""
 
     longest_side: int = 2048
     max_bytes: int = 3_900_000

@@ -51,7 +51,7 @@ def people_of(marks: Iterable[str]) -> frozenset[int]:
 def parted(text: str) -> tuple[str, list[str]]:
     """Split a text from its marks. An unclosed mark extends to the end.
 
-    This takes one pass over any text; an equivalent regular expression could take minutes.
+    This reads any text once; an equivalent regular expression could take minutes.
     """
     kept, marks, at = "", list[str](), 0
     while (start := text.find("<!--", at)) >= 0:

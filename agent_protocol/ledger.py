@@ -39,10 +39,10 @@ from agent_protocol.turns.turns import CLAIMING, Claim, Turns
 BEGIN = f"""{CLAIMING}{TAKING}
 local kept = claim()
 if kept then return {{kept}} end
-local told = take(2, 9)
-local on_admitted = told[1] == 'ok' or told[1] == 'closing'
+local taken = take(2, 9)
+local on_admitted = taken[1] == 'ok' or taken[1] == 'closing'
 if on_admitted and ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'under_way', ARGV[9]) end
-return {{false, unpack(told)}}"""
+return {{false, unpack(taken)}}"""
 
 LAST_WAIT = 2.0  # seconds to wait for Redis at the end of the process
 

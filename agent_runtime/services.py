@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a process runs. Local mode, tests and benchmarks differ from production in these values alone."""
+    """The set-up of a process. Local mode, tests and benchmarks differ from production in these values alone."""
 
     settings: Settings
     agents: tuple[str, ...]  # the bots of this process

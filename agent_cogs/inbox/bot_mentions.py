@@ -137,7 +137,7 @@ def calls(entry: Entry, user_id: int) -> bool:
 
 
 def spoken_before(message: Entry, entries: Sequence[Entry], instructed: Collection[int]) -> list[Entry]:
-    """What agents said of their own accord since the last person's message, newest first; `entries` oldest first."""
+    """The agents' posts of their own accord since the last person's message, newest first; `entries` oldest first."""
     earlier = (entry for entry in reversed(entries) if entry.id < message.id)
     among_agents = takewhile(lambda entry: entry.speaker.kind != "person", earlier)
     return [entry for entry in among_agents if entry.speaker.kind == "agent" and entry.id not in instructed]

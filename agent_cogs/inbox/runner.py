@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnHooks(Protocol):
-    """What runs in line before and after each event's turn; agent_cogs.automation.hooks."""
+    """Run hooks before and after each event's turn; agent_cogs.automation.hooks."""
 
     async def before(self, event: TurnEvent) -> None: ...
     async def after(self, event: TurnEvent) -> None: ...

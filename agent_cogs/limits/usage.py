@@ -1,4 +1,4 @@
-"""What a turn costs: added up while it runs, reported in its result, booked when the turn is settled."""
+"""The costs of a turn: added up while it runs, reported in its result, booked when the turn is settled."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def day_total(costs: Costs, agent: str, date: str, usage: Usage) -> float:
 
 
 def cost_fields(result: Result) -> dict[str, float | int]:
-    """What a turn adds to its agent's costs of the day, under the names of agent_protocol.turns.costs."""
+    """The turn's share of its agent's costs of the day, under the names of agent_protocol.turns.costs."""
     usage = result.usage or TurnUsage()
     return {
         "total_cost": usage.cost_usd,

@@ -1,1 +1,1 @@
-"""What a model sees and how it is asked. Never decides what is posted."""
+"""The context of a turn, and the model call. Never decides what is posted."""

@@ -166,7 +166,7 @@ def ephemeral(context: TurnContext) -> str:
     me, task = context.me.display_name, []
     entries = context.window.entries
     if context.trigger == "errand":
-        task.append(automation_task(context.errand))
+        task.append(automation_task(context.task))
     elif context.trigger == "starter":
         hints = f" If nothing better comes to mind: {'; '.join(context.hints)}." if context.hints else ""
         task.append(

@@ -1,4 +1,4 @@
-"""What the model is shown in a turn: the channel as far as it matters, and what the turn is about."""
+"""Gather the context of a turn: the channel as far as it matters, and the message or task to answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HINTS = 2  # openings that a starter is offered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnView:
-    """What a turn's prompt is made of.
+    """The parts of a turn's prompt.
 
     `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
     channel's newest message, `wording` a person's question, both as they were when the view was built. `reset` is the
@@ -78,7 +78,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         can_draw=turn.can_draw,
         searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
         closing=closing,
-        errand=event.task if isinstance(event, AutomationEvent) else None,
+        task=event.task if isinstance(event, AutomationEvent) else None,
         persona=files.stable,
         memory=files.memory,
         hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),

@@ -160,7 +160,7 @@ def why_not_text(state: AgentState) -> str:
 
 
 def _hindrances(state: AgentState) -> list[str]:
-    """What keeps it from speaking now, the most decisive first."""
+    """The reasons for which it cannot speak now, the most decisive first."""
     found = [] if state.online else ["it is offline"]
     if state.muted_until is not None and state.muted_until > state.now:
         found.append(f"it is muted until {_when(state.muted_until)}")

@@ -102,7 +102,7 @@ _TASKS: Mapping[Trigger, Callable[[TurnContext], str]] = {
     "mention": _answer,
     "call": _called,
     "continue": _continue,
-    "errand": lambda context: f".\n{automation_task(context.errand)}",
+    "errand": lambda context: f".\n{automation_task(context.task)}",
 }
 
 

@@ -65,8 +65,8 @@ class WindowState:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What a turn sees. `entries`: the prefix and the channel's own as they are now, oldest first. `blocks`: what is
-    sent. `cut_at` is in unix seconds; `fresh` right after a cut."""
+    """The messages of a turn. `entries`: the prefix and the channel's own, current and oldest first. `blocks`: those
+    that are sent. `cut_at` is in unix seconds; `fresh` right after a cut."""
 
     entries: tuple[Entry, ...]
     cut_at: float

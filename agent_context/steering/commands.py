@@ -79,7 +79,7 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class CommandProblem:
-    """What is wrong in a message that is a command, one line each."""
+    """The problems of a message that is a command, one line each."""
 
     message_id: int
     command: Literal["history", "config"]

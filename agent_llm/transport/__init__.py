@@ -1,1 +1,1 @@
-"""What providers share on the network: HTTP clients, streams, size limits, HTTP errors. Knows no provider's format."""
+"""The providers' common network code: HTTP clients, streams, size limits, HTTP errors. Knows no provider's format."""

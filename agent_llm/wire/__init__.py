@@ -1,1 +1,1 @@
-"""What providers' formats share: turns, schemas, stop sequences, tool calls. Opens no connection."""
+"""The common parts of the providers' formats: turns, schemas, stop sequences, tool calls. Opens no connection."""

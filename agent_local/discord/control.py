@@ -1,4 +1,4 @@
-"""What people do in the stand-in: called in the same process, by the terminal and by benchmarks.
+"""The actions of people in the stand-in: called in the same process, by the terminal and by benchmarks.
 
 Authors and channels are given by name or id, messages by id or by the dict that an earlier call returned. No permission
 is checked here.

@@ -133,7 +133,7 @@ def _newest(job: Job, last: float, now: float, zone: tzinfo) -> float | None:
 
 
 def _moments(job: Job, after: float, zone: tzinfo) -> Iterator[float]:
-    """The job's moments after `after`, ever later: what an hour that comes twice would repeat is passed over."""
+    """The job's moments after `after`, ever later: an hour that comes twice is not repeated."""
     expression = _NAMED.get(job.expression.lower(), job.expression)
     for moment in CronSim(expression, datetime.fromtimestamp(after, zone)):
         at = moment.timestamp()

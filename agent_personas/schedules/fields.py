@@ -1,4 +1,4 @@
-"""What heartbeats, cron jobs and hooks share: names, channels, time spans, hours of the day."""
+"""The fields that heartbeats, cron jobs and hooks share: names, channels, time spans, hours of the day."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class RedisStartError(Exception):
 
 def _client(address: str | FakeServer) -> Redis:
     # No socket_timeout: redis-py implements it by asyncio.wait_for, which on Python 3.11 may swallow a cancellation.
-    # Foreign bytes on a channel are a bad message, not a reason to lose the connection: hence "replace".
+    # Foreign bytes on a channel are a bad message, not a reason to lose the connection.
     options: dict[str, Any] = {
         "decode_responses": True,
         "encoding_errors": "replace",

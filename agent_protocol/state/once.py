@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Notices:
-    """Of all bots, the first may tell a person what is wrong with a message. No method raises RedisAway."""
+    """Let only one bot report a problem with a person's message: the first to claim it. No method raises RedisAway."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link

@@ -179,7 +179,7 @@ class MemoryBudgets:
         return verdict
 
     def _here(self, name: str, date: str, scope: str) -> int:
-        """What other turns spent or reserved here, unknown to Redis."""
+        """The sum that other turns spent or reserved here, unknown to Redis."""
         now = self._clock()
         others = (hold for other, hold in self.holds.items() if other != name and not hold.in_redis)
         held = sum(h.amount for h in others if h.date == date and h.until > now and scope in h.scopes)

@@ -69,9 +69,9 @@ local function take(k, a)
   end
   if cooldown > 0 then redis.call('SET', KEYS[k + 1], '1', 'PX', cooldown) end
   count_turn(KEYS[k + 2], KEYS[k + 3], id, seconds)
-  local told = {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0')}}
-  for i = 1, #totals do told[i + 2] = totals[i] end
-  return told
+  local taken = {{verdict, tonumber(redis.call('GET', KEYS[k + 2]) or '0')}}
+  for i = 1, #totals do taken[i + 2] = totals[i] end
+  return taken
 end
 """
 TAKE = f"{TAKING} return take(0, 0)"
@@ -192,10 +192,10 @@ class TurnLimits:
         """
         call = self.script_call(request)
         try:
-            told = await self._link.script(TAKE, call.keys, call.args)
+            outcome = await self._link.script(TAKE, call.keys, call.args)
         except RedisAway as away:
             return self.take_in_memory(call, away)
-        return self.read_verdict(call, told)
+        return self.read_verdict(call, outcome)
 
     def script_call(self, request: TurnRequest) -> ScriptCall:
         """For a script of TAKING; pass the outcome to one of the three methods below."""

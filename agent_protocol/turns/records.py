@@ -1,7 +1,7 @@
 """One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
 
-A record says what called the agent, what it read, what it did and what that cost; never what anybody said. It is added
-by the script that ends the turn (`Ledger.settle`), once, by whoever ends it. People ask for it with /why, and a durable
+A record says what called the agent, what it read, what it did and what that cost; never what anybody said. The script
+that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and a durable
 recorder can read the same streams: XREAD from the id that it read last. An entry has one field, `record`, with a JSON
 object as TurnRecord writes it; what is null is left out. Its `v` is 1 for as long as a reader of this shape can read
 it: fields may be added, none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
@@ -31,7 +31,7 @@ DISCORD_EPOCH_MS = 1_420_070_400_000
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
 
-# record(stream, text): adds an entry. Another maker's value of another type under this name is made anew.
+# record(stream, text): adds an entry. Replaces a value of another type, of another program.
 RECORD = f"""
 local function record(stream, text)
   if not ({{stream = 1, none = 1}})[redis.call('TYPE', stream).ok] then redis.call('DEL', stream) end

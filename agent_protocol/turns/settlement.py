@@ -30,8 +30,8 @@ MOST_KEPT = 1000  # turns of this process that ended while Redis was away
 # the channel's posts by instruction. ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what
 # to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for none), the time, its posts
 # by instruction, then the costs as pairs of field and amount, and last the bill for the budgets. Where another process
-# took the turn over, its end is that process's to tell, and so are the costs of what it goes on with: an answer, or a
-# call that was under way. A process that has settled the turn does so once; a claim of its own makes it new to it.
+# took the turn over, its end is that process's to report, and so are the costs of what it resumes: an answer, or a
+# call that was in progress. A process that has settled the turn does so once; a claim of its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
 local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
 local ours = not holder or holder == ARGV[2]
@@ -57,8 +57,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), what its
-    agent's results channel is told of it ("" for nothing), its record."""
+    """How a turn ended, at `at` (unix seconds): its result as JSON, what it cost on `date` (YYYY-MM-DD), its message
+    on the agent's results channel ("" for none), its record."""
 
     agent: str
     turn_id: str
@@ -73,7 +73,7 @@ class Ending:
 
 
 class Settlements:
-    """Of this process's turns. `clock` gives unix seconds."""
+    """Write the ends of this process's turns. `clock` gives unix seconds."""
 
     def __init__(
         self, link: RedisLink, clock: Callable[[], float], turns: Turns, budgets: Budgets, instructed: InstructedPosts
@@ -114,7 +114,7 @@ class Settlements:
                     near = await self._write(ending, ending.say if waited_for else "")
                 except RedisAway:
                     return False
-                except ResponseError as error:  # not another turn shall wait for one that cannot be written
+                except ResponseError as error:  # no other turn shall wait for one that cannot be written
                     log.error(
                         "%s: the end of turn %s cannot be written and is lost: %s", ending.agent, ending.turn_id, error
                     )

@@ -65,8 +65,8 @@ end
 """
 CLAIM = f"{CLAIMING} return claim()"
 
-# ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not made anew.
-# Who kept an answer first stays known: its costs go with it, and with them those of the call that brought it.
+# ARGV: whose turn it is, the checkpoint's name, what it keeps. A record that is gone is not created again.
+# The first process to keep an answer stays noted: it pays for the answer, and for the call that brought it.
 CHECKPOINT = """
 local kept = redis.call('HMGET', KEYS[1], 'state', 'holder')
 if not kept[1] then return 'gone' end
@@ -86,11 +86,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`new`: yours to do. `open`: this process is at work on it. `left`: another one, `holder`, began it and does not
-    hold the agent any more; it is yours to go on with from what was kept. `done`: `result` is the JSON that was kept.
+    """The outcome of claiming a turn.
 
-    `event`, `answer`, `posted`, `closing` and `under_way` (what it comes to with the call that is made) are what a turn
-    that was left keeps, as it was handed in.
+    `new`: this process is to do it. `open`: this process is at work on it. `left`: `holder`, which no longer holds the
+    agent, began it; this process is to resume it from its checkpoints. `done`: `result` is the JSON that was kept.
+
+    `event`, `answer`, `posted`, `closing` and `under_way` (the costs with the call in progress) are the checkpoints of
+    a turn that was left, as they were handed in.
     """
 
     state: Literal["new", "open", "left", "done"]
@@ -104,7 +106,7 @@ class Claim:
 
 
 def _bounds() -> tuple[int, int]:
-    """Of the index: how many turns, and how many milliseconds."""
+    """The bounds of the index: a number of turns, and its lifetime in milliseconds."""
     return MOST_OPEN, round((LATEST_DEADLINE + KEEP_AFTER_DEADLINE) * 1000)
 
 
@@ -179,7 +181,7 @@ class Turns:
         return [str(turn) for turn in await self._link.call(lambda redis: redis.zrange(keys.open_turns(agent), 0, -1))]
 
     async def left(self, agent: str, turn_id: str) -> str | None:
-        """What an open turn began with; None, and out of the index, where there is no such turn. Raises RedisAway."""
+        """The event of an open turn; None, and out of the index, where there is no such turn. Raises RedisAway."""
         state, event = await self._link.call(lambda redis: redis.hmget(keys.turn(agent, turn_id), ["state", "event"]))
         if state == "open" and event:
             return str(event)

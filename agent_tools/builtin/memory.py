@@ -44,7 +44,7 @@ MayWrite = Callable[[ToolContext], Awaitable[bool]]
 
 
 class MemoryAudience(Protocol):
-    """Who can read which channel; agent_discord.objects.audience.Audience."""
+    """The readers of each channel; agent_discord.objects.audience.Audience."""
 
     def may_see(self, here: int) -> MaySee: ...
     def origin(self, here: int) -> int: ...

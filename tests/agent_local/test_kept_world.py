@@ -51,3 +51,10 @@ def test_a_new_person_gets_an_id_and_keeps_it(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_understood_is_made_again(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text)
     assert people_and_places(kept_world(tmp_path, make)) == people_and_places(kept_world(tmp_path, make))
+
+
+def test_a_new_id_is_larger_than_all_that_are_kept_also_within_their_millisecond() -> None:
+    first = small_world(BOTS, clock=lambda: 1_700_000_000.0)
+    ids = first.named_ids()
+    second = small_world({**BOTS, "hal": ("HAL", "t3")}, clock=lambda: 1_700_000_000.0, ids=ids)
+    assert second.user("hal").id > max(ids.values())

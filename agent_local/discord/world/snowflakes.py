@@ -11,11 +11,11 @@ _SHIFT = 22
 
 
 class Snowflakes:
-    """Make strictly increasing ids. clock returns unix seconds."""
+    """Make strictly increasing ids, larger than `after`. `clock` returns unix seconds."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], after: int = 0) -> None:
         self._clock = clock
-        self._last = 0
+        self._last = after
 
     def next(self) -> int:
         fresh = (int(self._clock() * 1000) - DISCORD_EPOCH_MS) << _SHIFT

@@ -178,7 +178,7 @@ class World:
         """`ids` by kind and name ("channel:debate"); other records get new ones."""
         self.clock = clock
         self._ids = dict(ids)
-        self.snowflakes = Snowflakes(clock)
+        self.snowflakes = Snowflakes(clock, after=max(ids.values(), default=0))
         self.cdn = ""  # where attachments are served; set when the server knows its port
         self.guilds: dict[int, Guild] = {}
         self.users: dict[int, User] = {}

@@ -1,0 +1,62 @@
+"""One term a concept, and none that a reader has to look up: words that the program and its pages do not use.
+
+CONTRIBUTING.md has the glossary. Lines that characters speak (agent_local/voices/lines, personas) are their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+INSTEAD = {
+    "told": "reported, shown, notified",
+    "anew": "again, fresh",
+    "mend(s|ed|ing)?": "fix, correct",
+    "whoever|whomever|whatsoever": "a noun",
+    "pass(es|ed)? over": "skip",
+    "errands?": "automation task",
+    "desk": "handlers",
+}
+"""Patterns of whole words, and what to write in place of them."""
+
+OLD = re.compile(rf"(?<![a-z])({'|'.join(INSTEAD)})(?![a-z])", re.IGNORECASE)
+BEGINNING = re.compile(r"(One (agent|process|bot|channel|turn|conversation|guild)'s|Who|Whom|Whose|What|Of) ")
+SOURCES = [
+    *ROOT.glob("*.py"),
+    *(path for folder in ("agent_*", "benchmarks") for path in ROOT.glob(f"{folder}/**/*.py")),
+]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("config/*"), ROOT / ".env.example", ROOT / "Makefile"]
+SPOKEN = ("agent_themes.py",)
+PERSISTED = re.compile(r"""["`]errand["`]|['`]told:|\w+\.py::\w+""")
+"""A trigger in kept records, a field in Redis; and names of tests."""
+
+
+def lines(path: Path) -> Iterator[str]:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        line = PERSISTED.sub("", line)
+        if found := OLD.search(line):
+            yield f"{path.relative_to(ROOT)}:{number}: {found.group(0)}: {line.strip()[:100]}"
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+            text = ast.get_docstring(node) or ""
+            if BEGINNING.match(text):
+                yield f"{path.relative_to(ROOT)}: {text[:80]}"
+
+
+def test_no_page_and_no_module_uses_a_word_that_needs_a_key() -> None:
+    assert [line for path in (*SOURCES, *PAGES) if path.name not in SPOKEN for line in lines(path)] == []
+
+
+def test_a_docstring_begins_with_a_verb_or_with_the_noun_that_it_names() -> None:
+    assert [line for path in SOURCES for line in docstrings(path)] == []
+
+
+def test_an_old_word_is_found_within_a_name_too() -> None:
+    assert OLD.search("def is_told(self)")
+    assert not OLD.search("a stold word, recommended")
