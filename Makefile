@@ -30,7 +30,7 @@ run: $(READY)
 	@$(PY) run_all.py $(ARGS)
 
 test: $(READY)
-	@$(PY) -m pytest -rs -n 3 --dist worksteal $(ARGS)
+	@$(PY) -m pytest -rs -n 4 --dist worksteal $(ARGS)
 
 lint: $(READY)
 	@$(PY) -m ruff check .
