@@ -19,7 +19,7 @@ from agent_cogs.host import AgentHost
 from agent_cogs.services import AgentServices
 from agent_cogs.tool_display import ToolDisplay
 from agent_config import AgentSettings
-from agent_context.steering.stop_orders import order_in
+from agent_context.steering.stop_words import order_in
 from agent_discord.objects.channels import parent_of
 from agent_discord.objects.messages import command_question, incoming_message
 from agent_discord.objects.permissions import author_of, person_reaction

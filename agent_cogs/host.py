@@ -27,7 +27,7 @@ from agent_cogs.inbox.stop_orders import StopOrders
 from agent_cogs.inbox.triggers import Call, Ignored, called
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_context.steering.stop_orders import Order
+from agent_context.steering.stop_words import Order
 from agent_protocol.wire import keys
 from agent_protocol.wire.reading import read_instruction
 

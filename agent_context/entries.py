@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from agent_context.steering.hiding import hidden_by_text
-from agent_context.steering.stop_orders import Order
+from agent_context.steering.stop_words import Order
 
 Kind = Literal["agent", "person", "stranger"]  # a stranger is a foreign bot or webhook
 

@@ -90,7 +90,7 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
 EXCEPTIONS = {
     "agent_cogs.services imports agent_cogs.slash.forget",
 }
-"""Imports inside agent_cogs that go upwards and shall not."""
+"""Imports that go upwards all the same: Forgetting is a service of the process, and lives with its command."""
 
 MOST_MODULES_A_FOLDER = 14
 MOST_MODULES_AT_THE_TOP = 5

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent_chat.directory import Directory
 from agent_cogs.events import MentionEvent, TurnEvent
-from agent_cogs.inbox.inbox import Inbox
+from agent_cogs.inbox.lanes import Inbox
 from agent_context.entries import Entry
 
 MOST_PIECES = 20

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from agent_cogs.events import InstructionEvent, MentionEvent, TurnEvent
 from agent_cogs.inbox.batching import gather, pause
-from agent_cogs.inbox.inbox import Inbox
+from agent_cogs.inbox.lanes import Inbox
 from agent_cogs.inbox.runner import TurnRunner
 from agent_cogs.services import AgentServices
 from agent_cogs.turn.event_codec import save_event

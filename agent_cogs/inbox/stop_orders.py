@@ -19,7 +19,7 @@ from agent_cogs.inbox.triggers import Call
 from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
-from agent_context.steering.stop_orders import Order
+from agent_context.steering.stop_words import Order
 
 STOP_SIGN, SEEN = "🛑", "✅"
 

@@ -17,7 +17,7 @@ from agent_chat.directory import Directory
 from agent_chat.incoming import IncomingMessage
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.steering.hiding import hidden_by_text
-from agent_context.steering.stop_orders import order_in
+from agent_context.steering.stop_words import order_in
 from agent_discord.objects.channels import parent_of
 from agent_discord.objects.mentions import clean_name, mentioned_in, to_names
 from agent_discord.objects.permissions import author_of

@@ -9,7 +9,7 @@ import discord
 
 from agent_chat.incoming import Person, PersonReaction
 from agent_chat.transcript import Transcripts
-from agent_context.steering.stop_orders import order_in
+from agent_context.steering.stop_words import order_in
 from agent_discord.objects.channels import Channel
 
 _COMMAND = re.compile(r"(?:\s*<@[!&]?\d{1,20}>)*\s*\.(?:config|history)\b")

@@ -46,7 +46,7 @@ class Redis:
             self.said.append(f"{message['channel']} {message['data']}")
 
     async def instruct(self, agent, channel_id):
-        """Returns when there is a result; asks again as the coordinator does, since a message may be lost on its way."""
+        """Return when there is a result; asks again as the coordinator does, since a message may be lost."""
         turn = Instruction(instruction_id="i1", channel_id=channel_id, channel_theme="casual")
         async with asyncio.timeout(30):
             while not self._answered(agent):

@@ -7,7 +7,7 @@ from tests.mutants.mutant import of
 COG = "test_agent_cog.py"
 MONEY = "agent_cogs/turn/test_turn_costs.py"
 STOPPING = "agent_cogs/inbox/test_stop_orders.py"
-INBOX = "agent_cogs/inbox/test_inbox.py"
+INBOX = "agent_cogs/inbox/test_lanes.py"
 TIME = "agent_cogs/automation/test_clock.py"
 CLOCKS = "agent_cogs/automation/test_clock.py agent_cogs/automation/test_heartbeats_and_jobs.py"
 HOOKS = "agent_cogs/automation/test_hooks.py"
@@ -117,7 +117,7 @@ IN_AGENTS = (
         ),
     ),
     *of(
-        "agent_cogs/inbox/inbox.py",
+        "agent_cogs/inbox/lanes.py",
         f"{INBOX} properties/test_inbox_properties.py",
         ("max(self._at, self._clock())", "self._clock()", "an event's time never goes back"),
         (

@@ -76,7 +76,7 @@ IN_PROTOCOL = (
             "if redis.call('EXISTS', KEYS[k + 1]) == 1 then return end",
             "",
             "a turn that has begun is not kept as one that waits",
-            "agent_protocol agent_cogs/inbox/test_saved_events.py",
+            "agent_protocol agent_cogs/inbox/test_queue.py",
         ),
     ),
     *of(

@@ -1,4 +1,4 @@
-"""The inbox's properties of the specification. "Event queue" is agent_cogs.inbox.inbox; "null" is None."""
+"""The inbox's properties of the specification. "Event queue" is agent_cogs.inbox.lanes; "null" is None."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agent_cogs.events import (
     TurnEvent,
     WebhookEvent,
 )
-from agent_cogs.inbox.inbox import Inbox
+from agent_cogs.inbox.lanes import Inbox
 from agent_context.entries import Entry, Speaker
 from agent_protocol.wire.messages import Instruction
 

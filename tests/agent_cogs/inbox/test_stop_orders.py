@@ -16,7 +16,7 @@ from agent_cogs.events import InstructionEvent
 from agent_cogs.inbox.stop_orders import answers, may_stop
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import post_failure_reply
-from agent_context.steering.stop_orders import Order, order_in
+from agent_context.steering.stop_words import Order, order_in
 from agent_protocol.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until

@@ -1,7 +1,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from agent_cogs.inbox.inbox import Inbox
+from agent_cogs.inbox.lanes import Inbox
 from tests.support.doubles import LoopTime
 
 
