@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from agent_config import AGENTS
-from tests.chaos.scene import NAMES, Scene
+from tests.chaos.scene import BABBLE, NAMES, Scene
 from tests.chaos.stage import Inside
 from tests.support.flow import decision
 from tests.support.models.wire.values import Answer, ModelRequest
@@ -79,10 +79,12 @@ def miscounts(scene: Scene, request: ModelRequest) -> Answer:
 
 def babbles(scene: Scene, request: ModelRequest) -> Answer:
     head = scene.head(request)
-    parts = [f"{head} p{number} {'bla ' * (USUAL // 5)}" for number in range(12)]
+    parts = [f"{head} p{number} {BABBLE * (USUAL // 5)}" for number in range(12)]
     if scene.rng.random() < 0.5:
         return Answer(text=decision("\n\n".join(parts), topic="t"), output_tokens=8000)
-    return Answer(text="bla bla " * USUAL * 10, output_tokens=8000, stop=scene.rng.choice(("stop", "length")))
+    return Answer(
+        text=f"{head} {BABBLE * 2 * USUAL * 10}", output_tokens=8000, stop=scene.rng.choice(("stop", "length"))
+    )
 
 
 def endless(_scene: Scene, _request: ModelRequest) -> Answer:
