@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from agent_context.untrusted import folded, poses
+from agent_context.untrusted import poses, skeleton
 
 MAX_POSTS = 20_000  # webhook posts remembered, the newest
 
@@ -29,7 +29,7 @@ class Directory:
 
     def __init__(self, names: Mapping[str, str] = MappingProxyType({})) -> None:
         self._shown = names
-        self._names = frozenset(map(folded, names.values()))
+        self._names = frozenset(map(skeleton, names.values()))
         self._agents: dict[int, str] = {}
         self._ids: dict[str, int] = {}
         self._posts: OrderedDict[int, str] = OrderedDict()

@@ -31,7 +31,7 @@ from agent_context.selecting.join_messages import joined
 from agent_context.selecting.visibility import visible
 from agent_context.selecting.window import Window
 from agent_context.steering.options import Options
-from agent_context.untrusted import folded
+from agent_context.untrusted import skeleton
 from agent_themes import Theme
 
 Trigger = Literal["starter", "round", "reactive", "mention", "call", "continue", "errand"]
@@ -49,8 +49,8 @@ class Identity:
 
     @cached_property
     def agents(self) -> frozenset[str]:
-        """Every agent's name, folded."""
-        return frozenset(map(folded, (self.display_name, *self.others)))
+        """The skeletons of all names of agents."""
+        return frozenset(map(skeleton, (self.display_name, *self.others)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

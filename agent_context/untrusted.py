@@ -54,8 +54,8 @@ def one_line(text: str, limit: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def folded(name: str) -> str:
-    """Return the same for names that look alike: by case, width, accents, look-alike letters, or separators."""
+def skeleton(name: str) -> str:
+    """Return the same for names that look alike: by case, width, accents, look-alikes, or separators (UTS 39)."""
     plain = unicodedata.normalize("NFKC", name).translate(_CAPITALS).casefold()
     plain = unicodedata.normalize("NFKD", plain)
     # Twice: a look-alike may be one of an "i".
@@ -64,6 +64,6 @@ def folded(name: str) -> str:
 
 
 def poses(name: str, agents: Iterable[str]) -> bool:
-    """Whether a name looks like or contains an agent's (folded) name: "CLAUDE", "C1aude", "Claude bot"."""
-    alike = folded(name)
+    """Whether a name looks like, or contains, one of these skeletons: "CLAUDE", "C1aude", "Claude bot"."""
+    alike = skeleton(name)
     return any(agent and agent in alike for agent in agents)

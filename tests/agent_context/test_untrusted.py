@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from agent_context.entries import Attachment, Entry, Reaction, Speaker
 from agent_context.layout.render import render_entry
 from agent_context.selecting.merge_history import merge_history
-from agent_context.untrusted import folded, one_line, poses, words
+from agent_context.untrusted import one_line, poses, skeleton, words
 
-AGENTS = frozenset(map(folded, ("ChatGPT", "Claude", "Gemini", "Grok")))
+AGENTS = frozenset(map(skeleton, ("ChatGPT", "Claude", "Gemini", "Grok")))
 MARK = re.compile(r"\[\s*(msg|reactions|picture|file|posted image)\s*:", re.IGNORECASE)
 
 
@@ -58,7 +58,7 @@ def test_other_names_stand_alone(name: str):
 
 
 def test_nothing_poses_where_an_agent_has_a_name_of_signs_alone():
-    assert not poses("Mallory", {folded("!!!")})
+    assert not poses("Mallory", {skeleton("!!!")})
 
 
 @pytest.mark.parametrize(
