@@ -35,9 +35,9 @@ from agent_local.own_personas import to_edit
 from agent_local.session_log import LOG_FILE, SessionLog, writable
 from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import summary
-from agent_local.terminal import Header, Terminal
-from agent_local.terminal_view import Names
-from agent_local.typed_commands import Use
+from agent_local.terminal.bot_commands import Use
+from agent_local.terminal.terminal import Header, Terminal
+from agent_local.terminal.view import Names
 from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
 from agent_runtime.bot_run import cancel

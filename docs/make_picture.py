@@ -20,8 +20,8 @@ from agent_config import AGENTS, load_settings
 from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
-from agent_local.terminal import Header, Terminal
-from agent_local.terminal_view import Names
+from agent_local.terminal.terminal import Header, Terminal
+from agent_local.terminal.view import Names
 from agent_local.voices.voice import ScriptedVoice
 from agent_runtime.process import Runtime
 from agent_runtime.runtime import running

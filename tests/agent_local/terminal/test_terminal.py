@@ -18,8 +18,10 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from agent_discord.slash.definitions import command_list
-from agent_local.terminal import Header, Terminal
-from agent_local.terminal_input import (
+from agent_local.terminal.bot_commands import Use
+from agent_local.terminal.reading import piped_lines, typed_lines
+from agent_local.terminal.terminal import Header, Terminal
+from agent_local.terminal.typed_lines import (
     Fire,
     Move,
     Quit,
@@ -28,12 +30,9 @@ from agent_local.terminal_input import (
     TypedLine,
     Unclear,
     Vocabulary,
-    piped_lines,
     read_line,
-    typed_lines,
 )
-from agent_local.terminal_view import Names, harmless
-from agent_local.typed_commands import Use
+from agent_local.terminal.view import Names, harmless
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 86_400 + 43_200
 NAMES = Names(

@@ -1,25 +1,15 @@
-"""Read and parse the lines that a person types.
-
-A terminal is read with prompt_toolkit, which keeps the typed line separate from the output. A pipe or file is read in a
-thread, since an event loop cannot wait for every kind of standard input.
-"""
+"""Typed lines, parsed: what a person says, or wants to see or do."""
 
 from __future__ import annotations
 
-import asyncio
-import codecs
-import os
 import re
-import select
-import threading
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent_local.typed_commands import KnownNames, Use, read_use
+from agent_local.terminal.bot_commands import KnownNames, Use, read_use
 
 MAX_MESSAGE = 2000  # characters, Discord's own limit
-READ_BYTES = 65_536
 Topic = Literal["help", "who", "channels"]
 _COMMANDS: Mapping[str, Topic | Literal["quit", "fire"]] = {
     "/help": "help", "/?": "help", "/who": "who", "/channels": "channels",
@@ -177,65 +167,3 @@ def with_mentions(text: str, known: Vocabulary) -> str:
 
 def _lookup(names: Mapping[str, int], word: str) -> int | None:
     return next((value for name, value in names.items() if name.lower() == word.lower()), None)
-
-
-async def typed_lines(prompt: Callable[[], str], toolbar: Callable[[], str], words: list[str]) -> AsyncGenerator[str]:
-    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import WordCompleter
-    from prompt_toolkit.patch_stdout import patch_stdout
-
-    session: PromptSession[str] = PromptSession(
-        prompt,
-        completer=WordCompleter(words, ignore_case=True, WORD=True),
-        complete_while_typing=False,
-        erase_when_done=True,  # the message comes back from Discord's side
-        bottom_toolbar=lambda: toolbar() or None,
-        refresh_interval=1.0,
-    )
-    with patch_stdout(raw=True):
-        while True:
-            try:
-                # Signals and the loop's errors are handled by the program, not by the prompt.
-                line = await session.prompt_async(handle_sigint=False, set_exception_handler=False)
-            except (EOFError, KeyboardInterrupt):
-                return
-            yield line
-
-
-async def piped_lines(fd: int) -> AsyncGenerator[str]:
-    """Yield lines of UTF-8 from a file descriptor until its end. The reading thread ends with the descriptor."""
-    loop, queue = asyncio.get_running_loop(), asyncio.Queue[str | None]()
-
-    def put(line: str | None) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, line)
-
-    # A daemon, since a read of standard input cannot be cancelled; os.read holds no lock that would block the exit.
-    threading.Thread(target=_read_lines, args=(fd, put), name="stdin", daemon=True).start()
-    while (line := await queue.get()) is not None:
-        yield line
-
-
-def _read_lines(fd: int, put: Callable[[str | None], None]) -> None:
-    decode, rest = codecs.getincrementaldecoder("utf-8")("replace").decode, ""
-    try:
-        while chunk := _read(fd):
-            *lines, rest = (rest + decode(chunk)).split("\n")
-            for line in lines:
-                put(line)
-        if rest:
-            put(rest)
-        put(None)
-    except RuntimeError:
-        return  # the loop is closed
-
-
-def _read(fd: int) -> bytes:
-    """Wait for bytes; b"" at the end, also if the descriptor is closed or was never open."""
-    while True:
-        try:
-            return os.read(fd, READ_BYTES)
-        except BlockingIOError:
-            select.select([fd], [], [])
-        except OSError:
-            return b""

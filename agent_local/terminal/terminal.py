@@ -1,7 +1,7 @@
 """The terminal of local mode: shows what happens in the channels and lets a person take part.
 
-Events come from the Discord stand-in as gateway payloads (terminal_view.py renders them), typed lines go back to it
-(terminal_input.py parses them). Knows no agents, models or Redis.
+Events come from the Discord stand-in as gateway payloads (view.py renders them), typed lines go back to it
+(typed_lines.py parses them). Knows no agents, models or Redis.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agent_local.terminal_input import (
+from agent_local.terminal.bot_commands import Use
+from agent_local.terminal.reading import piped_lines, typed_lines
+from agent_local.terminal.typed_lines import (
     Fire,
     Move,
     Quit,
@@ -33,12 +35,9 @@ from agent_local.terminal_input import (
     TypedLine,
     Unclear,
     Vocabulary,
-    piped_lines,
     read_line,
-    typed_lines,
 )
-from agent_local.terminal_view import Names, View, harmless, one_line
-from agent_local.typed_commands import Use
+from agent_local.terminal.view import Names, View, harmless, one_line
 
 __all__ = ["Header", "Names", "StandIn", "Terminal"]
 
