@@ -34,8 +34,10 @@ from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
 
 ROOT = Path(__file__).parent.parent
-README, PROTOCOL, ARCHITECTURE = (
-    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/protocol.md", "docs/architecture.md")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("architecture", "operations", "protocol", "settings", "themes")
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "config" / "README.md"])
 
@@ -58,11 +60,11 @@ def code(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-# --- README ---------------------------------------------------------------------------------------------------------
+# --- for owners -----------------------------------------------------------------------------------------------------
 
 
-def test_the_readmes_table_has_every_setting_and_no_other() -> None:
-    assert sorted(table(README, "Setting")) == sorted(setting_names())
+def test_the_page_of_settings_has_every_setting_and_no_other() -> None:
+    assert sorted(table(SETTINGS, "Setting")) == sorted(setting_names())
 
 
 def defaults() -> Iterator[tuple[str, object]]:
@@ -74,8 +76,8 @@ def defaults() -> Iterator[tuple[str, object]]:
         yield spec.image_model_setting, spec.image_model or ""
 
 
-def test_the_readmes_defaults_are_those_of_the_code() -> None:
-    rows = table(README, "Setting")
+def test_the_defaults_on_the_page_of_settings_are_those_of_the_code() -> None:
+    rows = table(SETTINGS, "Setting")
     for key, default in defaults():
         shown = f"{default:g}" if isinstance(default, float) else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
@@ -94,8 +96,8 @@ def test_the_page_of_options_and_the_program_say_the_same_of_each() -> None:
             assert number in re.findall(r"[\d,]*\d", values) or name == "name", name
 
 
-def test_the_readmes_themes_are_those_of_the_code() -> None:
-    rows = table(README, "Theme")
+def test_the_page_of_themes_says_what_the_code_does() -> None:
+    rows = table(THEMES_PAGE, "Theme")
     assert list(rows) == list(THEMES)
     for name, (_, share, search, pictures) in rows.items():
         theme = THEMES[name]
@@ -104,8 +106,8 @@ def test_the_readmes_themes_are_those_of_the_code() -> None:
         assert pictures == ("always" if theme.always_draw else "now and then" if theme.maybe_draw else ""), name
 
 
-def test_the_readme_names_every_permission_and_option() -> None:
-    words = " ".join(README.split())
+def test_the_pages_for_owners_name_every_permission_and_option() -> None:
+    words = " ".join((README + OPERATIONS).split())
     for name in (*NEEDED, *WELCOME):
         assert name in words
     for action in _parser()._actions:
@@ -143,13 +145,13 @@ def test_the_picture_is_a_conversation_with_all_bots_and_loads_nothing() -> None
     assert not re.findall(r"""(?:href|src)\s*=|url\((?!["']?#)|@import|@font-face""", text)
 
 
-# --- README: a fifth agent ------------------------------------------------------------------------------------------
+# --- architecture: a fifth agent ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def fifth(monkeypatch: pytest.MonkeyPatch) -> AgentSpec:
-    """The README's two pieces of code, as they stand there."""
-    subclass, row = code(README, "python")
+    """The page's two pieces of code, as they stand there."""
+    subclass, row = code(ARCHITECTURE, "python")
     found: dict[str, Any] = {"AgentSpec": AgentSpec}
     exec(row, found)  # noqa: S102 - our own document
     spec = found["_OPUS"]
@@ -160,7 +162,7 @@ def fifth(monkeypatch: pytest.MonkeyPatch) -> AgentSpec:
     return spec
 
 
-async def test_the_readmes_fifth_agent_logs_in_and_answers(fifth: AgentSpec, tmp_path: Path) -> None:
+async def test_the_fifth_agent_of_the_page_logs_in_and_answers(fifth: AgentSpec, tmp_path: Path) -> None:
     redis_binary()
     agents = {**AGENTS, fifth.name: fifth}
     assert cog_class(fifth.cog).provider == fifth.provider
