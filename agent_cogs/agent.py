@@ -136,6 +136,7 @@ class Agent:
     rng: random.Random
     reset: Callable[[int], Awaitable[int]]  # channel → the last message that is context no longer
     user_id: Callable[[str], int | None]
+    bots_role: int | None = None  # whose mention calls all agents
     guild_models: Mapping[int, ModelBinding]
     pin_reporter: PinProblemReporter
     prefill: PrefillMemory

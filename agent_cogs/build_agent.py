@@ -80,6 +80,7 @@ def build_agent(
         barge_in=shared.barge_in,
         reset=partial(services.resets.since, spec.name),
         user_id=services.directory.id_of,
+        bots_role=shared.bots_role_id,
         pin_reporter=PinProblemReporter(services.notices),
         prefill=services.prefill,
         toolbox=partial(services.tools.toolbox, spec.name, own=persona.tools if persona else nothing)

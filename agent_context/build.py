@@ -53,6 +53,14 @@ class Identity:
         return frozenset(map(skeleton, (self.display_name, *self.others)))
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """People's messages up to `message_id` were answered in the running conversation, the last by the agent `by`."""
+
+    message_id: int
+    by: str  # its shown name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
     """Everything that a prompt is made of. `target`: the message to answer. `now`: in unix seconds."""
@@ -68,6 +76,8 @@ class TurnContext:
     target: Entry | None = None
     topic: str | None = None
     started_with: int | None = None  # id of the running conversation's first message
+    answered: Answered | None = None  # how far people were answered in it
+    calls: frozenset[int] = frozenset()  # ids of users and roles whose mention calls an agent
     round_number: int = 1
     can_draw: bool = False
     searches: bool = False
@@ -78,18 +88,32 @@ class TurnContext:
     memory: str = ""  # its notes, as far as they may be shown here
 
     @property
-    def unheard(self) -> tuple[Entry, ...]:
-        """People's messages in the conversation since the agent last spoke, oldest first, so that a person who joins is
-        answered."""
+    def unanswered(self) -> tuple[Entry, ...]:
+        """People's messages in the conversation that wait for an answer, oldest first. A message that calls an agent is
+        that agent's to answer."""
+        upto = self.answered.message_id if self.answered is not None else 0
+        return tuple(entry for entry in self._people_since_own() if entry.id > upto and not self._calls_one(entry))
+
+    @property
+    def just_answered(self) -> Entry | None:
+        """The newest message of a person that another agent has answered since this one last spoke."""
+        upto = self.answered.message_id if self.answered is not None else 0
+        return next((entry for entry in reversed(self._people_since_own()) if entry.id <= upto), None)
+
+    def _people_since_own(self) -> tuple[Entry, ...]:
+        """People's messages in the conversation since the agent last spoke."""
         if self.started_with is None:
             return ()
-        waiting: list[Entry] = []
+        people: list[Entry] = []
         for entry in reversed(self.window.entries):
             if entry.speaker.agent == self.me.key or entry.id <= self.started_with:
                 break
             if entry.speaker.kind == "person":
-                waiting.append(entry)
-        return tuple(reversed(waiting))
+                people.append(entry)
+        return tuple(reversed(people))
+
+    def _calls_one(self, entry: Entry) -> bool:
+        return entry.replied_to in self.calls or not self.calls.isdisjoint(entry.mentions)
 
 
 def seen(

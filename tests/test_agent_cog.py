@@ -39,6 +39,7 @@ from tests.support.doubles import (
     message,
     settle,
     until,
+    user,
     user_payload,
 )
 from tests.support.unittest_case import AsyncCase
@@ -778,8 +779,32 @@ class ContextTests(CogCase):
         await scene.instruct("i1", round_number=2, conversation_history=history)
         self.assertIn(f"A person has joined in. Turn to what they say, by name:\n  [msg:{joined}] Bob: May I disagree?",
                       scene.prompt.text)  # fmt: skip
+        self.assertEqual(scene.results[-1].answers_message_id, joined)
         await scene.instruct("i2", round_number=3, conversation_history=history)
         self.assertNotIn("May I disagree?", scene.prompt.text)
+        self.assertIsNone(scene.results[-1].answers_message_id)
+
+    async def test_a_person_whom_another_agent_has_answered_is_not_answered_again(self) -> None:
+        scene = await self.scene()
+        opening = await scene.hear("Tea is soup.", author=31, name="Grok", bot=True)
+        joined = await scene.hear("May I disagree?", author=BOB)
+        answer = await scene.hear("You may, Bob.", author=32, name="Gemini", bot=True)
+        history = [
+            {"agent": "grok", "text": "Tea is soup.", "message_id": opening},
+            {"agent": "gemini", "text": "You may, Bob.", "message_id": answer, "answers_message_id": joined},
+        ]
+        await scene.instruct("i1", round_number=2, conversation_history=history)
+        self.assertNotIn("May I disagree?", scene.prompt.text)
+        self.assertIn(f"Gemini has answered what Bob said in [msg:{joined}]", scene.prompt.text)
+
+    async def test_a_message_that_calls_another_bot_is_left_to_it(self) -> None:
+        scene = await self.scene()
+        opening = await scene.hear("Tea is soup.", author=31, name="Grok", bot=True)
+        scene.services.directory.learn("grok", 31)
+        await scene.hear("<@31> May I disagree?", author=BOB, mentions=[user(31, "Grok", bot=True)])
+        history = [{"agent": "grok", "text": "Tea is soup.", "message_id": opening}]
+        await scene.instruct("i1", round_number=2, conversation_history=history)
+        self.assertNotIn("has joined in", scene.prompt.text)
 
     async def test_a_conversation_is_shown_from_fifteen_messages_before_it_to_now(self) -> None:
         scene = await self.scene()

@@ -110,7 +110,7 @@ def labels(context: TurnContext) -> dict[str, str]:
     """Describe the turn for logs and scripted models; never sent to a provider."""
     target = context.target
     newest = context.window.entries[-1] if context.window.entries else None
-    person = context.unheard[-1] if context.unheard else None
+    person = context.unanswered[-1] if context.unanswered else None
     asked = target if context.trigger in ("mention", "reactive", "call") else None
     return {
         "agent": context.me.key,

@@ -16,14 +16,15 @@ from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, l
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, window_of
 from agent_cogs.prompt.question import question, wording
-from agent_context.build import Identity, TurnContext
+from agent_context.build import Answered, Identity, TurnContext
 from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import Chosen
 from agent_context.selecting.history import malformed
 from agent_context.selecting.window import Window
 from agent_context.steering.options import Options
-from agent_discord.objects.mentions import strip_mention
+from agent_discord.objects.mentions import clean_name, strip_mention
 from agent_llm.types import Picture
+from agent_protocol.wire.messages import Instruction
 from agent_themes import theme_named
 from agent_tools.toolbox import WEB_SEARCH, is_allowed
 
@@ -74,6 +75,8 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         target=_target(turn, window),
         topic=given.topic if given else None,
         started_with=_started_with(turn),
+        answered=_answered(given, {**agent.names, **inner}) if given else None,
+        calls=_calls(agent),
         round_number=given.round_number if given else 1,
         can_draw=turn.can_draw,
         searches=(theme.search or trigger == "starter" or looks_things_up(event)) and may_search and not closing,
@@ -151,6 +154,21 @@ def _asked(event: MentionEvent, transcript: Transcript, own_name: str) -> Entry:
     asked = question(event, transcript) or event.asked
     text = strip_mention(asked.text, (f"@{own_name}",)) if event.by_person else ""
     return replace(asked, text=text) if text else asked
+
+
+def _answered(given: Instruction, names: Mapping[str, str]) -> Answered | None:
+    """How far the running conversation has answered people, and who did it last."""
+    answers = [entry for entry in given.conversation_history if entry.answers_message_id is not None]
+    last = max(answers, key=lambda entry: entry.answers_message_id or 0, default=None)
+    if last is None or last.answers_message_id is None:
+        return None
+    return Answered(last.answers_message_id, names.get(last.agent) or clean_name(last.agent))
+
+
+def _calls(agent: Agent) -> frozenset[int]:
+    """The users and the role whose mention calls an agent."""
+    ids = (*map(agent.user_id, agent.names), agent.bots_role)
+    return frozenset(each for each in ids if each is not None)
 
 
 async def _with_attachments(turn: Turn, view: TurnView, chosen: Chosen) -> TurnView:

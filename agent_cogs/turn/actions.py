@@ -38,7 +38,7 @@ async def act(
     Each action is noted in `progress` as soon as it is done: the turn's time may end in the middle, or the process.
     """
     if not progress.posted:
-        await _post(turn, progress, view.options.split_at, decision, sources)
+        await _post(turn, progress, view, decision, sources)
         if progress.done.reason is not None:
             return progress.done
         if progress.posted and decision.react_emoji is not None:
@@ -48,14 +48,22 @@ async def act(
     return replace(done, reason="reaction_failed" if done.nothing else None)
 
 
-async def _post(turn: Turn, progress: Progress, split_at: int, decision: Decision, sources: tuple[Source, ...]) -> None:
+async def _post(
+    turn: Turn, progress: Progress, view: TurnView, decision: Decision, sources: tuple[Source, ...]
+) -> None:
     agent, event = turn.agent, turn.event
     picture = await progress.kept_picture() or await _draw(turn, progress, decision)
     text = with_sources(decision.text, sources)
     if text is None and picture is None and (event.forced or decision.react_emoji is None):
         progress.note(Done(reason="picture_failed"))
         return
-    wanted = Done(text=text, end_conversation=decision.end_conversation, topic=decision.topic)
+    waiting = view.context.unanswered
+    wanted = Done(
+        text=text,
+        end_conversation=decision.end_conversation,
+        topic=decision.topic,
+        answers=waiting[-1].id if waiting else None,
+    )
 
     def noted(posted: Posted) -> None:
         prompt = decision.image_prompt if posted.picture_url else None
@@ -70,7 +78,7 @@ async def _post(turn: Turn, progress: Progress, split_at: int, decision: Decisio
     else:
         ping = event.ping if isinstance(event, MentionEvent) else None
         cost = await _cost(turn) if agent.show_costs else None
-        post = Post(text=text, picture=picture, cost=cost, ping=ping, after=turn.after, split_at=split_at)
+        post = Post(text=text, picture=picture, cost=cost, ping=ping, after=turn.after, split_at=view.options.split_at)
         noted(await turn.outlet.sink.post(post, event.id, noted))
 
 

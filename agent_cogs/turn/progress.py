@@ -55,6 +55,7 @@ class Done:
     reacted_to: int | None = None
     end_conversation: bool = False
     topic: str | None = None
+    answers: int | None = None  # in a conversation: the newest message of a person that it answers
     reason: str | None = None
 
     @property

@@ -33,6 +33,7 @@ def result_of(agent: str, turn_id: str, done: Done, usage: Usage = NO_USAGE) -> 
         image_prompt=done.image_prompt,
         end_conversation=done.end_conversation and not done.nothing,
         topic=done.topic,
+        answers_message_id=done.answers if done.message_id is not None else None,
         usage=_on_the_wire(usage) if usage.calls else None,
     )
 

@@ -170,7 +170,7 @@ def _check_clock(turn: Turn) -> None:
 def _check_overtaken(turn: Turn, view: TurnView) -> None:
     """In a round, do not post words that ignore what a person has just said; the next turn reads it. An answer to
     people is posted all the same, or a lively channel would silence the bots."""
-    yields = turn.agent.barge_in == "yield" and view.context.trigger == "round" and not view.context.unheard
+    yields = turn.agent.barge_in == "yield" and view.context.trigger == "round" and not view.context.unanswered
     if yields and turn.outlet.view.transcript.person_spoke_after(view.newest):
         raise TurnOver("overtaken")
 

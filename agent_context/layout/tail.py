@@ -53,10 +53,16 @@ def _start(context: TurnContext) -> str:
 def _go_on(context: TurnContext) -> str:
     about = f" about “{one_line(context.topic, MAX_TOPIC).replace('”', '’')}”" if context.topic else ""
     lines = [f", round {context.round_number}{about or ' of the conversation'}."]
-    unheard = context.unheard
-    if unheard:
+    waiting = context.unanswered
+    if waiting:
         lines.append("A person has joined in. Turn to what they say, by name:")
-        lines.extend(_quote(entry, context.me) for entry in unheard[-3:])
+        lines.extend(_quote(entry, context.me) for entry in waiting[-3:])
+        return "\n".join(lines)
+    if context.answered is not None and (said := context.just_answered) is not None:
+        lines.append(
+            f"{context.answered.by} has answered what {speaker_label(said.speaker, context.me.key, context.me.agents)}"
+            f" said in [msg:{said.id}]: do not answer it again, go on with the conversation."
+        )
     elif context.target is not None and not _stands_above(context.target, context):
         lines[0] += f" Newest: {_beginning(context.target, context.me)}"
     return "\n".join(lines)

@@ -45,17 +45,19 @@ class AgentReaction:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message of the conversation, with the agents' reactions to it."""
+    """A message of the conversation, with the agents' reactions to it. `answers`: a person's newest message that it
+    answers."""
 
     agent: str
     text: str
     message_id: int | None = None
     reactions: tuple[AgentReaction, ...] = ()
+    answers: int | None = None
 
     def to_history(self) -> HistoryEntry:
         marks = " ".join(f"{reaction.emoji} ({reaction.agent})" for reaction in self.reactions)
         text = f"{self.text}  [reactions: {marks}]" if marks else self.text
-        return HistoryEntry(agent=self.agent, text=text, message_id=self.message_id)
+        return HistoryEntry(agent=self.agent, text=text, message_id=self.message_id, answers_message_id=self.answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +157,10 @@ class ConversationState:
             emoji = result.emoji_reacted[:MAX_EMOJI_CHARACTERS]
             state = state._with_reaction(AgentReaction(emoji, agent), result.react_to_message_id)
         if is_post(result):
+            said = Said(agent, _entry_text(result), result.message_id, answers=result.answers_message_id)
             state = replace(
                 state,
-                history=(*state.history, Said(agent, _entry_text(result), result.message_id)),
+                history=(*state.history, said),
                 spoke=(*state.spoke, agent),
                 last_speaker=agent,
                 topic=state.topic or (result.topic or "")[:MAX_TOPIC_CHARACTERS] or None,

@@ -58,9 +58,13 @@ class HistoryEntry(WireMessage):
     `text` has reactions inline, `Hot take  [reactions: 🔥 (grok)]`, and pictures as `[posted image: "prompt" → URL]`.
     """
 
+    forgiven = frozenset({"answers_message_id"})
+
     agent: str
     text: str = ""
     message_id: _Snowflake | None = None
+    # an addition
+    answers_message_id: _Snowflake | None = None  # the newest message of a person that it answers
 
 
 class Instruction(WireMessage):
@@ -101,7 +105,9 @@ class TurnUsage(WireMessage):
 class Result(WireMessage):
     """Agent → coordinator, on `agent:{name}:results`: exactly one for each readable instruction."""
 
-    forgiven = frozenset({"reason", "react_to_message_id", "image_prompt", "end_conversation", "topic", "usage"})
+    forgiven = frozenset(
+        {"reason", "react_to_message_id", "image_prompt", "end_conversation", "topic", "usage", "answers_message_id"}
+    )
 
     protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
@@ -118,6 +124,7 @@ class Result(WireMessage):
     end_conversation: bool = False
     topic: _Topic | None = None
     usage: TurnUsage | None = None
+    answers_message_id: _Snowflake | None = None  # in a conversation: the newest message of a person that it answers
 
 
 class MentionNotice(WireMessage):

@@ -1,6 +1,8 @@
 from dataclasses import replace
 
-from agent_context.build import build_system
+import pytest
+
+from agent_context.build import Answered, build_system
 from agent_context.entries import Reaction
 from agent_context.layout.chat import build_history
 from agent_context.layout.tail import build_tail
@@ -105,6 +107,23 @@ def test_a_person_who_joins_is_quoted_until_the_agent_has_spoken():
     assert "what about spaces?" in build_tail(context("round", spoken, started_with=1))
     answered = [*spoken, said(4, CLAUDE, "spaces it is"), said(5, GROK, "no")]
     assert "what about spaces?" not in build_tail(context("round", answered, started_with=1))
+
+
+def test_a_person_is_answered_once_and_the_others_go_on():
+    spoken = [said(1, GROK, "a"), said(2, ALICE, "what about spaces?"), said(3, GROK, "hm, Alice")]
+    tail = build_tail(context("round", spoken, started_with=1, answered=Answered(2, "Grok")))
+    assert "joined" not in tail
+    assert "Grok has answered what Alice said in [msg:2]" in tail
+    more = [*spoken, said(4, ALICE, "and tabs?")]
+    tail = build_tail(context("round", more, started_with=1, answered=Answered(2, "Grok")))
+    assert "and tabs?" in tail
+    assert "what about spaces?" not in tail
+
+
+@pytest.mark.parametrize("called", [{"mentions": frozenset({2})}, {"replied_to": 2}])
+def test_a_message_that_calls_an_agent_is_left_to_that_agent(called):
+    spoken = [said(1, GROK, "a"), said(2, ALICE, "@Grok what about spaces?", **called)]
+    assert "joined" not in build_tail(context("round", spoken, started_with=1, calls=frozenset({2, 9})))
 
 
 def test_what_people_said_before_the_conversation_does_not_count_as_joining_in():

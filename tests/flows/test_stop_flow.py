@@ -128,7 +128,8 @@ async def test_a_person_who_barges_in_is_heard_before_another_word_is_said(tmp_p
         assert [text.partition(" ")[0] for text in f.said("debate")] == ["turn", "What", "turn", "turn"]
         assert f.said("debate")[2] == "turn 3", "the second was dropped, the third came at once"
         assert (report.messages, report.ended_because) == (3, "round_limit")
-        assert ["What about spaces?" in r.tail for r in f.models.requests] == [False, False, True, True]
+        assert ["What about spaces?" in r.tail for r in f.models.requests] == [False, False, True, False]
+        assert "has answered what Bob said" in f.models.requests[3].tail, "one answers, the others go on"
 
 
 def _texts(bot):

@@ -46,6 +46,12 @@ def test_reactions_stand_inline_on_the_entry_reacted_to_with_who_gave_them() -> 
     ]
 
 
+def test_the_record_tells_the_next_agents_which_message_answers_a_person() -> None:
+    state = begun().took_turn("claude", result("claude", text="Tabs, Bob.", message_id=7, answers_message_id=6))
+    state = ConversationState.from_json(state.to_json()).took_turn("grok", result("grok", text="No.", message_id=8))
+    assert [entry.answers_message_id for entry in state.wire_history()] == [6, None]
+
+
 def test_a_reaction_without_an_id_belongs_to_the_newest_message_of_another() -> None:
     state = begun().took_turn("claude", result("claude", text="one", message_id=7))
     state = state.took_turn("grok", result("grok", text="two", message_id=8, emoji_reacted="🍕"))
