@@ -10,4 +10,4 @@ if __name__ == "__main__":
     check_python()
     from agent_runtime.cli import main_one_bot
 
-    sys.exit(main_one_bot())
+    sys.exit(main_one_bot(sys.argv[1:]))

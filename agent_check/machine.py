@@ -10,6 +10,7 @@ from pathlib import Path
 from agent_check.findings import Findings
 from agent_check.setting_warnings import setting_warnings_here, taken_ports
 from agent_config import Settings
+from agent_process.version import version_line
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import RedisPlace, locate_redis
 from agent_protocol.connection.server_binary import OLDEST
@@ -89,6 +90,11 @@ def check_persona(folder: Path, found: Findings) -> None:
     except OSError as error:
         advice = "make the user that runs the bots its owner: their memories are kept there"
         found.warn("persona", f"{folder}: {error.strerror or type(error).__name__}", advice)
+
+
+def check_version(found: Findings) -> None:
+    """Show what runs here, for a report of a problem."""
+    found.ok("version", version_line())
 
 
 def check_settings(settings: Settings, found: Findings) -> None:

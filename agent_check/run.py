@@ -58,6 +58,7 @@ async def check_all(
     """Run the checks: a section for each agent, and one for what they share."""
     sections = {name: ReportSection(agent.display_name) for name, agent in settings.agents.items()}
     shared = ReportSection("Shared")
+    machine.check_version(shared.findings)
     if not any(agent.token for agent in settings.agents.values()):
         names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
         shared.findings.wrong("tokens", "no bot has one", f"set at least one of {names}")

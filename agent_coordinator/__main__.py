@@ -10,4 +10,4 @@ if __name__ == "__main__":
     check_python()
     from agent_runtime.cli import main_coordinator
 
-    sys.exit(main_coordinator())
+    sys.exit(main_coordinator(sys.argv[1:]))

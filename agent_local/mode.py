@@ -40,6 +40,7 @@ from agent_local.terminal.terminal import Header, Terminal
 from agent_local.terminal.view import Names
 from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
+from agent_process.version import version_line
 from agent_runtime.bot_run import cancel
 from agent_runtime.models import provider_model
 from agent_runtime.process import Runtime
@@ -92,6 +93,7 @@ class _Local:
     async def run(self) -> int:
         async with AsyncExitStack() as stack:
             stack.enter_context(self.log.open())
+            log.info("%s", version_line())
             for warning in self.setting_warnings:
                 log.warning("%s", warning)
             server = await stack.enter_async_context(DiscordStandIn(self.world))

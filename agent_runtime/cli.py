@@ -28,6 +28,7 @@ from agent_config import (
 from agent_process.logs import set_up_logging
 from agent_process.redaction import Redactor
 from agent_process.signals import Shutdown
+from agent_process.version import version_line
 
 log = logging.getLogger(__name__)
 
@@ -54,12 +55,13 @@ def main(arguments: Sequence[str]) -> int:
         from agent_check.run import run_check
 
         return _ended(settings, lambda: asyncio.run(run_check(settings)))
-    _log_setting_warnings(settings)
+    _log_start(settings)
     return _serve(settings, only=options.only, without=options.without)
 
 
-def main_one_bot() -> int:
+def main_one_bot(arguments: Sequence[str] = ()) -> int:
     """Run run_bot.py: the bot of AGENT_NAME, without the coordinator."""
+    _with_version("run_bot.py", "Run the bot of AGENT_NAME, without the coordinator.").parse_args(arguments)
     settings = _settings()
     if settings is None:
         return 2
@@ -79,12 +81,13 @@ def main_one_bot() -> int:
     if not agent.usable:
         print(missing_key_message(agent), file=sys.stderr)
         return 2
-    _log_setting_warnings(settings)
+    _log_start(settings)
     return _serve(settings, only=(agent.name,), coordinator=False)
 
 
-def main_coordinator() -> int:
+def main_coordinator(arguments: Sequence[str] = ()) -> int:
     """Run python -m agent_coordinator: the coordinator without bots."""
+    _with_version("python -m agent_coordinator", "Run the coordinator, without bots.").parse_args(arguments)
     settings = _settings()
     if settings is None:
         return 2
@@ -92,6 +95,7 @@ def main_coordinator() -> int:
     if not settings.channels:
         print("The coordinator has no channels. Set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP in .env", file=sys.stderr)
         return 2
+    log.info("%s", version_line())
 
     def run() -> int:
         if settings.redis_url is None:
@@ -191,7 +195,9 @@ def _settings(*, local: bool = False) -> Settings | None:
     return settings
 
 
-def _log_setting_warnings(settings: Settings) -> None:
+def _log_start(settings: Settings) -> None:
+    """Log the first lines of a start: the version, and what is odd about the settings."""
+    log.info("%s", version_line())
     for warning in setting_warnings_here(settings):
         log.warning("%s", warning)
 
@@ -222,9 +228,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="run_all.py", description="Run the LLM bots that have a token, and their coordinator, in Discord."
-    )
+    parser = _with_version("run_all.py", "Run the LLM bots that have a token, and their coordinator, in Discord.")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--only", type=_names, default=(), metavar="NAMES", help="run these bots only, such as claude,grok"
@@ -239,4 +243,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scripted", action="store_true", help="with --local: use prepared lines, even where an API key is set"
     )
+    return parser
+
+
+def _with_version(prog: str, description: str) -> argparse.ArgumentParser:
+    """A parser with --help and --version, which need no settings."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--version", action="version", version=version_line(), help="print the version and exit")
     return parser

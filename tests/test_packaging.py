@@ -1,0 +1,79 @@
+"""The version, the requirements and the files that git tracks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agent_cogs.persona.persona import Persona
+from agent_config import AGENTS
+from agent_personas.memory import append
+from agent_personas.workspace import Workspace
+from agent_process.python_check import OLDEST
+from agent_process.version import program_version, version_line
+from agent_runtime import cli
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def requirements(name: str) -> list[str]:
+    lines = (re.sub(r"(^|\s+)#.*", "", line) for line in (ROOT / name).read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]
+
+
+def test_requirements_txt_has_what_pyproject_toml_has_for_running_and_for_development() -> None:
+    assert requirements("requirements.txt") == [*PROJECT["dependencies"], *EXTRAS["dev"]]
+    assert requirements("requirements-agent-sdk.txt") == ["-r requirements.txt", *EXTRAS["agent-sdk"]]
+
+
+def test_the_oldest_python_is_the_same_everywhere() -> None:
+    assert PROJECT["requires-python"] == f">={'.'.join(map(str, OLDEST))}"
+
+
+@pytest.mark.parametrize("entry", ["main", "main_one_bot", "main_coordinator"])
+def test_each_command_says_the_version_of_pyproject_toml(entry: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        getattr(cli, entry)(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"{version_line()}\n"
+    assert version_line().startswith(f"agentic-discord {PROJECT['version']} (Python 3.")
+
+
+def test_code_without_its_pyproject_toml_starts_all_the_same(tmp_path: Path) -> None:
+    assert program_version(tmp_path / "pyproject.toml") == "unknown"
+
+
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout  # noqa: S603
+
+
+def test_what_bots_write_into_their_folders_is_nothing_that_git_tracks(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a clone")
+    for name in git(ROOT, "ls-files", "personas", "config", ".gitignore", ".env.example").splitlines():
+        if (ROOT / name).exists():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, tmp_path / name)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "a clone")
+    for name, spec in AGENTS.items():
+        persona = Persona(name, tmp_path / "personas" / name)
+        persona.boot(spec)
+        append(persona.folder, "Ann keeps bees.", None)
+        append(persona.folder, "Bob rows.", None)
+        Workspace(persona.folder / "workspace").write("notes/bees.md", "Ann")
+        assert "Bob rows." in (persona.folder / "memory.md").read_text()
+        assert list((persona.folder / ".history").iterdir())
+    for own in (".env", ".env.before", "config/mcp.yaml", "data/redis/redis.log"):
+        (tmp_path / own).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / own).write_text("mine")
+    assert git(tmp_path, "status", "--porcelain") == ""
