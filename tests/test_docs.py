@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -35,9 +36,9 @@ from tests.support.redis_server import redis_binary
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ARCHITECTURE, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
+ARCHITECTURE, LOCAL, OPERATIONS, PROTOCOL, SETTINGS, THEMES_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("architecture", "operations", "protocol", "settings", "themes")
+    for name in ("architecture", "local", "operations", "protocol", "settings", "themes")
 )
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "config" / "README.md"])
 
@@ -107,12 +108,26 @@ def test_the_page_of_themes_says_what_the_code_does() -> None:
 
 
 def test_the_pages_for_owners_name_every_permission_and_option() -> None:
-    words = " ".join((README + OPERATIONS).split())
+    words = " ".join((README + OPERATIONS + LOCAL).split())
     for name in (*NEEDED, *WELCOME):
         assert name in words
     for action in _parser()._actions:
         if "--help" not in action.option_strings:
             assert action.option_strings[-1] in words
+
+
+def test_the_readme_is_short_begins_with_commands_and_has_an_env_that_is_enough_to_go_live(tmp_path: Path) -> None:
+    assert len(README.encode()) <= 9_000
+    assert re.findall(r"^    make (.*?)(?: {2,}|$)", README[:1_500], re.MULTILINE) == ["local ARGS=--once", "test"]
+    (lines,) = re.findall(r"((?:^ +[A-Z_]+=.*\n)+)", README, re.MULTILINE)
+    names = [line.strip().partition("=")[0] for line in lines.splitlines()]
+    assert len(names) == 12
+    (tmp_path / ".env").write_text(textwrap.dedent(lines), encoding="utf-8")
+    live = load_settings({spec.token_setting: f"token-{key}" for key, spec in AGENTS.items()}, tmp_path / ".env")
+    assert live.channels
+    assert live.guild_ids
+    more = {name for row in table(README, "Setting") for name in re.findall(r"[A-Z_]+", row)}
+    assert more | set(names) <= set(setting_names())
 
 
 def test_commands_in_the_documents_are_targets_of_the_makefile() -> None:
