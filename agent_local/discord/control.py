@@ -1,7 +1,7 @@
 """The actions of people in the stand-in: called in the same process, by the terminal and by benchmarks.
 
 Authors and channels are given by name or id, messages by id or by the dict that an earlier call returned. No permission
-is checked here.
+is checked here. Methods raise KeyError for a message that does not exist.
 """
 
 import secrets
@@ -11,10 +11,11 @@ from typing import Any
 from agent_local.discord import interaction_payloads as using
 from agent_local.discord import message_payloads
 from agent_local.discord.backend import Backend
+from agent_local.discord.errors import ApiError
 from agent_local.discord.gateway.events import Event
 from agent_local.discord.interaction_payloads import Options
 from agent_local.discord.interactions import Interaction
-from agent_local.discord.world import messages
+from agent_local.discord.world import messages, reactions
 from agent_local.discord.world.messages import Draft, Upload
 from agent_local.discord.world.world import BotApplication, Channel, Message, World
 
@@ -50,6 +51,20 @@ class People:
                 draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
         return self._shown(messages.post(self.backend, place, self.world.user(author), draft))
 
+    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
+        """Add a reaction. Raises ValueError with Discord's words for one that it would refuse."""
+        place = self.world.channel(channel)
+        try:
+            kind = reactions.parse_emoji(self.world, emoji)
+            reactions.add(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
+        except ApiError as error:
+            raise ValueError(error.body["message"]) from error
+
+    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> None:
+        """Pin a message, or remove its pin."""
+        place = self.world.channel(channel)
+        messages.pin(self.backend, place, self._message(place, message), self.world.user(author), pinned)
+
     async def interact(
         self, author: int | str, channel: int | str, bot: str, command: str, options: Options = ()
     ) -> Interaction:
@@ -65,6 +80,7 @@ class People:
             user_id=self.world.user(author).id,
             channel_id=place.id,
             created=self.backend.clock(),
+            command=_full_name(data),
         )
         self.backend.remember_interaction(interaction)
         body = using.body(self.world, place, interaction, data)
@@ -81,6 +97,12 @@ class People:
 
     def _shown(self, message: Message) -> dict[str, Any]:
         return message_payloads.message(self.world, message)
+
+
+def _full_name(data: dict[str, Any]) -> str:
+    """The command with its sub-command: "bots status"; "" for a form."""
+    parts = [option["name"] for option in data.get("options", ()) if option["type"] == using.SUB_COMMAND]
+    return " ".join([data.get("name", ""), *parts])
 
 
 def draft_of_text(text: str, attachments: Sequence[File]) -> Draft:

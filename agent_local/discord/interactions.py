@@ -23,6 +23,7 @@ class Interaction:
     user_id: int
     channel_id: int
     created: float
+    command: str = ""
     callback: dict[str, Any] | None = None
     original_id: int | None = None
     hidden: dict[int, dict[str, Any]] = field(default_factory=dict)

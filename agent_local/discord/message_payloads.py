@@ -69,7 +69,9 @@ def message(world: World, m: Message, viewer_id: int | None = None, *, nested: b
     if m.application_id is not None:
         body["application_id"] = str(m.application_id)
     if m.interaction is not None:
-        body["interaction_metadata"] = m.interaction
+        body["interaction_metadata"] = {key: value for key, value in m.interaction.items() if key != "name"}
+        # deprecated, but still sent
+        body["interaction"] = {key: m.interaction[key] for key in ("id", "type", "name", "user")}
     _add_relations(world, m, body, nested)
     return body
 

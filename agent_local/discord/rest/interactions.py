@@ -57,6 +57,7 @@ def _post(call: RestCall, interaction: Interaction, draft: Draft) -> dict[str, A
             "id": str(interaction.id),
             "type": 2,
             "user": payloads.user(call.world.users[interaction.user_id]),
+            "name": interaction.command,
             "authorizing_integration_owners": {},
         },
     )

@@ -90,11 +90,6 @@ class DiscordStandIn(server.DiscordStandIn):
         ids = [self._message(place, m).id for m in which]
         messages.delete(self.backend, place, ids, bulk=len(ids) > 1)
 
-    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
-        place = self.world.channel(channel)
-        kind = reactions.parse_emoji(self.world, emoji)
-        reactions.add(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
-
     async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
         place = self.world.channel(channel)
         kind = reactions.parse_emoji(self.world, emoji)
@@ -108,10 +103,6 @@ class DiscordStandIn(server.DiscordStandIn):
             reactions.remove_all(self.backend, place, target)
         else:
             reactions.remove_kind(self.backend, place, target, reactions.parse_emoji(self.world, emoji))
-
-    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> None:
-        place = self.world.channel(channel)
-        messages.pin(self.backend, place, self._message(place, message), self.world.user(author), pinned)
 
     async def start_typing(self, author: int | str, channel: int | str) -> None:
         """Let a person type."""
