@@ -30,9 +30,13 @@ def give_hints(note: Callable[[str], None], server: DiscordStandIn, coordinator:
         if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
             return
         words, channel_id = str(data["content"]), int(data["channel_id"])
-        if data["mentions"] or data["mention_roles"] or words.startswith("."):
+        if words.startswith(".config"):
+            note("it takes effect once it is pinned: /pin")
+        elif words.startswith(".") and not words.startswith((".history", "..")):
+            note("the bots do not see a message that begins with a period")
+        elif data["mentions"] or data["mention_roles"] or words.startswith("."):
             return
-        if words.startswith("m "):  # a command in a message
+        elif words.startswith("m "):  # a command in a message
             if last_bot_message(server, channel_id) is None:
                 note("no bot has written here yet; name one: @claude m continue")
         elif channel_id not in coordinator.engine.holds.busy:

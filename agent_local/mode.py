@@ -10,12 +10,10 @@ import asyncio
 import logging
 import random
 import sys
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from functools import partial
 from io import TextIOWrapper
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rich.console import Console
 
@@ -26,16 +24,15 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
 from agent_discord.slash.definitions import command_list
 from agent_llm.types import Model
-from agent_local.discord.interactions import EPHEMERAL
+from agent_local.command_use import CommandUse
 from agent_local.discord.server import DiscordStandIn, routed_to
-from agent_local.discord.world.world import Attachment
-from agent_local.hints import give_hints, last_bot_message
+from agent_local.hints import give_hints
+from agent_local.local_conversations import LocalConversations
 from agent_local.local_settings import CHANNELS, ONCE, PERSON, WATCHING, local_settings, local_world
-from agent_local.own_personas import to_edit
 from agent_local.session_log import LOG_FILE, SessionLog, writable
 from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import summary
-from agent_local.terminal.bot_commands import Use
+from agent_local.terminal.saved_files import SavedFiles
 from agent_local.terminal.terminal import Header, Terminal
 from agent_local.terminal.view import Names
 from agent_local.voices.voice import ScriptedVoice
@@ -49,6 +46,7 @@ from agent_runtime.services import Setup
 from agent_themes import THEMES
 
 T = TypeVar("T")
+FILES = "files"  # the folder of saved files, below the data folder
 
 log = logging.getLogger(__name__)
 
@@ -122,9 +120,9 @@ class _Local:
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
         """--once: show one conversation, then its summary."""
-        terminal, channel = self._terminal(server, runtime), self.world.channel(CHANNELS[0])
-        if runtime.services.stops.holds(channel.id):
-            print(f"No conversation: {_stopped(channel.name)}.", file=sys.stderr)
+        terminal, channel_id = self._terminal(server, runtime), self.world.channel(CHANNELS[0]).id
+        if refusal := LocalConversations(runtime, self.world).refusal(channel_id):
+            print(f"No conversation: {refusal}.", file=sys.stderr)
             return 1
         async with terminal.watching():
             self.log.show_warnings(terminal.note)
@@ -151,19 +149,12 @@ class _Local:
             opening = runtime.start(self._open(terminal, runtime), "opening", essential=False)
             ending = await _first_of(terminal.run(), runtime.stop.wait())
             if ending == "eof" and not sys.stdin.isatty():  # the input was piped: show the answers to it
-                await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.fires_done()), runtime.stop.wait())
+                await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.tasks_done()), runtime.stop.wait())
         return 1 if runtime.failed else 0
 
     async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
-        if why_not := await self._fire(runtime, self.world.channel(CHANNELS[0]).id, None):
+        if why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
             terminal.note(f"no conversation started: {why_not}")
-
-    async def _fire(self, runtime: Runtime, channel_id: int, theme: str | None) -> str:
-        """Hold a conversation; return why none started, "" if one was held."""
-        if runtime.services.stops.holds(channel_id):
-            return _stopped(self.world.channel(channel_id).name)
-        report = await _coordinator(runtime).fire(channel_id, theme)
-        return "" if report is not None else "one is already running there"
 
     def _terminal(self, server: DiscordStandIn, runtime: Runtime) -> Terminal:
         agents = self.settings.agents
@@ -180,41 +171,16 @@ class _Local:
                 roles={role.id: role.name},
             ),
             me=person.id,
-            fire=partial(self._fire, runtime),
+            conversations=LocalConversations(runtime, self.world),
             mention_ids={**{agent.display_name: ids[name] for name, agent in agents.items()}, **ids, PERSON: person.id},
             themes=tuple(THEMES),
-            use=lambda channel_id, use: self._use(server, channel_id, use),
+            use=CommandUse(server, PERSON, self.settings.personas_dir),
             commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
+            save=SavedFiles(self.settings.data_dir / FILES, content_of(server)).save,
+            guild=self.world.guild.id,
             header=Header(self._voices(), self._free(), str(self.settings.data_dir)),
+            log_file=str(self.settings.data_dir / LOG_FILE),
         )
-
-    async def _use(self, server: DiscordStandIn, channel_id: int, use: Use) -> str:
-        """Use a command of the bots; return the answer. Raises LookupError and ValueError."""
-        try:
-            return await self._answer_to(server, channel_id, use)
-        except TimeoutError:
-            raise LookupError("no bot answered; try again in a moment") from None
-
-    async def _answer_to(self, server: DiscordStandIn, channel_id: int, use: Use) -> str:
-        guild_id = self.world.guild.id
-        bots = self.world.apps.values()
-        await server.wait_for(lambda: any(app.commands.get(guild_id) for app in bots))  # soon after the start
-        bot = next(app for app in bots if app.commands.get(guild_id))
-        values = dict(use.values)
-        if use.command == "why" and "message" not in values:
-            last = last_bot_message(server, channel_id)
-            if last is None:
-                raise LookupError("no bot has written in this channel yet")
-            values["message"] = last
-        used = await server.interact(PERSON, channel_id, bot.key, use.command, values)
-        await server.wait_for(lambda: used.answers or used.form)
-        if not used.answers:
-            return f"in Discord a form opens here; instead, edit {self._file(values)}"
-        return answer_text(used.answers[0], server.backend.attachments)
-
-    def _file(self, values: Mapping[str, str | int]) -> Path:
-        """The persona file that a command names."""
-        return to_edit(self.settings.personas_dir / str(values.get("agent", "")) / str(values.get("file", "")))
 
     def _shown(self) -> Mapping[str, str]:
         return {name: agent.display_name for name, agent in self.settings.agents.items()}
@@ -230,27 +196,21 @@ class _Local:
         return frozenset(_spoken_by(agent) for agent in agents if all(map(is_free, agent.usable)))
 
 
+def content_of(server: DiscordStandIn) -> Callable[[int], bytes | None]:
+    """A function that returns the content of an attachment by its id."""
+    attachments = server.backend.attachments
+    return lambda attachment_id: attachments[attachment_id].content if attachment_id in attachments else None
+
+
 def _coordinator(runtime: Runtime) -> Coordinator:
     assert runtime.coordinator is not None
     return runtime.coordinator
-
-
-def _stopped(channel: str) -> str:
-    return f"#{channel} is stopped, perhaps since an earlier start; /resume there lifts it"
 
 
 def _spoken_by(agent: AgentSettings) -> str:
     """The model's name, with its provider if that is not the bot's own."""
     first = agent.usable[0]
     return first.model if first.provider == agent.spec.provider else first.name
-
-
-def answer_text(answer: Mapping[str, Any], attachments: Mapping[int, Attachment]) -> str:
-    """The text of an answer to one person, with that of its files; "" for one that everybody sees in the channel."""
-    if not answer.get("flags", 0) & EPHEMERAL:
-        return ""
-    files = [attachments[int(one["id"])].content for one in answer.get("attachments") or ()]
-    return "\n".join([str(answer["content"]), *(content.decode(errors="replace") for content in files)])
 
 
 async def _first_of(work: Awaitable[T], stop: Awaitable[object]) -> T | None:

@@ -20,6 +20,7 @@ from agent_config import AGENTS, load_settings
 from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
+from agent_local.local_conversations import LocalConversations
 from agent_local.terminal.terminal import Header, Terminal
 from agent_local.terminal.view import Names
 from agent_local.voices.voice import ScriptedVoice
@@ -71,7 +72,7 @@ def terminal_on(server: DiscordStandIn, runtime: Runtime, console: Console) -> T
         server,
         names=Names({channel.id: CHANNEL}, {**users, person.id: (PERSON, "bold white")}, {}),
         me=person.id,
-        fire=runtime.coordinator.fire,
+        conversations=LocalConversations(runtime, world),
         mention_ids=ids,
         header=Header(dict.fromkeys(spec.display_name for spec in AGENTS.values())),
         lines=typed(server),

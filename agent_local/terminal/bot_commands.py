@@ -6,14 +6,17 @@ text, it takes all remaining words. As in Discord's own form, a command with err
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agent_discord.slash.definitions import CHANNEL, SLASH, SUB_COMMAND, TEXT, USER, WHOLE
+from agent_local.terminal.message_numbers import MessageNumbers, NumberedMessage
 
 Json = Mapping[str, Any]
 Value = str | int
+
+SHORTEST_ID = 15  # digits of a snowflake; the numbers of messages in the terminal are shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +29,95 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """Channels and people by lower-case name."""
+    """Channels and people by lower-case name, messages by number; `newest` is the newest message of a bot in the
+    channel."""
 
     channels: Mapping[str, int]
     users: Mapping[str, int]
+    messages: MessageNumbers = field(default_factory=MessageNumbers)
+    newest: NumberedMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """A command as far as it is typed: `left` are the options that further words may fill."""
+
+    path: str
+    values: Mapping[str, Value]
+    options: Sequence[Json]
+    left: Sequence[Json]
+
+
+def command_names(commands: Sequence[Json]) -> list[str]:
+    """The commands as they are typed, with the slash."""
+    return [f"/{command['name']}" for command in commands if command["type"] == SLASH]
 
 
 def read_use(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> Use | str | None:
     """Parse a command: its use, a hint if it is unclear, None if the command is unknown."""
-    name = words[0].removeprefix("/").lower()
-    command = next((one for one in commands if one["type"] == SLASH and one["name"] == name), None)
+    filled = _filled(words, commands, names)
+    if not isinstance(filled, _Filled):
+        return filled
+    values = dict(filled.values)
+    for option in filled.options:
+        name = option["name"]
+        if name in values or not option.get("required"):
+            continue
+        if not _is_message(option):
+            return f"/{filled.path} needs {name}: {_expected(option)}"
+        if names.newest is None:
+            return "no bot has written in this channel yet"
+        values[name] = str(names.newest.id)
+    return Use(filled.path, values)
+
+
+def next_words(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> list[str]:
+    """The words that may follow these of a command: sub-commands, and values of its next options."""
+    command = _command(words[0], commands)
+    parts = _parts(command) if command is not None else {}
+    if parts and len(words) == 1:
+        return list(parts)
+    filled = _filled(words, commands, names)
+    return list(_values(filled.left, names)) if isinstance(filled, _Filled) else []
+
+
+def _values(left: Sequence[Json], names: KnownNames) -> Iterator[str]:
+    """The values of the options up to the first required one."""
+    for option in left:
+        yield from (str(choice["value"]) for choice in option.get("choices", ()))
+        if option["type"] == CHANNEL:
+            yield from (f"#{name}" for name in names.channels)
+        if option["type"] == USER:
+            yield from (f"@{name}" for name in names.users)
+        if option.get("required"):
+            return
+
+
+def _command(word: str, commands: Sequence[Json]) -> Json | None:
+    name = word.removeprefix("/").lower()
+    return next((one for one in commands if one["type"] == SLASH and one["name"] == name), None)
+
+
+def _parts(command: Json) -> dict[str, Json]:
+    """The sub-commands by name."""
+    return {str(option["name"]): option for option in command.get("options", ()) if option["type"] == SUB_COMMAND}
+
+
+def _filled(words: Sequence[str], commands: Sequence[Json], names: KnownNames) -> _Filled | str | None:
+    """Find the command and fill its options; a hint where a word does not fit, None if the command is unknown."""
+    command = _command(words[0], commands)
     if command is None:
         return None
-    path, rest, options = name, list(words[1:]), command.get("options", ())
-    if options and options[0]["type"] == SUB_COMMAND:
-        parts = {str(option["name"]): option for option in options}
+    path, rest, options = str(command["name"]), list(words[1:]), command.get("options", ())
+    if parts := _parts(command):
         part = parts.get(rest[0].lower()) if rest else None
         if part is None:
-            return f"/{name} needs one of {', '.join(parts)}"
-        path, rest, options = f"{name} {part['name']}", rest[1:], part.get("options", ())
-    return _filled(path, rest, options, names)
+            return f"/{path} needs one of {', '.join(parts)}"
+        path, rest, options = f"{path} {part['name']}", rest[1:], part.get("options", ())
+    return _with_values(path, rest, options, names)
 
 
-def _filled(path: str, words: Sequence[str], options: Sequence[Json], names: KnownNames) -> Use | str:
+def _with_values(path: str, words: Sequence[str], options: Sequence[Json], names: KnownNames) -> _Filled | str:
     values: dict[str, Value] = {}
     left = list(options)
     for number, word in enumerate(words):
@@ -57,15 +126,13 @@ def _filled(path: str, words: Sequence[str], options: Sequence[Json], names: Kno
             return f"{word} does not fit /{path}: {_fits(left)}"
         if fitting is left[-1] and _is_free(fitting):
             values[fitting["name"]] = " ".join(words[number:])
+            left = []
             break
         value = _value(word, fitting, names)
         assert value is not None
         values[fitting["name"]] = value
         left = left[left.index(fitting) + 1 :]
-    missing = [option["name"] for option in options if option.get("required") and option["name"] not in values]
-    if missing and missing != ["message"]:
-        return f"/{path} needs {', '.join(missing)}"
-    return Use(path, values)
+    return _Filled(path, values, options, left)
 
 
 def _fits(left: Sequence[Json]) -> str:
@@ -81,12 +148,18 @@ def _expected(option: Json) -> str:
         return "a person or bot, as /who lists them"
     if kind == WHOLE:
         return f"a whole number from {option['min_value']} to {option['max_value']}"
+    if _is_message(option):
+        return "the number before a message, or its id"
     return f"one of {', '.join(choices)}" if choices else "a text"
 
 
 def _is_free(option: Json) -> bool:
     """Whether the option is free text; ids and links have no max_length."""
     return option["type"] == TEXT and "max_length" in option
+
+
+def _is_message(option: Json) -> bool:
+    return bool(option["type"] == TEXT and option["name"] == "message")
 
 
 def _value(word: str, option: Json, names: KnownNames) -> Value | None:
@@ -101,6 +174,9 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
         return int(name) if fits else None
     if kind != TEXT:
         return None
+    if _is_message(option) and word.isdecimal() and len(word) < SHORTEST_ID:
+        message = names.messages.get(int(word))
+        return str(message.id) if message is not None else None
     choices = option.get("choices", ())
     fits = (choice for choice in choices if name.removeprefix("@") in (choice["value"], choice["name"].lower()))
     return word if not choices else next((str(choice["value"]) for choice in fits), None)

@@ -11,20 +11,44 @@ import codecs
 import os
 import select
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.document import Document
 
 READ_BYTES = 65_536
 
 
-async def typed_lines(prompt: Callable[[], str], toolbar: Callable[[], str], words: list[str]) -> AsyncGenerator[str]:
-    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile."""
+async def joined(lines: AsyncGenerator[str]) -> AsyncGenerator[str]:
+    """Join each line that ends in a backslash with the next one; a message may have several lines."""
+    begun = ""
+    async with aclosing(lines):
+        async for line in lines:
+            if line.endswith("\\"):
+                begun += f"{line[:-1]}\n"
+                continue
+            yield begun + line
+            begun = ""
+    if begun:
+        yield begun
+
+
+async def typed_lines(
+    prompt: Callable[[], str], toolbar: Callable[[], str], complete: Callable[[str], Iterable[str]]
+) -> AsyncGenerator[str]:
+    """Yield lines from the terminal until Ctrl-D or Ctrl-C. Output appears above the prompt meanwhile.
+
+    `complete` is for completer_of().
+    """
     from prompt_toolkit import PromptSession
-    from prompt_toolkit.completion import WordCompleter
     from prompt_toolkit.patch_stdout import patch_stdout
 
     session: PromptSession[str] = PromptSession(
         prompt,
-        completer=WordCompleter(words, ignore_case=True, WORD=True),
+        completer=completer_of(complete),
         complete_while_typing=False,
         erase_when_done=True,  # the message comes back from Discord's side
         bottom_toolbar=lambda: toolbar() or None,
@@ -38,6 +62,19 @@ async def typed_lines(prompt: Callable[[], str], toolbar: Callable[[], str], wor
             except (EOFError, KeyboardInterrupt):
                 return
             yield line
+
+
+def completer_of(complete: Callable[[str], Iterable[str]]) -> Completer:
+    """A completer for prompt_toolkit of the words that may replace the last one of the text before the cursor."""
+    from prompt_toolkit.completion import Completer, Completion
+
+    class Words(Completer):
+        def get_completions(self, document: Document, complete_event: object) -> Iterator[Completion]:
+            text = document.text_before_cursor
+            word = text.rpartition(" ")[2]
+            return (Completion(each, start_position=-len(word)) for each in complete(text))
+
+    return Words()
 
 
 async def piped_lines(fd: int) -> AsyncGenerator[str]:

@@ -1,7 +1,6 @@
-"""The terminal of local mode: shows what happens in the channels and lets a person take part.
+"""The terminal: shows events and obeys typed lines.
 
-Events come from the Discord stand-in as gateway payloads (view.py renders them), typed lines go back to it
-(typed_lines.py parses them). Knows no agents, models or Redis.
+view.py renders events, typed_lines.py parses lines. Knows no agents, models or Redis.
 """
 
 from __future__ import annotations
@@ -13,23 +12,26 @@ import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from rich.console import Console, Group
-from rich.padding import Padding
-from rich.panel import Panel
+from rich.console import Console
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from agent_local.terminal.bot_commands import Use
-from agent_local.terminal.reading import piped_lines, typed_lines
+from agent_local.terminal.completion import completions
+from agent_local.terminal.message_numbers import MessageNumbers
+from agent_local.terminal.pages import Header, channels_page, help_page, who_page
+from agent_local.terminal.reading import joined, piped_lines, typed_lines
 from agent_local.terminal.typed_lines import (
     Fire,
     Move,
+    Pin,
     Quit,
+    React,
     Say,
     Show,
     TypedLine,
@@ -43,52 +45,50 @@ __all__ = ["Header", "Names", "StandIn", "Terminal"]
 
 Ending = Literal["quit", "eof"]
 UseCommand = Callable[[int, Use], Awaitable[str]]
-FireConversation = Callable[[int, str | None], Awaitable[str]]
-"""Hold a conversation in a channel; return why none started, "" if one was held."""
-
-HELP = (
-    ("@claude hello", "mention a bot, anywhere in the line; several are fine, @bots calls all"),
-    ("hello", "write into the channel; the next bot of a running conversation responds"),
-    ("#debate", "go to another channel; #debate hello writes there"),
-    ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
-    (
-        "/bots status",
-        "as in Discord: /bots, /stop, /resume, /ask, /reset, /why, /why-not, /agent-file, /forget me",
-    ),
-    ("/who  /channels", "list the bots and people, list the channels"),
-    ("/quit", "leave; Ctrl-D does the same"),
-)
+SaveFile = Callable[[Mapping[str, Any]], Path | None]
+"""Save an attachment; return its path, None if it was saved before. Raises OSError."""
 
 log = logging.getLogger(__name__)
 
 
 class StandIn(Protocol):
-    """The part of the Discord stand-in that the terminal uses."""
+    """The part of the Discord stand-in that the terminal uses. Messages are given by id; KeyError: it is gone."""
 
     def subscribe(self, callback: Callable[[str, dict[str, Any]], None]) -> Callable[[], None]:
         """Call `callback` with (event name, gateway payload) from the loop; return a function that ends this."""
         ...
 
-    async def say(self, author: int | str, channel: int | str, text: str) -> dict[str, Any]: ...
+    async def say(
+        self, author: int | str, channel: int | str, text: str, *, reply_to: int | None = None
+    ) -> dict[str, Any]: ...
+
+    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> None:
+        """Raises ValueError with Discord's words for a reaction that it would refuse."""
+        ...
+
+    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The header of the start: each bot's display name with its model, None for a scripted voice; `free` are the models
-    that cost nothing, on the owner's machines."""
+class Conversations(Protocol):
+    """Conversations of the bots."""
 
-    voices: Mapping[str, str | None] = field(default_factory=dict)
-    free: Collection[str] = ()
-    data_dir: str = ""
+    def refusal(self, channel_id: int) -> str:
+        """Why none can start in a channel now, and what to do; "" if one can."""
+        ...
+
+    async def hold(self, channel_id: int, theme: str | None) -> str:
+        """Hold one to its end; return why none started, "" if one was held."""
+        ...
 
 
 class Terminal:
     """Shows events and obeys typed lines until `/quit` or the end of the input.
 
     `me` is the author of typed lines, `mention_ids` the words that mention a user after `@`, `channel` the first
-    channel (default: the first of `names.channels`). `fire` may take as long as a conversation: it runs in a task of
-    its own, which is cancelled with the terminal; so does `use`, which carries out the bots' own `commands`. `lines`
-    replaces the standard input.
+    channel (default: the first of `names.channels`). A conversation and a command of the bots (`use`, `commands`) may
+    take long: each runs in a task of its own, which is cancelled with the terminal. `save` takes the files that bots
+    post, `guild` is part of a message's link, `log_file` is where failures are explained. `lines` replaces the standard
+    input.
     """
 
     def __init__(
@@ -98,24 +98,29 @@ class Terminal:
         *,
         names: Names,
         me: int | str,
-        fire: FireConversation,
+        conversations: Conversations,
         mention_ids: Mapping[str, int],
         themes: Collection[str] = (),
         use: UseCommand | None = None,
         commands: Sequence[Mapping[str, Any]] = (),
+        save: SaveFile | None = None,
+        guild: int = 0,
         header: Header | None = None,
+        log_file: str = "the log",
         channel: int | None = None,
         lines: AsyncGenerator[str] | None = None,
         clock: Callable[[], float] = time.time,
         timezone: tzinfo | None = None,
     ) -> None:
         self._console, self._stand_in, self._names, self._me = console, stand_in, names, me
-        self._fire, self._lines, self._header = fire, lines, header or Header()
+        self._conversations, self._lines, self._header = conversations, lines, header or Header()
         self._mention_ids, self._themes = mention_ids, themes
         self._use, self._commands = use, commands if use is not None else ()
+        self._save, self._guild, self._log_file = save, guild, log_file
         self._channel = channel if channel is not None else next(iter(names.channels))
-        self._view = View(names, clock=clock, timezone=timezone)
-        self._fires: set[asyncio.Task[None]] = set()
+        self._messages = MessageNumbers()
+        self._view = View(names, self._messages, clock=clock, timezone=timezone)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._watched = False
 
     @property
@@ -125,7 +130,7 @@ class Terminal:
 
     async def run(self) -> Ending:
         """Obey typed lines and show events; return how it ended."""
-        async with self.watching(), aclosing(self._lines or self._standard_input()) as lines:
+        async with self.watching(), aclosing(joined(self._lines or self._standard_input())) as lines:
             async for line in lines:
                 typed = read_line(line, self._channel, self._vocabulary())
                 if isinstance(typed, Quit):
@@ -136,7 +141,7 @@ class Terminal:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Show the header and then events while entered; at the end cancel conversations started by `/fire`.
+        """Show the header and then events while entered; at the end cancel its tasks.
 
         Around `run()` it keeps showing events after the end of the input; alone it needs no input.
         """
@@ -145,22 +150,35 @@ class Terminal:
             return
         self._watched, unsubscribe = True, self._stand_in.subscribe(self.show)
         try:
-            self._console.print(self._title())
+            self._console.print(self._header.panel())
             yield
         finally:
             self._watched = False
             unsubscribe()
-            await self._stop_fires()
+            await self._stop_tasks()
 
-    async def fires_done(self) -> None:
-        """Wait for the end of the conversations started by `/fire`."""
-        await asyncio.gather(*self._fires)
+    async def tasks_done(self) -> None:
+        """Wait for the end of the conversations and commands that typed lines have started."""
+        await asyncio.gather(*self._tasks)
 
     def show(self, event: str, data: Mapping[str, Any]) -> None:
         """Print an event if it is worth a line."""
         shown = self._view.shown(event, data, self._console.width)
         if shown is not None:
             self._console.print(shown)
+        if self._save is not None and event in ("MESSAGE_CREATE", "MESSAGE_UPDATE"):
+            for attachment in data.get("attachments") or ():
+                self._show_saved(attachment, self._save)
+
+    def _show_saved(self, attachment: Mapping[str, Any], save: SaveFile) -> None:
+        """Save a file and print its path whole: a terminal makes no link of a path that is cut in two."""
+        try:
+            path = save(attachment)
+        except OSError as error:
+            self.note(f"the file {one_line(attachment.get('filename'))} was not saved: {error.strerror or error}")
+            return
+        if path is not None:
+            self._console.print(Text(f"      {path}", Style(dim=True, link=path.as_uri())), soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print a dim line, or several, of the program's own; continuation lines are indented."""
@@ -179,21 +197,24 @@ class Terminal:
 
     def _standard_input(self) -> AsyncGenerator[str]:
         if sys.stdin.isatty() and self._console.is_terminal:
-            return typed_lines(self._prompt, self._view.typing, self._vocabulary().words())
+            return typed_lines(self._prompt, self._view.typing, self._completions)
         return piped_lines(sys.stdin.fileno())
 
     def _prompt(self) -> str:
         return f"#{self._names.channels.get(self._channel, 'channel')} › "
 
+    def _completions(self, text: str) -> list[str]:
+        return completions(text, self._channel, self._vocabulary())
+
     def _vocabulary(self) -> Vocabulary:
         channels = {name: channel_id for channel_id, name in self._names.channels.items()}
         roles = {name: role_id for role_id, name in self._names.roles.items()}
-        return Vocabulary(channels, self._mention_ids, roles, self._themes, self._commands)
+        return Vocabulary(channels, self._mention_ids, roles, self._themes, self._commands, self._messages, self._guild)
 
     async def _obey(self, line: TypedLine) -> None:
         match line:
-            case Say(channel_id, text):
-                await self._stand_in.say(self._me, channel_id, text)
+            case Say() | React() | Pin() as act:
+                await self._act(act)
             case Move(channel_id):
                 self._channel = channel_id
                 self.note(f"you are in #{self._names.channels[channel_id]}")
@@ -201,29 +222,53 @@ class Terminal:
                 self._start(channel_id or self._channel, theme)
             case Use() as use:
                 self._start_task(self._used(use), "command")
-            case Show(topic):
-                self._console.print({"help": _help, "who": self._who, "channels": self._channels}[topic]())
+            case Show("help"):
+                self._console.print(help_page(self._console.width))
+            case Show("who"):
+                self._console.print(who_page(self._names, self._header))
+            case Show("channels"):
+                self._console.print(channels_page(self._names, self._channel))
             case Unclear(hint):
                 self.note(hint)
 
+    async def _act(self, act: Say | React | Pin) -> None:
+        """Act on the channel as the person."""
+        try:
+            match act:
+                case Say(channel_id, text, reply_to):
+                    await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
+                case React(message, emoji):
+                    await self._stand_in.react(self._me, message.channel_id, message.id, emoji)
+                case Pin(message, pinned):
+                    await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)
+                    if not pinned:  # Discord reports pins only
+                        self.note(f"message {message.number} is not pinned any more")
+        except KeyError:
+            self.note("that message is gone")
+        except ValueError as error:
+            self.note(f"Discord would refuse that: {error}")
+
     def _start(self, channel_id: int, theme: str | None) -> None:
+        if refusal := self._conversations.refusal(channel_id):
+            self.note(f"no conversation started: {refusal}")
+            return
         about = f", with the theme {theme}" if theme else ""
         self.note(f"starting a conversation in #{self._names.channels[channel_id]}{about}")
-        self._start_task(self._fired(channel_id, theme), "fire")
+        self._start_task(self._held(channel_id, theme), "conversation")
 
     def _start_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
-        self._fires.add(task)
-        task.add_done_callback(self._fires.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _fired(self, channel_id: int, theme: str | None) -> None:
+    async def _held(self, channel_id: int, theme: str | None) -> None:
         try:
-            if why_not := await self._fire(channel_id, theme):
+            if why_not := await self._conversations.hold(channel_id, theme):
                 self.note(f"no conversation started: {why_not}")
-        except Exception as error:
+        except Exception:
             # The outermost edge of a task of its own: a failed command must not end the terminal.
             log.exception("a conversation started by /fire failed")
-            self.note(f"the conversation failed: {type(error).__name__}")
+            self.note(f"the conversation failed; {self._log_file} says why")
 
     async def _used(self, use: Use) -> None:
         assert self._use is not None
@@ -234,51 +279,8 @@ class Terminal:
         if words := self._view.plain(answer):
             self.note(words)
 
-    async def _stop_fires(self) -> None:
-        tasks = list(self._fires)
+    async def _stop_tasks(self) -> None:
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _title(self) -> Panel:
-        scripted = [name for name, model in self._header.voices.items() if model is None]
-        models = {name: model for name, model in self._header.voices.items() if model is not None}
-        free = [f"{name} ({model})" for name, model in models.items() if model in self._header.free]
-        paid = [f"{name} ({model})" for name, model in models.items() if model not in self._header.free]
-        lines = []
-        if scripted:
-            lines.append(_labelled("scripted", f"{', '.join(scripted)}: prepared lines, no model, no cost"))
-        if free:
-            lines.append(_labelled("local", f"{', '.join(free)}: a model on your own machines, no cost"))
-        if paid:
-            lines.append(_labelled("paid", f"{', '.join(paid)}: calls cost money"))
-        if self._header.data_dir:
-            lines.append(_labelled("data", self._header.data_dir))
-        lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
-        return Panel(
-            Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
-        )
-
-    def _who(self) -> Group:
-        rows = []
-        for name, colour in self._names.users.values():
-            model = self._header.voices.get(name, "")
-            rows.append(Text.assemble("      ", (name, f"bold {colour}"), (f"  {model or ''}", "dim")))
-            if model is None:
-                rows[-1].append("scripted", "dim")
-        return Group(*rows)
-
-    def _channels(self) -> Group:
-        here = ((name, channel_id == self._channel) for channel_id, name in self._names.channels.items())
-        return Group(*(Text(f"      #{name}{'  ← you are here' if at else ''}", "dim") for name, at in here))
-
-
-def _help() -> Padding:
-    rows = Table.grid(padding=(0, 2))
-    for what, why in HELP:
-        rows.add_row(Text(what, "bold", no_wrap=True), Text(why, "dim"))
-    return Padding(rows, (0, 0, 0, 6))
-
-
-def _labelled(label: str, text: str) -> Text:
-    return Text.assemble((label.ljust(10), "bold"), one_line(text))

@@ -16,19 +16,21 @@ from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from agent_discord.objects.mentions import clean_name, to_names
+from agent_local.terminal.message_numbers import MessageNumbers
 
 Data = Mapping[str, Any]
 
 NARROW = 70  # columns; below it a message is shown under its author
 CHANNEL_COLUMNS = 14
 NAME_COLUMNS = 16
+NUMBER_COLUMNS = 3
 SNIPPET = 40  # characters
 REMEMBERED = 500  # messages
+PINNED, REPLY = 6, 19  # types of messages; the first reports a pin
 TYPING_SECONDS = 10.0  # as long as Discord shows one
 STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -53,10 +55,15 @@ class _Seen:
 
 
 class View:
-    """Turn gateway payloads into rich renderables. `clock` in unix seconds, `timezone` None for the machine's."""
+    """Turn gateway payloads into rich renderables. `clock` in unix seconds, `timezone` None for the machine's.
 
-    def __init__(self, names: Names, *, clock: Callable[[], float], timezone: tzinfo | None = None) -> None:
-        self._names, self._clock, self._timezone = names, clock, timezone
+    Every message gets a number in `numbers`.
+    """
+
+    def __init__(
+        self, names: Names, numbers: MessageNumbers, *, clock: Callable[[], float], timezone: tzinfo | None = None
+    ) -> None:
+        self._names, self._numbers, self._clock, self._timezone = names, numbers, clock, timezone
         self._seen: OrderedDict[int, _Seen] = OrderedDict()
         self._typing: dict[tuple[int, int], float] = {}
 
@@ -92,39 +99,58 @@ class View:
 
     def _message(self, data: Data, width: int) -> RenderableType:
         author, style = self._author(data.get("author") or {})
+        if data.get("type") == PINNED:
+            return _aside("↳", (author, style), (f" pinned {self._numbered(data.get('message_reference') or {})}", ""))
+        number = self._numbers.add(
+            _id(data, "id"), _id(data, "channel_id"), by_bot=bool((data.get("author") or {}).get("bot"))
+        )
         self._typing.pop((_id(data, "channel_id"), _id(data.get("author") or {}, "id")), None)
         self._remember(data, author, style)
         time = datetime.fromtimestamp(self._clock(), self._timezone).strftime("%H:%M")
         channel = f"#{self._channel(_id(data, 'channel_id'))}"
         body = Group(*self._lines(data))
         if width < NARROW:
-            head = Text.assemble((time, "dim"), " ", (channel, "dim"), " ", (author, f"bold {style}"))
+            head = Text.assemble((f"{time} {number} {channel}", "dim"), " ", (author, f"bold {style}"))
             return Group(head, Padding(body, (0, 0, 0, 2)))
-        return self._row(Text(time, "dim"), Text(channel, "dim"), Text(author, f"bold {style}"), body)
+        dim = (Text(time, "dim"), Text(str(number), "dim"), Text(channel, "dim"))
+        return self._row(*dim, Text(author, f"bold {style}"), body)
 
-    def _row(self, time: Text, channel: Text, author: Text, body: RenderableType) -> Table:
+    def _numbered(self, reference: Data) -> str:
+        """A message that a payload refers to, by its number."""
+        number = self._numbers.number_of(_id(reference, "message_id"))
+        return "an earlier message" if number is None else f"message {number}"
+
+    def _row(self, time: Text, number: Text, channel: Text, author: Text, body: RenderableType) -> Table:
         """Give all messages the same columns, so that they line up."""
         channels = max((len(name) + 1 for name in self._names.channels.values()), default=CHANNEL_COLUMNS)
         authors = max((len(clean_name(name)) for name, _ in self._names.users.values()), default=NAME_COLUMNS)
         row = Table.grid(padding=(0, 1))
         row.add_column(width=5, no_wrap=True)
+        row.add_column(width=max(NUMBER_COLUMNS, len(number)), no_wrap=True, justify="right")
         row.add_column(width=min(channels, CHANNEL_COLUMNS), no_wrap=True)
         row.add_column(width=min(authors, NAME_COLUMNS), no_wrap=True, overflow="ellipsis")
         row.add_column(overflow="fold")
-        row.add_row(time, channel, author, body)
+        row.add_row(time, number, channel, author, body)
         return row
 
     def _lines(self, data: Data) -> list[Text]:
-        lines = [self._content(data)] if data.get("content") else []
+        lines = self._cause(data)
+        lines += [self._content(data)] if data.get("content") else []
         for attachment in data.get("attachments") or ():
-            kind, url = "picture" if _is_picture(attachment) else "file", one_line(attachment.get("url"))
-            lines.append(Text(f"[{kind}: {one_line(attachment.get('filename'))}]", Style(italic=True, link=url)))
-            if kind == "file":  # not every terminal makes a link of the line above
-                lines.append(Text(url, "dim"))
+            kind = "picture" if _is_picture(attachment) else "file"
+            lines.append(Text(f"[{kind}: {one_line(attachment.get('filename'))}]", "italic"))
         for embed in data.get("embeds") or ():
             parts = (embed.get("title"), embed.get("description"), (embed.get("footer") or {}).get("text"))
             lines.append(Text(f"[{' · '.join(filter(None, map(one_line, parts))) or 'embed'}]", "dim"))
         return lines or [Text("[empty]", "dim")]
+
+    def _cause(self, data: Data) -> list[Text]:
+        """A line about the message or command that this one answers, as Discord shows it."""
+        if used := data.get("interaction"):
+            return [Text(f"↱ {self._author(used.get('user') or {})[0]} used /{one_line(used.get('name'))}", "dim")]
+        if data.get("type") != REPLY:
+            return []
+        return [Text(f"↱ to {self._numbered(data.get('message_reference') or {})}", "dim")]
 
     def _content(self, data: Data) -> Text:
         """The text, with mentions as names in their users' colours."""
@@ -148,6 +174,7 @@ class View:
 
     def _deletion(self, data: Data) -> Text:
         seen = self._seen.pop(_id(data, "id"), None)
+        self._numbers.delete(_id(data, "id"))
         if seen is None:
             return _aside("✗", ("an earlier message was deleted", ""))
         return _aside("✗", ("a message of ", ""), (seen.author, seen.style), (" was deleted", ""))

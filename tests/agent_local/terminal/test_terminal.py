@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import closing
 from datetime import UTC
 from pathlib import Path
@@ -19,12 +19,15 @@ from rich.console import Console
 
 from agent_discord.slash.definitions import command_list
 from agent_local.terminal.bot_commands import Use
+from agent_local.terminal.message_numbers import MessageNumbers, NumberedMessage
 from agent_local.terminal.reading import piped_lines, typed_lines
 from agent_local.terminal.terminal import Header, Terminal
 from agent_local.terminal.typed_lines import (
     Fire,
     Move,
+    Pin,
     Quit,
+    React,
     Say,
     Show,
     TypedLine,
@@ -48,6 +51,7 @@ class FakeStandIn:
 
     def __init__(self) -> None:
         self.said: list[tuple[int | str, int | str, str]] = []
+        self.done: list[tuple[object, ...]] = []
         self.callbacks: list[Callable[[str, dict[str, Any]], None]] = []
         self.subscribed = asyncio.Event()
 
@@ -56,9 +60,36 @@ class FakeStandIn:
         self.subscribed.set()
         return lambda: self.callbacks.remove(callback)
 
-    async def say(self, author: int | str, channel: int | str, text: str) -> dict[str, Any]:
+    async def say(
+        self, author: int | str, channel: int | str, text: str, *, reply_to: int | None = None
+    ) -> dict[str, Any]:
         self.said.append((author, channel, text))
+        if reply_to is not None:
+            self.done.append(("replied", reply_to))
         return message(text, author=9, channel=int(channel))
+
+    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> None:
+        if emoji.isascii():
+            raise ValueError("Unknown Emoji")
+        self.done.append((author, channel, message, emoji))
+
+    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> None:
+        if message == 404:
+            raise KeyError(message)
+        self.done.append((author, channel, message, pinned))
+
+
+class FakeConversations:
+    """Each one is `held`; `refused` says why none can start."""
+
+    def __init__(self, held: Callable[[int, str | None], Awaitable[str]] | None = None, refused: str = "") -> None:
+        self._held, self._refused = held, refused
+
+    def refusal(self, channel_id: int) -> str:
+        return self._refused
+
+    async def hold(self, channel_id: int, theme: str | None) -> str:
+        return await self._held(channel_id, theme) if self._held is not None else ""
 
 
 def message(text: str, *, author: int = 1, channel: int = 11, **more: Any) -> dict[str, Any]:
@@ -72,16 +103,17 @@ async def typed(*lines: str) -> AsyncGenerator[str]:
         yield line
 
 
-async def no_fire(channel_id: int, theme: str | None) -> str:
-    return ""
-
-
 def terminal(
     *lines: str, stand_in: FakeStandIn | None = None, width: int = 100, **more: Any
 ) -> tuple[Terminal, io.StringIO]:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=False, color_system=None)
-    options: dict[str, Any] = {"names": NAMES, "me": 9, "fire": no_fire, "mention_ids": KNOWN.users}
+    options: dict[str, Any] = {
+        "names": NAMES,
+        "me": 9,
+        "conversations": FakeConversations(),
+        "mention_ids": KNOWN.users,
+    }
     options |= {"themes": KNOWN.themes, "clock": lambda: NOON, "timezone": UTC, "lines": typed(*lines)} | more
     return Terminal(console, stand_in or FakeStandIn(), **options), out
 
@@ -95,12 +127,12 @@ def shown(*events: tuple[str, dict[str, Any]], width: int = 100) -> str:
 
 def test_a_message_is_shown_with_time_channel_and_speaker() -> None:
     line = shown(("MESSAGE_CREATE", message("Hello there")))
-    assert line.split() == ["12:00", "#debate", "Claude", "Hello", "there"]
+    assert line.split() == ["12:00", "1", "#debate", "Claude", "Hello", "there"]
 
 
 def test_a_narrow_terminal_puts_the_words_under_their_author() -> None:
     lines = shown(("MESSAGE_CREATE", message("word " * 30)), width=40).splitlines()
-    assert lines[0] == "12:00 #debate Claude"
+    assert lines[0] == "12:00 1 #debate Claude"
     assert all(line.startswith("  word") and len(line.rstrip()) <= 40 for line in lines[1:])
 
 
@@ -146,7 +178,6 @@ def test_pictures_files_and_embeds_are_named() -> None:
     text = shown(("MESSAGE_CREATE", message("", attachments=files, embeds=[{"footer": {"text": "$0.01"}}])))
     assert "[picture: fox.png]" in text
     assert "[file: notes.txt]" in text
-    assert "http://127.0.0.1/2" in text
     assert "[$0.01]" in text
 
 
@@ -194,7 +225,7 @@ def test_typing_is_known_until_the_message_or_ten_seconds() -> None:
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        ("MESSAGE_CREATE", "12:00 #chann… someo… [empty]"),
+        ("MESSAGE_CREATE", "12:00   1 #chann… someo… [empty]"),
         ("MESSAGE_UPDATE", ""),
         ("MESSAGE_DELETE", "✗ an earlier message was deleted"),
         ("MESSAGE_REACTION_ADD", "↳ someone reacted ? to an earlier message"),
@@ -224,6 +255,9 @@ def test_an_event_without_the_expected_fields_is_shown_as_far_as_it_is_known(eve
         ("/fire Story", Fire(None, "story")),
         ("/fire debate", Fire(11)),
         ("/fire debate debate", Fire(11, "debate")),
+        ("//usr/bin is a folder", Say(10, "/usr/bin is a folder")),
+        ("##debate is a word", Say(10, "#debate is a word")),
+        ("# A heading", Say(10, "# A heading")),
         ("/who", Show("who")),
         ("/channels", Show("channels")),
         ("/HELP", Show("help")),
@@ -235,9 +269,147 @@ def test_a_typed_line_is_read(line: str, typed: TypedLine | None) -> None:
     assert read_line(line, 10, KNOWN) == typed
 
 
-@pytest.mark.parametrize("line", ["#nowhere hi", "/dance", "/fire opera", "x" * 2001])
-def test_what_is_not_understood_posts_nothing_and_gets_a_hint(line: str) -> None:
-    assert isinstance(read_line(line, 10, KNOWN), Unclear)
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("#nowhere hi", "there is no channel #nowhere, nothing was posted; /channels lists them (type ##nowhere"),
+        ("#debatte hi", "did you mean #debate?"),
+        ("/dance", "unknown command /dance, nothing was posted; /help lists the known ones (type //dance to post"),
+        ("/usr/bin is a folder", "unknown command /usr/bin"),
+        ("/raect 1 stop", "did you mean /react?"),
+        ("/fire opera", "themes are debate, story"),
+        ("/fire debaet", "did you mean debate?"),
+        ("x" * 2001, "that is 2,001 characters"),
+        ("/why 5", "unknown command /why"),
+        ("/reply 5 hi", "there is no message 5"),
+        ("/reply hi", "no bot has written in this channel yet"),
+        ("/react", "/react needs an emoji"),
+        ("/pin 5", "there is no message 5"),
+        ("/unpin", "/unpin needs the number"),
+        (".history last: 5", "there is no message 5"),
+    ],
+)
+def test_what_is_not_understood_posts_nothing_and_gets_a_hint(line: str, hint: str) -> None:
+    typed = read_line(line, 10, KNOWN)
+    assert isinstance(typed, Unclear)
+    assert hint in typed.hint
+
+
+def numbered() -> Vocabulary:
+    """Message 1 of a bot and 2 of a person in the channel 11, 3 of a bot in 10."""
+    messages = MessageNumbers()
+    messages.add(101, 11, by_bot=True)
+    messages.add(102, 11, by_bot=False)
+    messages.add(103, 10, by_bot=True)
+    commands = command_list({"grok": "Grok"}, ("debate",))
+    return Vocabulary(KNOWN.channels, KNOWN.users, KNOWN.roles, KNOWN.themes, commands, messages, guild=7)
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        ("/reply 2 I  agree", Say(11, "I  agree", reply_to=102)),
+        ("/reply @claude no", Say(11, "<@1> no", reply_to=101)),
+        ("/reply 3 there", Say(10, "there", reply_to=103)),
+        ("/react 2 🛑", React(NumberedMessage(2, 102, 11, by_bot=False), "🛑")),
+        ("/react stop", React(NumberedMessage(1, 101, 11, by_bot=True), "🛑")),
+        ("/react 🔥 3", React(NumberedMessage(3, 103, 10, by_bot=True), "🔥")),
+        ("/pin 1", Pin(NumberedMessage(1, 101, 11, by_bot=True))),
+        ("/pin", Pin(NumberedMessage(2, 102, 11, by_bot=False))),
+        ("/unpin 1", Pin(NumberedMessage(1, 101, 11, by_bot=True), pinned=False)),
+        ("/why", Use("why", {"message": "101"})),
+        ("/why 2", Use("why", {"message": "102"})),
+        (
+            ".history grok first: 1 last: 3",
+            Say(
+                11,
+                ".history grok first: https://discord.com/channels/7/11/101"
+                " last: https://discord.com/channels/7/10/103",
+            ),
+        ),
+        ("@claude .history last:2", Say(11, "<@1> .history last:https://discord.com/channels/7/11/102")),
+        ("first: 1 last: 3", Say(11, "first: 1 last: 3")),
+    ],
+)
+def test_the_number_of_a_message_stands_for_it(line: str, typed: TypedLine) -> None:
+    assert read_line(line, 11, numbered()) == typed
+
+
+def test_a_deleted_message_is_not_meant_any_more() -> None:
+    known = numbered()
+    known.messages.delete(101)
+    typed = read_line("/why 1", 11, known)
+    assert typed == Unclear("1 does not fit /why: message is the number before a message, or its id")
+    assert read_line("/why", 11, known) == Unclear("no bot has written in this channel yet")
+    assert known.messages.add(104, 11, by_bot=True) == 4, "its number is not given again"
+
+
+async def test_a_person_replies_reacts_and_pins_by_the_numbers_on_the_screen() -> None:
+    stand_in = FakeStandIn()
+    lines = ("/reply 1 why?", "/react 1 stop", "/react 1 nonsense", "/pin 1", "/unpin 1", "/pin 2")
+    screen, out = terminal(*lines, stand_in=stand_in)
+    screen.show("MESSAGE_CREATE", message("A fine point", id="101"))
+    screen.show("MESSAGE_CREATE", message("is gone", id="404"))
+    await screen.run()
+    assert stand_in.said == [(9, 11, "why?")]
+    assert stand_in.done == [("replied", 101), (9, 11, 101, "🛑"), (9, 11, 101, True), (9, 11, 101, False)]
+    for note in ("refuse that: Unknown Emoji", "message 1 is not pinned any more", "that message is gone"):
+        assert note in out.getvalue()
+
+
+def test_a_reply_a_pin_and_a_used_command_name_what_they_are_about() -> None:
+    reference = {"message_id": "100", "channel_id": "11"}
+    text = shown(
+        ("MESSAGE_CREATE", message("A fine point")),
+        ("MESSAGE_CREATE", message("Is it?", id="101", type=19, message_reference=reference)),
+        ("MESSAGE_CREATE", message("", id="102", type=6, author=9, message_reference=reference)),
+        ("MESSAGE_CREATE", message("<@2> why?", id="103", interaction={"name": "ask", "user": {"id": "9"}})),
+    )
+    assert [line[25:].rstrip() if line[0] == "1" else line.strip() for line in text.splitlines()] == [
+        "A fine point",
+        "↱ to message 1",
+        "Is it?",
+        "↳ you pinned message 1",
+        "↱ you used /ask",
+        "@Grok why?",
+    ]
+
+
+async def test_a_line_that_ends_in_a_backslash_goes_on_in_the_next_one() -> None:
+    stand_in = FakeStandIn()
+    screen, _ = terminal(".config grok\\", "---\\", "  stream: true", "hello", "\\", stand_in=stand_in)
+    await screen.run()
+    assert [text for _, _, text in stand_in.said] == [".config grok\n---\n  stream: true", "hello"]
+
+
+async def test_a_saved_file_is_named_by_its_whole_path_on_one_line(tmp_path: Path) -> None:
+    path = tmp_path / ("long-" * 30) / "fox.png"
+
+    def save(attachment: Mapping[str, Any]) -> Path | None:
+        if attachment["filename"] == "full.txt":
+            raise OSError(28, "No space left on device")
+        return path
+
+    screen, out = terminal(save=save, width=40)
+    screen.show("MESSAGE_CREATE", message("", attachments=[{"filename": "fox.png"}, {"filename": "full.txt"}]))
+    assert str(path) in [line.strip() for line in out.getvalue().splitlines()]
+    assert "the file full.txt was not saved: No" in " ".join(out.getvalue().split())
+
+
+async def test_fire_where_none_can_start_is_one_line() -> None:
+    screen, out = terminal("/fire", conversations=FakeConversations(refused="#casual is stopped; type /resume"))
+    await screen.run()
+    *_, line = out.getvalue().splitlines()
+    assert line.strip() == "· no conversation started: #casual is stopped; type /resume"
+    assert "starting" not in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 40])
+async def test_a_narrow_terminal_shows_every_line_within_its_width(width: int) -> None:
+    screen, out = terminal("/help", "/who", "/channels", "/nonsense", width=width)
+    screen.show("MESSAGE_CREATE", message("word " * 30, type=19, message_reference={"message_id": "1"}))
+    await screen.run()
+    assert all(len(line.rstrip()) <= width for line in out.getvalue().splitlines())
 
 
 async def test_typed_lines_are_posted_as_the_person_where_they_stand() -> None:
@@ -289,7 +461,7 @@ async def test_a_conversation_runs_beside_the_terminal_and_ends_with_it() -> Non
         await began.wait()
         yield "/quit"
 
-    screen, out = terminal(fire=fire, lines=lines())
+    screen, out = terminal(conversations=FakeConversations(fire), lines=lines())
     assert await screen.run() == "quit"
     assert fired == [(11, "story")]
     assert ended == ["cancelled"]
@@ -309,27 +481,21 @@ async def test_a_conversation_that_fails_is_reported_and_the_terminal_continues(
         await asyncio.sleep(0)
         yield "/channels"
 
-    screen, out = terminal(fire=fire, lines=lines())
+    screen, out = terminal(conversations=FakeConversations(fire), lines=lines())
     assert await screen.run() == "eof"
-    assert "failed: ConnectionError" in out.getvalue()
-    assert "secret" not in out.getvalue()
+    assert "the conversation failed; the log says why" in out.getvalue()
+    assert not any(word in out.getvalue() for word in ("secret", "ConnectionError"))
 
 
 async def test_the_reason_why_no_conversation_started_is_shown() -> None:
     async def fire(channel_id: int, theme: str | None) -> str:
         return "somebody wants silence there"
 
-    screen, out = terminal("/fire", fire=fire)
+    screen, out = terminal("/fire", conversations=FakeConversations(fire))
     async with screen.watching():
         await screen.run()
-        await screen.fires_done()
+        await screen.tasks_done()
     assert "no conversation started: somebody wants silence there" in out.getvalue()
-
-
-def test_an_unknown_theme_is_answered_with_the_themes() -> None:
-    typed = read_line("/fire opera", 11, KNOWN)
-    assert isinstance(typed, Unclear)
-    assert "themes are debate, story" in typed.hint
 
 
 async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> None:
@@ -340,13 +506,13 @@ async def test_around_a_run_watching_goes_on_after_the_end_of_the_input() -> Non
         await finish.wait()
         return ""
 
-    screen, out = terminal("/fire", stand_in=stand_in, fire=fire)
+    screen, out = terminal("/fire", stand_in=stand_in, conversations=FakeConversations(fire))
     async with screen.watching():
         assert await screen.run() == "eof"
         await began.wait()
         stand_in.callbacks[0]("MESSAGE_CREATE", message("later"))
         finish.set()
-        await screen.fires_done()
+        await screen.tasks_done()
     assert stand_in.callbacks == []
     assert out.getvalue().count("agentic-discord, local") == 1
     assert "later" in out.getvalue()
@@ -385,7 +551,7 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
     screen, out = terminal("/bots mute grok 5", "/resume", "/bots dance", use=use, commands=commands)
     async with screen.watching():
         await screen.run()
-        await screen.fires_done()
+        await screen.tasks_done()
     assert used == [(10, Use("bots mute", {"bot": "grok", "minutes": 5})), (10, Use("resume"))]
     for line in (
         "Grok is muted in #debate, as @you wished",
@@ -403,7 +569,7 @@ async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
     screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
     async with screen.watching():
         await screen.run()
-        await screen.fires_done()
+        await screen.tasks_done()
     noted = [
         line.rstrip() for line in out.getvalue().splitlines() if any(w in line for w in ("first", "small", "code"))
     ]
@@ -437,13 +603,15 @@ async def test_a_descriptor_that_is_not_open_is_the_end() -> None:
 async def test_lines_come_from_a_terminal_until_control_d() -> None:
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text("hello\r@claude x\r\x04")
-        lines = [line async for line in typed_lines(lambda: "> ", lambda: "", ["@claude"])]
+        lines = [line async for line in typed_lines(lambda: "> ", lambda: "", lambda text: [])]
     assert lines == ["hello", "@claude x"]
 
 
 def test_the_conversation_can_be_exported_as_a_picture_that_loads_nothing(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), record=True, width=80)
-    screen = Terminal(console, FakeStandIn(), names=NAMES, me=9, fire=no_fire, mention_ids={}, clock=lambda: NOON)
+    screen = Terminal(
+        console, FakeStandIn(), names=NAMES, me=9, conversations=FakeConversations(), mention_ids={}, clock=lambda: NOON
+    )
     screen.show("MESSAGE_CREATE", message("for the readme"))
     screen.export_svg(tmp_path / "talk.svg")
     svg = (tmp_path / "talk.svg").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What local mode itself prints."""
+"""Answers to commands that the person at the terminal uses."""
 
+from agent_local.command_use import answer_text
 from agent_local.discord.interactions import EPHEMERAL
 from agent_local.discord.world.world import Attachment
-from agent_local.mode import answer_text
 
 
 def test_of_an_answer_to_one_person_the_files_are_shown_too():

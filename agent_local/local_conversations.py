@@ -1,0 +1,30 @@
+"""Conversations that the person at the terminal starts."""
+
+from __future__ import annotations
+
+from agent_local.discord.world.world import World
+from agent_runtime.process import Runtime
+
+
+class LocalConversations:
+    """Starts conversations of the bots of a running process in the channels of its world."""
+
+    def __init__(self, runtime: Runtime, world: World) -> None:
+        assert runtime.coordinator is not None
+        self._coordinator, self._stops, self._world = runtime.coordinator, runtime.services.stops, world
+
+    def refusal(self, channel_id: int) -> str:
+        """Why none can start in a channel now, and what to do; "" if one can."""
+        name = self._world.channel(channel_id).name
+        if self._stops.holds(channel_id):
+            return f"#{name} is stopped, perhaps since an earlier start; go there and type /resume"
+        if channel_id in self._coordinator.engine.holds.busy:
+            return f"one is running in #{name} already; write there to join it, or wait for its end"
+        return ""
+
+    async def hold(self, channel_id: int, theme: str | None) -> str:
+        """Hold one to its end; return why none started, "" if one was held."""
+        if refusal := self.refusal(channel_id):
+            return refusal
+        report = await self._coordinator.fire(channel_id, theme)
+        return "" if report is not None else self.refusal(channel_id) or "the bots are busy; try again in a moment"
