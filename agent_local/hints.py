@@ -30,6 +30,8 @@ def give_hints(note: Callable[[str], None], server: DiscordStandIn, coordinator:
         if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:
             return
         words, channel_id = str(data["content"]), int(data["channel_id"])
+        if not words:  # the report of a pin
+            return
         if words.startswith(".config"):
             note("it takes effect once it is pinned: /pin")
         elif words.startswith(".") and not words.startswith((".history", "..")):

@@ -17,7 +17,7 @@ class LocalConversations:
         """Why none can start in a channel now, and what to do; "" if one can."""
         name = self._world.channel(channel_id).name
         if self._stops.holds(channel_id):
-            return f"#{name} is stopped, perhaps since an earlier start; go there and type /resume"
+            return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
         if channel_id in self._coordinator.engine.holds.busy:
             return f"one is running in #{name} already; write there to join it, or wait for its end"
         return ""

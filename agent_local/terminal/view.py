@@ -35,6 +35,7 @@ TYPING_SECONDS = 10.0  # as long as Discord shows one
 STRANGERS = ("cyan", "magenta", "yellow", "green", "bright_blue")
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _TAB = " " * 4
+_LINK = re.compile(r"https://discord\.com/channels/\d+/\d+/(\d{1,20})", re.ASCII)
 _TIME = re.compile(r"<t:(\d{1,12})(?::\w)?>")
 
 
@@ -155,10 +156,15 @@ class View:
     def _content(self, data: Data) -> Text:
         """The text, with mentions as names in their users' colours."""
         mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
-        text = Text(harmless(self._named(str(data["content"]), mentioned)))
+        text = Text(harmless(_LINK.sub(self._link_number, self._named(str(data["content"]), mentioned))))
         for name, colour in self._names.users.values():
             text.highlight_words([f"@{clean_name(name)}"], f"bold {colour}")
         return text
+
+    def _link_number(self, link: re.Match[str]) -> str:
+        """The number of the message that a link leads to; the link itself for one that has none."""
+        number = self._numbers.number_of(int(link[1]))
+        return link[0] if number is None else str(number)
 
     def _named(self, text: str, mentioned: Mapping[int, str]) -> str:
         known = {user: name for user, (name, _) in self._names.users.items()}

@@ -359,11 +359,15 @@ async def test_a_person_replies_reacts_and_pins_by_the_numbers_on_the_screen() -
 
 def test_a_reply_a_pin_and_a_used_command_name_what_they_are_about() -> None:
     reference = {"message_id": "100", "channel_id": "11"}
+    link = "https://discord.com/channels/7/11/"
     text = shown(
         ("MESSAGE_CREATE", message("A fine point")),
         ("MESSAGE_CREATE", message("Is it?", id="101", type=19, message_reference=reference)),
         ("MESSAGE_CREATE", message("", id="102", type=6, author=9, message_reference=reference)),
-        ("MESSAGE_CREATE", message("<@2> why?", id="103", interaction={"name": "ask", "user": {"id": "9"}})),
+        (
+            "MESSAGE_CREATE",
+            message(f"<@2> {link}100 or {link}55", id="103", interaction={"name": "ask", "user": {"id": "9"}}),
+        ),
     )
     assert [line[25:].rstrip() if line[0] == "1" else line.strip() for line in text.splitlines()] == [
         "A fine point",
@@ -371,7 +375,7 @@ def test_a_reply_a_pin_and_a_used_command_name_what_they_are_about() -> None:
         "Is it?",
         "↳ you pinned message 1",
         "↱ you used /ask",
-        "@Grok why?",
+        f"@Grok 1 or {link}55",
     ]
 
 
