@@ -29,7 +29,7 @@ def _fitting(before: list[str], word: str, current: int, known: Vocabulary) -> I
 
 
 def _options(before: list[str], current: int, known: Vocabulary) -> Iterable[str]:
-    """What may follow the words of a command."""
+    """The words that may follow those of a command."""
     match before:
         case ["/fire"]:
             return (*(f"#{name}" for name in known.channels), *known.themes)

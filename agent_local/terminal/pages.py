@@ -1,4 +1,4 @@
-"""What the terminal shows by itself: the header at the start, the help, and the lists of names."""
+"""Pages that the terminal shows by itself: the header at the start, the help, and the lists of names."""
 
 from __future__ import annotations
 
