@@ -118,7 +118,7 @@ def test_run_bot_without_a_name_says_how_to_give_one(tmp_path):
 def test_local_once_holds_one_conversation_and_its_summary_is_true(tmp_path):
     ended = run(tmp_path, "--local", "--once", COLUMNS="200", REDIS_URL="redis://127.0.0.1:1", TIMEZONE="UTC")
     assert ended.returncode == 0, ended.stderr
-    shown = re.findall(r"^\d\d:\d\d #debate (?:ChatGPT|Claude|Gemini|Grok) ", ended.stdout, re.MULTILINE)
+    shown = re.findall(r"^\d\d:\d\d +\d+ #debate (?:ChatGPT|Claude|Gemini|Grok) ", ended.stdout, re.MULTILINE)
     total = next(line for line in ended.stdout.splitlines() if line.startswith("all "))
     assert int(total.split()[1]) == len(shown) > 0
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
