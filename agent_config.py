@@ -99,12 +99,13 @@ def load_settings(
     agents: Mapping[str, AgentSpec] = AGENTS,
     *,
     local: bool = False,
+    model: str | None = None,
     fronts: ReadFronts = no_fronts,
 ) -> Settings:
     """Read, check and merge both sources. Raises SettingsError with all problems.
 
-    `local` ignores the settings that only a real Discord server and its Redis need. `fronts` reads the front matter of
-    the personas.
+    `local` ignores the settings that only a real Discord server and its Redis need. `model` (`provider/model`) is used
+    by all agents, whatever else is set. `fronts` reads the front matter of the personas.
     """
     problems: list[str] = []
     in_file = read_env_file(env_file, problems)
@@ -123,7 +124,7 @@ def load_settings(
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
     own = fronts(settings.personas_dir, tuple(agents))
-    settings = with_agents(settings, keys, agents, folder, problems, own)
+    settings = with_agents(settings, keys, agents, folder, problems, own, model)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
     mistyped = tuple(typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents))
     if problems:

@@ -67,7 +67,7 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
     if model.lacks:
         report(key, f"{model.lacks} is not set", f"set {model.lacks}, or remove the model from the list")
         return False
-    error = await _error_of(model, model.model)
+    error = await error_of(model, model.model)
     if error is not None and not _unknown(error):
         _key_finding(models, model, error, found)
         return False
@@ -95,7 +95,7 @@ async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
     seller = next(of_provider, None)
     if agent.image_model is None or seller is None or agent.image_model == seller.model:
         return
-    error = await _error_of(seller, agent.image_model)
+    error = await error_of(seller, agent.image_model)
     if error is None:
         found.ok("picture model", agent.image_model)
         return
@@ -109,7 +109,7 @@ async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
     found.warn("picture model", text, advice)
 
 
-async def _error_of(settings: ModelSettings, name: str) -> ModelError | None:
+async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
     """Ask the provider about a model; return its error, or None if the model is usable."""
     # In a thread: it imports the SDK.
     try:

@@ -63,6 +63,7 @@ class CoordinatorConfig:
     fire_on_startup: bool = False
     timeout_threshold: int = 8
     talkativeness: Mapping[str, float] = field(default_factory=dict)  # agent → 0 to 1
+    turn_seconds: float = AGENT_RESPONSE_TIMEOUT
     resumes: bool = True  # whether to continue conversations of an earlier leader
 
     def theme_of(self, channel_id: int) -> str:

@@ -29,12 +29,15 @@ from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.hints import give_hints
 from agent_local.local_conversations import LocalConversations
 from agent_local.local_settings import CHANNELS, ONCE, PERSON, WATCHING, local_settings, local_world
+from agent_local.models.chosen_model import problem_with
+from agent_local.models.server_kinds import advice
+from agent_local.models.server_search import Found, looking_for_servers, nothing_found
 from agent_local.session_log import LOG_FILE, SessionLog, writable
 from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import summary
 from agent_local.terminal.saved_files import SavedFiles
 from agent_local.terminal.terminal import Header, Terminal
-from agent_local.terminal.view import Names
+from agent_local.terminal.view import Names, one_line
 from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
 from agent_process.version import version_line
@@ -51,9 +54,15 @@ FILES = "files"  # the folder of saved files, below the data folder
 log = logging.getLogger(__name__)
 
 
-def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
-    """Run until the person leaves; return the exit code. Raises SettingsError if the data folder is not writable."""
+def run_local(settings: Settings, *, once: bool, scripted: bool, model: str | None = None) -> int:
+    """Run until the person leaves; return the exit code. Raises SettingsError if the data folder is not writable.
+
+    `settings` were loaded with `model`, if there is one.
+    """
     fill_standard_streams()
+    if model is not None and (problem := problem_with(settings, model)):
+        print(one_line(problem), file=sys.stderr)
+        return 2
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks must not end the conversation
     with writable():
@@ -70,14 +79,15 @@ class _Local:
         self.pace = ONCE if once else WATCHING
         self.rng = random.Random()
         self.console = Console(highlight=False)
-        self.paid = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
+        self.with_model = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
+        self.looks_for_servers = len(self.with_model) < len(settings.agents) and not (once and scripted)
         self.world = local_world(settings)
         self.settings = local_settings(settings, self.world, self.pace)
         self.log = SessionLog(self.settings)
 
     def _model(self, agent: AgentSettings) -> Model:
-        if agent.name in self.paid:
-            return provider_model(self.paid[agent.name])
+        if agent.name in self.with_model:
+            return provider_model(self.with_model[agent.name])
         return ScriptedVoice(
             agent.name,
             rng=random.Random(self.rng.random()),
@@ -94,6 +104,9 @@ class _Local:
             log.info("%s", version_line())
             for warning in self.setting_warnings:
                 log.warning("%s", warning)
+            found = nothing_found
+            if self.looks_for_servers:
+                found = await stack.enter_async_context(looking_for_servers(self.settings))
             server = await stack.enter_async_context(DiscordStandIn(self.world))
             stack.enter_context(routed_to(server))
             setup = Setup(
@@ -101,7 +114,7 @@ class _Local:
                 agents=tuple(self.settings.agents),
                 make_model=self._model,
                 use_default_redis=False,
-                tools=bool(self.paid),  # scripted voices use none
+                tools=bool(self.with_model),  # scripted voices use none
                 picture_origins=(server.api_base.split("/api")[0],),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
@@ -111,21 +124,22 @@ class _Local:
             if not await runtime.wait_online():
                 print(self._why_not(runtime), file=sys.stderr)
                 return 1
-            return await (self._hold_one(server, runtime) if self.once else self._watch(server, runtime))
+            hold = self._hold_one if self.once else self._watch
+            return await hold(server, runtime, found)
 
     def _why_not(self, runtime: Runtime) -> str:
         if not runtime.bots:
             return "Already running in this folder, in another terminal."
         return f"No bot could start, see {self.settings.data_dir / LOG_FILE}"
 
-    async def _hold_one(self, server: DiscordStandIn, runtime: Runtime) -> int:
+    async def _hold_one(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
         """--once: show one conversation, then its summary."""
         terminal, channel_id = self._terminal(server, runtime), self.world.channel(CHANNELS[0]).id
         if refusal := LocalConversations(runtime, self.world).refusal(channel_id):
             print(f"No conversation: {refusal}.", file=sys.stderr)
             return 1
         async with terminal.watching():
-            self.log.show_warnings(terminal.note)
+            await self._begin(terminal, found)
             report = await _first_of(self._one_conversation(runtime), runtime.stop.wait())
         if report is None:
             print("Stopped during the conversation; no summary.", file=sys.stderr)
@@ -140,17 +154,23 @@ class _Local:
             await runtime.services.tools.servers.tried()
         return await _coordinator(runtime).fire(self.world.channel(CHANNELS[0]).id)
 
-    async def _watch(self, server: DiscordStandIn, runtime: Runtime) -> int:
+    async def _watch(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
         """Start a conversation that the person at the terminal can join."""
         terminal = self._terminal(server, runtime)
         async with terminal.watching():
-            self.log.show_warnings(terminal.note)
+            await self._begin(terminal, found)
             give_hints(terminal.note, server, _coordinator(runtime), self.world.user(PERSON))
             opening = runtime.start(self._open(terminal, runtime), "opening", essential=False)
             ending = await _first_of(terminal.run(), runtime.stop.wait())
             if ending == "eof" and not sys.stdin.isatty():  # the input was piped: show the answers to it
                 await _first_of(asyncio.gather(asyncio.wait([opening]), terminal.tasks_done()), runtime.stop.wait())
         return 1 if runtime.failed else 0
+
+    async def _begin(self, terminal: Terminal, found: Found) -> None:
+        """Show what there is to know at the start."""
+        self.log.show_warnings(terminal.note)
+        for server in await found():
+            terminal.note(advice(server))
 
     async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
         if why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
@@ -187,12 +207,12 @@ class _Local:
 
     def _voices(self) -> Mapping[str, str | None]:
         return {
-            agent.display_name: _spoken_by(agent) if name in self.paid else None
+            agent.display_name: _spoken_by(agent) if name in self.with_model else None
             for name, agent in self.settings.agents.items()
         }
 
     def _free(self) -> frozenset[str]:
-        agents = self.paid.values()
+        agents = self.with_model.values()
         return frozenset(_spoken_by(agent) for agent in agents if all(map(is_free, agent.usable)))
 
 

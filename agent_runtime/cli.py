@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str]) -> int:
     """Run run_all.py with these arguments; return the exit code."""
     options = _options(arguments)
-    settings = _settings(local=options.local)
+    settings = _settings(local=options.local, model=options.model)
     if settings is None:
         return 2
     if options.local:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
         def run() -> int:
             _make_data_dir(settings)
-            return run_local(settings, once=options.once, scripted=options.scripted)
+            return run_local(settings, once=options.once, scripted=options.scripted, model=options.model)
 
         return _ended(settings, run)
     _set_up_logging(settings)
@@ -184,9 +184,9 @@ def _make_data_dir(settings: Settings) -> None:
         raise SettingsError([problem]) from error
 
 
-def _settings(*, local: bool = False) -> Settings | None:
+def _settings(*, local: bool = False, model: str | None = None) -> Settings | None:
     try:
-        settings = load_settings(process_environment(), local=local, fronts=read_fronts)
+        settings = load_settings(process_environment(), local=local, model=model, fronts=read_fronts)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return None
@@ -220,8 +220,8 @@ def _names(text: str) -> tuple[str, ...]:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if (options.once or options.scripted) and not options.local:
-        parser.error("--once and --scripted need --local")
+    if (options.once or options.scripted or options.model is not None) and not options.local:
+        parser.error("--once, --scripted and --model need --local")
     if options.local and (options.only or options.without):
         parser.error("--only and --without cannot be used with --local, which runs all four bots")
     return options
@@ -240,7 +240,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--once", action="store_true", help="with --local: run one conversation, print a summary and exit"
     )
-    parser.add_argument(
+    voices = parser.add_mutually_exclusive_group()
+    voices.add_argument(
+        "--model",
+        metavar="NAME",
+        help="with --local: all bots use this model, such as ollama/llama3.3 (docs/providers.md)",
+    )
+    voices.add_argument(
         "--scripted", action="store_true", help="with --local: use prepared lines, even where an API key is set"
     )
     return parser

@@ -69,9 +69,10 @@ def with_agents(
     folder: Path | None,
     problems: list[str],
     fronts: Mapping[str, FrontMatter],
+    model: str | None = None,
 ) -> Settings:
     """The settings with their agents and endpoints. `folder` has the owner's files, None for none. A persona's front
-    matter (`fronts`) overrides .env; the owner's option files override both."""
+    matter (`fronts`) overrides .env; the owner's option files override both, and `model` overrides all."""
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
@@ -83,7 +84,7 @@ def with_agents(
 
     found: dict[str, AgentSettings] = {}
     for name, spec in agents.items():
-        front, choice = fronts.get(name, FrontMatter()), chosen.get(name, Choice())
+        front, choice = fronts.get(name, FrontMatter()), Choice((model,)) if model else chosen.get(name, Choice())
         agent = made(spec, front, choice.everywhere or front.models)
         servers = {server: made(spec, front, names) for server, names in choice.servers.items()}
         others = {server: there for server, there in servers.items() if there.models != agent.models}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, REDIS_RETRY_SECONDS
+from agent_coordinator.config import REDIS_RETRY_SECONDS
 from agent_coordinator.conversations.backoff import TimeoutWatch
 from agent_coordinator.conversations.state import ConversationState, Missed
 from agent_coordinator.ports import Bus, Clock, Sleep
@@ -20,9 +20,12 @@ log = logging.getLogger(__name__)
 
 
 class Asker:
-    def __init__(self, bus: Bus, watch: TimeoutWatch, *, clock: Clock, sleep: Sleep) -> None:
+    """Asks agents to take turns, each with `turn_seconds` to answer."""
+
+    def __init__(self, bus: Bus, watch: TimeoutWatch, *, turn_seconds: float, clock: Clock, sleep: Sleep) -> None:
         self._bus = bus
         self._watch = watch
+        self._turn_seconds = turn_seconds
         self._clock = clock
         self._sleep = sleep
 
@@ -35,7 +38,7 @@ class Asker:
         """Send the instruction and wait for the outcome."""
         instruction = instruction_for(state)
         while True:
-            timed = instruction.model_copy(update={"deadline": self._clock() + AGENT_RESPONSE_TIMEOUT})
+            timed = instruction.model_copy(update={"deadline": self._clock() + self._turn_seconds})
             try:
                 result = await self._bus.ask(agent, timed)
             except AgentAbsent:
@@ -50,7 +53,7 @@ class Asker:
                 return result
 
     def _timed_out(self, agent: str) -> Missed:
-        log.warning("%s timed out: no result within %.0f s", agent, AGENT_RESPONSE_TIMEOUT)
+        log.warning("%s timed out: no result within %.0f s", agent, self._turn_seconds)
         self._watch.timed_out(agent)
         return "timed_out"
 

@@ -15,7 +15,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from agent_coordinator.config import AGENT_RESPONSE_TIMEOUT, HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
+from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.asking import Asker
 from agent_coordinator.conversations.backoff import TimeoutWatch
 from agent_coordinator.conversations.state import ConversationState, Missed
@@ -74,7 +74,8 @@ class Engine:
         self._running: dict[int, _Running] = {}  # by channel
         self._config, self._policy = config, policy
         self._schedule, self._backoffs = ledger.schedule, ledger.backoffs
-        self._asker = Asker(bus, TimeoutWatch(config.timeout_threshold), clock=clock, sleep=sleep)
+        watch = TimeoutWatch(config.timeout_threshold)
+        self._asker = Asker(bus, watch, turn_seconds=config.turn_seconds, clock=clock, sleep=sleep)
         self._clock = clock
         self._rng = rng or random.Random()
         self._sleep = sleep
@@ -215,4 +216,4 @@ class Engine:
 
 def _hold_seconds(config: CoordinatorConfig) -> float:
     """The time between two turns, with some room. A hold that ran out is taken again, if free."""
-    return AGENT_RESPONSE_TIMEOUT + config.turn_delay_max + HOLD_ROOM_SECONDS
+    return config.turn_seconds + config.turn_delay_max + HOLD_ROOM_SECONDS
