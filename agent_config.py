@@ -1,6 +1,7 @@
 """The settings, read once from the process environment and `.env`, and the table of agents.
 
-A setting has the same key in both places; the process environment wins, an empty value means unset. Each row of AGENTS
+A setting has the same name in both places, in any case of letters; the environment wins, an empty value means unset.
+agent_settings/names.py has the old names that are still read. Each row of AGENTS
 brings its own keys (BOT_TOKEN_<NAME>, <NAME>_MODEL, <NAME>_IMAGE_MODEL) and its provider's (API key, base URL), and
 needs no line elsewhere. All problems are reported in one SettingsError, by key and with what was expected; values are
 not repeated, since any of them may be a secret pasted into the wrong line. Odd but usable settings become lines of
@@ -20,7 +21,6 @@ from pydantic import SecretStr
 from agent_settings.agents import (
     AGENTS,
     BASE_URL_SETTINGS,
-    OTHER_NAMES,
     AgentSettings,
     AgentSpec,
     CodingSettings,
@@ -29,11 +29,11 @@ from agent_settings.agents import (
     no_fronts,
 )
 from agent_settings.build import agent_keys, named_in, with_agents
-from agent_settings.fields import MILLISECONDS, in_seconds
 from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
+from agent_settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
 from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
 from agent_settings.sources import is_text, machine_timezone, read_env_file, validated
-from agent_settings.validation import conflicts, ignored_names, shared_tokens, typos, warnings_of, with_ranges
+from agent_settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 
 __all__ = [
     "AGENTS",
@@ -61,7 +61,7 @@ LIVE_ONLY = frozenset(
     (
         *("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS"),
         *("OWNER_CHANNEL_ID", "OUTPUT_CHANNEL_ID", "BOT_IDS", "BOTS_ROLE_ID", "IGNORE_USER_IDS", "IGNORE_ROLE_IDS"),
-        "REDIS_URL",
+        *("MODERATOR_IDS", "STOP_ROLE_IDS", "STOP_USER_IDS", "OWNER_USER_IDS", "REDIS_URL", "DISCORD_BOT_TOKEN"),
     )
 )
 """Settings that only a real Discord server and its Redis need, besides the bots' tokens."""
@@ -87,8 +87,9 @@ def process_environment() -> Mapping[str, str]:
 
 
 def setting_names(agents: Mapping[str, AgentSpec] = AGENTS) -> tuple[str, ...]:
-    """All keys that are read, AGENT_NAME included, without repetition."""
+    """The names of all settings, AGENT_NAME included, without repetition and without old names."""
     keys = [str(info.validation_alias) for info in Settings.model_fields.values() if info.validation_alias]
+    keys = [key for key in keys if key not in OLD_NAMES]
     keys += [*KEY_SETTINGS.values(), *(key for spec in agents.values() for key in spec.settings)]
     return tuple(dict.fromkeys(keys))
 
@@ -108,9 +109,13 @@ def load_settings(
     by all agents, whatever else is set. `fronts` reads the front matter of the personas.
     """
     problems: list[str] = []
-    in_file = read_env_file(env_file, problems)
-    both = _joined(in_file, environ, problems)
-    texts, wrong = _texts(both, agents, local=local, problems=problems)
+    odd_names: list[str] = []
+    in_file, in_environment = _read(environ, env_file, agents, problems, odd_names)
+    given = {**in_file, **in_environment}
+    if local:
+        given = {key: text for key, text in given.items() if key.upper() not in _live_only(agents)}
+    both = with_other_names(given, problems)
+    texts, wrong = _texts(both, agents, problems)
     settings, wrong_settings = validated(Settings, texts, problems)
     endpoint_keys = tuple(sorted(filter(ENDPOINT_KEY.fullmatch, texts)))
     keys, wrong_keys = validated(agent_keys(tuple(agents.values()), endpoint_keys), texts, problems)
@@ -126,17 +131,41 @@ def load_settings(
     own = fronts(settings.personas_dir, tuple(agents))
     settings = with_agents(settings, keys, agents, folder, problems, own, model)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
-    mistyped = tuple(typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents))
+    odd_names += typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents)
+    odd_names += name_warnings(given)
     if problems:
-        raise SettingsError(problems, mistyped)
-    return settings.with_(warnings=(*mistyped, *ignored_names(both), *warnings_of(settings)))
+        raise SettingsError(problems, odd_names)
+    return settings.with_(warnings=(*odd_names, *warnings_of(settings)))
+
+
+def _read(
+    environ: Mapping[str, str],
+    env_file: Path | None,
+    agents: Mapping[str, AgentSpec],
+    problems: list[str],
+    odd_names: list[str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of .env and of the environment, by name."""
+    names = {*_names_of_ours(agents), *OTHER_NAMES.values()}
+
+    def is_ours(name: str) -> bool:
+        return name in names or ENDPOINT_KEY.fullmatch(name) is not None
+
+    in_file = in_capitals(read_env_file(env_file, problems), is_ours, ".env", odd_names)
+    if in_file.pop("AGENT_NAME", None):
+        problems.append("AGENT_NAME: set it for one process (AGENT_NAME=gemini python run_bot.py), not in .env")
+    return in_file, in_capitals(environ.items(), is_ours, "the environment", odd_names)
+
+
+def _names_of_ours(agents: Mapping[str, AgentSpec]) -> set[str]:
+    return {*setting_names(agents), *OLD_NAMES, *BASE_URL_SETTINGS.values()}
 
 
 def _texts(
-    both: Mapping[str, str], agents: Mapping[str, AgentSpec], *, local: bool, problems: list[str]
+    both: Mapping[str, str], agents: Mapping[str, AgentSpec], problems: list[str]
 ) -> tuple[dict[str, str], set[str]]:
     """The texts of our keys, and the keys whose values are not text; each of these adds a line to `problems`."""
-    ours = {*setting_names(agents), *BASE_URL_SETTINGS.values()} - (_live_only(agents) if local else frozenset())
+    ours = _names_of_ours(agents)
     known = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
     wrong = {key for key, text in known.items() if not is_text(text)}
     problems += [f"{key}: expected text in UTF-8" for key in known if key in wrong]
@@ -145,20 +174,6 @@ def _texts(
 
 def _live_only(agents: Mapping[str, AgentSpec]) -> frozenset[str]:
     return LIVE_ONLY | {spec.token_setting for spec in agents.values()}
-
-
-def _joined(in_file: Mapping[str, str], environ: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    """All non-empty texts of both sources; where only another name of a key is set, it counts as the key."""
-    both = {**in_file, **{key: value.strip() for key, value in environ.items() if value.strip()}}
-    for key, other_name in OTHER_NAMES.items():
-        if key in both or other_name not in both:
-            continue
-        text: str | None = both[other_name]
-        if other_name.endswith("_MS") and (text := in_seconds(both[other_name])) is None:
-            problems.append(f"{other_name}: expected {MILLISECONDS}")
-        if text is not None:
-            both[key] = text
-    return both
 
 
 # --- messages at start ----------------------------------------------------------------------------------------------

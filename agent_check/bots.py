@@ -141,7 +141,7 @@ def purpose_findings(view: BotView, settings: Settings, found: Findings) -> None
 
 def _absent(view: BotView, channel_id: int, found: Findings) -> None:
     if channel_id in view.unknown:
-        advice = "correct the id in AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
+        advice = "correct the id in CHANNEL_THEME_MAP"
         found.wrong(f"channel {channel_id}", "there is no such channel", advice)
     else:
         advice = "invite it to that server, or give it View Channels there"

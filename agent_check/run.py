@@ -63,8 +63,7 @@ async def check_all(
         names = ", ".join(agent.spec.token_setting for agent in settings.agents.values())
         shared.findings.wrong("tokens", "no bot has one", f"set at least one of {names}")
     if not settings.channels:
-        advice = "set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP"
-        shared.findings.wrong("channels", "none is set, so the bots would not speak", advice)
+        shared.findings.wrong("channels", "none is set, so the bots would not speak", "set CHANNEL_THEME_MAP")
     machine.check_clock(settings, shared.findings, clock)
     machine.check_settings(settings, shared.findings)
     machine.check_data_folder(settings, shared.findings)

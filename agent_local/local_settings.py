@@ -17,6 +17,7 @@ from agent_local.discord.world.worlds import small_world
 from agent_local.kept_world import kept_world
 from agent_local.own_personas import link_personas
 from agent_settings.agents import CodingSettings
+from agent_settings.fields import NO_LIMIT
 
 CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme; the terminal starts in the first
 PERSON = "Sam"  # the person at the terminal: a name that the bots can use
@@ -65,7 +66,7 @@ def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
         turn_delay_max=pace.between_turns[1],
         max_rounds=min(settings.max_rounds, pace.max_rounds),
         agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
-        mentions_per_minute=0,
+        mentions_per_minute=NO_LIMIT,
         budget_user_usd=one_person_budget,
     )
 

@@ -93,7 +93,7 @@ def main_coordinator(arguments: Sequence[str] = ()) -> int:
         return 2
     _set_up_logging(settings)
     if not settings.channels:
-        print("The coordinator has no channels. Set AGENT_CHANNEL_IDS or CHANNEL_THEME_MAP in .env", file=sys.stderr)
+        print("The coordinator has no channels. Set CHANNEL_THEME_MAP in .env", file=sys.stderr)
         return 2
     log.info("%s", version_line())
 

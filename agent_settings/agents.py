@@ -25,16 +25,6 @@ BASE_URL_SETTINGS: Mapping[str, str] = MappingProxyType(
 )
 """Provider → the setting of its base URL, named as the provider's own SDK names it where it does."""
 
-OTHER_NAMES = {
-    "GEMINI_API_KEY": "GOOGLE_API_KEY",  # Google's SDK knows both names
-    # names that single-bot gateways use
-    "BOT_TOKEN_CLAUDE": "DISCORD_BOT_TOKEN",
-    "MAX_CONCURRENT_TURNS": "MAX_CONCURRENT_QUERIES",
-    "PERSONAS_DIR": "CONFIG_DIR",
-    "TURN_TIMEOUT_SECONDS": "QUERY_TIMEOUT_MS",  # agent_config turns it into seconds
-}
-"""Our key → another name that is accepted for it; ours wins when both are set."""
-
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:

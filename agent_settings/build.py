@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import SecretStr, create_model
 
-from agent_settings.agents import BASE_URL_SETTINGS, OTHER_NAMES, AgentSettings, AgentSpec, CodingSettings, FrontMatter
+from agent_settings.agents import BASE_URL_SETTINGS, AgentSettings, AgentSpec, CodingSettings, FrontMatter
 from agent_settings.fields import HTTP, TOOL_PATTERNS, Keys, Secret, ToolPatterns, address_with, setting
 from agent_settings.models import (
     KEY_SETTINGS,
@@ -24,6 +24,7 @@ from agent_settings.models import (
     comma_names,
     read_endpoints,
 )
+from agent_settings.names import OTHER_NAMES
 from agent_settings.settings import Settings
 from agent_settings.sources import is_text
 
@@ -149,7 +150,7 @@ def _agent(
         own = sources.model(
             provider, bare, key_setting=spec.key_setting, base_url_setting=spec.base_url_setting, needs_key=True
         )
-        return replace(own, base_url=read(spec.base_url_setting) or own.base_url)
+        return replace(own, base_url=own.base_url or read(spec.base_url_setting))
 
     models = tuple(map(model, chosen or comma_names(read(spec.model_setting) or "") or (spec.model,)))
     image = front.image_model or read(spec.image_model_setting) or spec.image_model or "none"

@@ -8,7 +8,6 @@ these never repeat a value that may be a secret.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from agent_themes import THEMES
+from agent_themes import DEFAULT_THEME, THEMES
 
 
 def _comma_list(value: object) -> object:
@@ -28,15 +27,16 @@ def _comma_list(value: object) -> object:
 
 
 def _theme_map(value: object) -> object:
-    """ "1:debate, 2:Memes" → {"1": "debate", "2": "memes"}. ValueError: no pair, an unknown theme, a channel twice."""
+    """ "1:debate, 2:Memes, 3" → {"1": "debate", "2": "memes", "3": "casual"}. ValueError: no id, an unknown theme, a
+    channel twice."""
     if not isinstance(value, str):
         return value
     themes: dict[str, str] = {}
     for pair in (part.strip() for part in value.split(",") if part.strip()):
-        channel, colon, theme = (part.strip() for part in pair.partition(":"))
-        if not colon or not channel.isdecimal():
-            raise ValueError("expected channel_id:theme pairs, separated by commas")
-        theme = theme.lower().replace("_", "-").replace(" ", "-")
+        channel, _, theme = (part.strip() for part in pair.partition(":"))
+        if not channel.isdecimal():
+            raise ValueError(f"expected {THEME_MAP}")
+        theme = theme.lower().replace("_", "-").replace(" ", "-") or DEFAULT_THEME
         if theme not in THEMES:
             shown = f" {theme!r}" if len(theme) <= 20 and theme.replace("-", "").isalpha() else ""  # may be a stray key
             raise ValueError(f"unknown theme{shown} for channel {channel}; expected one of {', '.join(THEMES)}")
@@ -49,10 +49,16 @@ def zero_is_none(value: object) -> object:
     return None if value in (0, "0") else value
 
 
-def no_limit(value: object) -> object:
-    """None for "none" and any spelling of 0."""
-    text = str(value).strip().lower()
-    return None if text == "none" or re.fullmatch(r"0+(\.0*)?", text) else value
+def _none(value: object) -> bool:
+    return isinstance(value, str) and value.strip().lower() == "none"
+
+
+def _unlimited(value: object) -> object:
+    return NO_LIMIT if _none(value) else value
+
+
+def _no_budget(value: object) -> object:
+    return None if _none(value) else value
 
 
 def in_seconds(milliseconds: str) -> str | None:
@@ -96,11 +102,14 @@ Id = Annotated[int, Field(gt=0, lt=2**63)]
 Ids = Annotated[tuple[Id, ...], BeforeValidator(_comma_list)]
 ThemeMap = Annotated[dict[Id, str], BeforeValidator(_theme_map)]
 # Bounded above too: one digit too many must not become a list of a billion entries or a number that Redis refuses.
-Count = Annotated[int, Field(ge=0, le=1_000_000)]
+NO_LIMIT = 1_000_000  # what `none` means for a Count: more than anybody reaches
+Count = Annotated[int, Field(ge=0, le=NO_LIMIT), BeforeValidator(_unlimited)]
 Some = Annotated[int, Field(ge=1, le=1_000_000)]
 PerDay = Annotated[int, Field(ge=0, le=1_000)]
 Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
-Dollars = Annotated[Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None, BeforeValidator(no_limit)]
+Dollars = Annotated[
+    Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None, BeforeValidator(_no_budget)
+]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # no longer than a turn's record is kept
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
@@ -126,13 +135,14 @@ ToolPatterns = Annotated[tuple[_Pattern, ...], BeforeValidator(_comma_list)]
 BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
+THEME_MAP = "channel_id:theme pairs, separated by commas (an id alone is casual)"
 IDS = "whole numbers (Discord ids), separated by commas"
 ID = "a whole number (a Discord id)"
-COUNT = "a whole number, 0 or more (at most 1000000)"
+COUNT = "a whole number, 0 or more (at most 1000000), or none for no limit"
 SOME = "a whole number, 1 or more (at most 1000000)"
 PER_DAY = "a whole number, 0 or more (at most 1000)"
 SECONDS = "a number of seconds, 0 or more (at most 86400)"
-DOLLARS = "US dollars, 0 or more (at most 1000000; 0 or none: no limit)"
+DOLLARS = "US dollars, 0 or more (at most 1000000), or none for no limit"
 CATCH_UP = "a number of seconds, 0 or more (at most 900)"
 DEBOUNCE = "a number of seconds, 0 or more (at most 20)"
 LIMIT = "a number of seconds from 1 to 600"

@@ -31,6 +31,7 @@ from agent_settings.fields import (
     SECONDS,
     SOME,
     STEPS,
+    THEME_MAP,
     TOOL_PATTERNS,
     AgentRuntime,
     AwsRegion,
@@ -72,16 +73,14 @@ class Settings(Keys):
     """Ids are Discord's, times are seconds, hours are local to `timezone`."""
 
     guild_ids: Ids = setting("GUILD_IDS", IDS, ())
-    channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())
-    channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", "channel_id:theme pairs, separated by commas", {})
+    channel_theme_map: ThemeMap = setting("CHANNEL_THEME_MAP", THEME_MAP, {})
     bot_ids: Ids = setting("BOT_IDS", IDS, ())
     discord_retries: Retries = setting("DISCORD_RETRIES", RETRIES, 4)
     bots_role_id: Annotated[Id | None, BeforeValidator(zero_is_none)] = setting("BOTS_ROLE_ID", ID, None)
     commands_bot: str | None = setting("COMMANDS_BOT", "the name of an agent", None)
     agent_name: str | None = setting("AGENT_NAME", "the name of an agent", None)
     agent_personality: str | None = setting("AGENT_PERSONALITY", "a text", None)
-    stop_role_ids: Ids = setting("STOP_ROLE_IDS", IDS, ())
-    stop_user_ids: Ids = setting("STOP_USER_IDS", IDS, ())
+    moderator_ids: Ids = setting("MODERATOR_IDS", IDS, ())
     owner_user_ids: Ids = setting("OWNER_USER_IDS", IDS, ())
     barge_in: Annotated[BargeIn, BeforeValidator(lambda text: str(text).lower())] = setting(
         "BARGE_IN", "yield, finish or ignore", "yield"
@@ -159,6 +158,10 @@ class Settings(Keys):
     )
     health_port: Port = setting("HEALTH_PORT", "a port from 1 to 65535, or 0 for none", 0)
     shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", SECONDS, 20.0)
+    # Old names, which are still read; agent_settings/names.py has the others.
+    channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())
+    stop_role_ids: Ids = setting("STOP_ROLE_IDS", IDS, ())
+    stop_user_ids: Ids = setting("STOP_USER_IDS", IDS, ())
     agents: dict[str, AgentSettings] = Field(default_factory=dict)
     endpoints: dict[str, EndpointSettings] = Field(default_factory=dict)
     keys: dict[str, SecretStr] = Field(default_factory=dict)  # of agents, providers and endpoints, by setting
@@ -168,9 +171,15 @@ class Settings(Keys):
 
     @property
     def channels(self) -> dict[int, str]:
-        """Channel id → theme, of the channels that the agents may speak in."""
+        """Channel id → theme, of the channels that the agents may speak in. AGENT_CHANNEL_IDS, where it is set, names
+        them all."""
         ids = self.channel_ids or tuple(self.channel_theme_map)
         return {channel: self.channel_theme_map.get(channel, DEFAULT_THEME) for channel in ids}
+
+    @property
+    def moderators(self) -> frozenset[int]:
+        """Ids of the roles and people that may stop the bots, besides those who may manage messages."""
+        return frozenset((*self.moderator_ids, *self.stop_role_ids, *self.stop_user_ids))
 
     @property
     def daily_unasked(self) -> int:

@@ -18,23 +18,19 @@ from pydantic import ValidationError
 from agent_settings.fields import Keys
 
 
-def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
-    """The file's non-empty values. `${NAME}` is not expanded: that would read the process environment."""
+def read_env_file(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
+    """The file's names and texts, in its order. `${NAME}` is not expanded: that would read the process environment."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except OSError as error:
         problems.append(f"{path}: cannot be read by the user that runs this program ({error.strerror})")
-        return {}
+        return []
     except UnicodeDecodeError:
         problems.append(f"{path}: expected text in UTF-8")
-        return {}
+        return []
     bindings = list(parse_stream(io.StringIO(text)))
     problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
-    lines = {line.key: line.value for line in bindings if line.key and not line.error}
-    filled = {key: value.strip() for key, value in lines.items() if value and value.strip()}
-    if filled.pop("AGENT_NAME", None):
-        problems.append("AGENT_NAME: set it for one process (AGENT_NAME=gemini python run_bot.py), not in .env")
-    return filled
+    return [(line.key, line.value) for line in bindings if line.key and line.value and not line.error]
 
 
 def is_text(value: str) -> bool:

@@ -1,17 +1,15 @@
 """Checks of settings against each other, as pure functions.
 
 A conflict prevents the start; it names the keys that it involves, so that a key with a wrong value is not reported
-twice. An oddity or a likely typing error is only a warning.
+twice. An oddity is only a warning.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from agent_settings.agents import OTHER_NAMES, AgentSettings
-from agent_settings.fields import in_seconds
+from agent_settings.agents import AgentSettings
 from agent_settings.settings import Settings
 
 _PAIRS = (
@@ -20,10 +18,19 @@ _PAIRS = (
 )
 
 
+_SPENDING = {
+    "agent_max_daily": "AGENT_MAX_DAILY",
+    "budget_daily_usd": "BUDGET_DAILY_USD",
+    "budget_agent_usd": "BUDGET_AGENT_DAILY_USD",
+    "budget_channel_usd": "BUDGET_CHANNEL_DAILY_USD",
+    "budget_user_usd": "BUDGET_USER_DAILY_USD",
+}
+
+
 def with_ranges(settings: Settings) -> Settings:
-    """If only one bound is set and it crosses the other's default, both become the set value: with
-    COORDINATOR_SCHEDULE_MAX=0 alone there are no conversations."""
-    changes: dict[str, Any] = {}
+    """If only one bound is set and it crosses the other's default, both become the set value. A schedule of at most 0
+    conversations is off, whatever its minimum."""
+    changes: dict[str, Any] = {"schedule_min": 0} if settings.schedule_max == 0 else {}
     for low, _, high, _ in _PAIRS:
         given = {low, high} & settings.model_fields_set
         if len(given) == 1 and getattr(settings, low) > getattr(settings, high):
@@ -38,7 +45,7 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             yield (low_key, high_key), f"{low_key}, {high_key}: expected a minimum not above the maximum"
     if settings.active_start == settings.active_end:
         keys = ("COORDINATOR_ACTIVE_START", "COORDINATOR_ACTIVE_END")
-        yield keys, f"{', '.join(keys)}: expected two different hours (0 and 24 mean the whole day)"
+        yield keys, f"{', '.join(keys)}: expected two different hours (unset: 7 and 23; 0 and 24: the whole day)"
     if settings.events_port and settings.events_secret is None:
         yield (
             ("EVENTS_PORT", "EVENTS_SECRET"),
@@ -67,24 +74,6 @@ def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
     return [tuple(names) for names in owners.values() if len(names) > 1]
 
 
-def ignored_names(texts: Mapping[str, str]) -> Iterator[str]:
-    """A line for each alternative name whose value differs from our key's, which wins. Not for GOOGLE_API_KEY, which
-    other programs use too."""
-    for key, other_name in OTHER_NAMES.items():
-        text = texts.get(other_name)
-        if other_name.endswith("_MS") and text is not None:
-            text = in_seconds(text)
-        if text is not None and key != "GEMINI_API_KEY" and not _same(text, texts[key]):
-            yield f"{other_name}: ignored, since {key} is set"
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return float(one) == float(other)
-    except ValueError:
-        return one == other
-
-
 def warnings_of(settings: Settings) -> Iterator[str]:
     """A line for each setting that has no effect, or a dangerous one."""
     for names in shared_tokens(settings):
@@ -98,14 +87,24 @@ def warnings_of(settings: Settings) -> Iterator[str]:
     if strays := [str(channel) for channel in settings.priority_channels if channel not in channels]:
         yield f"COORDINATOR_PRIORITY_CHANNELS: ignored, since not among the bots' channels: {', '.join(strays)}"
     if not channels and any(agent.token for agent in settings.agents.values()):
-        yield "AGENT_CHANNEL_IDS, CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
+        yield "CHANNEL_THEME_MAP: no channel is set, so the bots stay silent; set at least one"
     if settings.budget_daily_usd is None:
         yield "BUDGET_DAILY_USD: no limit, so the bots may spend any amount in a day"
+    yield from _nothing_allowed(settings)
     if settings.agent_runtime and settings.permission_mode == "bypassPermissions":
         yield (
             "PERMISSION_MODE=bypassPermissions: anybody who can write to the coding agent can have it do anything that"
             " this program's user may do on this machine"
         )
+
+
+def _nothing_allowed(settings: Settings) -> Iterator[str]:
+    """Limits of 0: elsewhere that often means no limit."""
+    for field, key in _SPENDING.items():
+        if getattr(settings, field) == 0:
+            yield f"{key}=0: only models that cost nothing answer; for no limit write none"
+    if settings.mentions_per_minute == 0:
+        yield "MENTIONS_PER_MINUTE=0: no mention is answered; for no limit write none"
 
 
 def _odd_models(agent: AgentSettings) -> Iterator[str]:
@@ -126,12 +125,3 @@ def _odd_models_in(agent: AgentSettings, server: int, there: AgentSettings) -> I
             yield f"{agent.name} in server {server}: {model.name} is skipped, since {model.lacks} is not set"
     if not there.usable:
         yield f"{agent.name} in server {server}: none of its models can be used, so it has the same as in other servers"
-
-
-def typos(in_file: Mapping[str, str], ours: Collection[str], agents: Iterable[str]) -> Iterator[str]:
-    """Likely typing errors in .env; the process environment has many other programs' names. `ours`: all keys."""
-    for key in in_file.keys() - {*ours, *OTHER_NAMES.values()}:
-        if close := difflib.get_close_matches(key.upper(), ours, n=1, cutoff=0.85):
-            yield f"{key} in .env: ignored, not a setting; did you mean {close[0]}?"
-        elif key.upper().startswith("BOT_TOKEN_"):
-            yield f"{key} in .env: ignored, no such agent; agents are {', '.join(agents)}"

@@ -23,6 +23,8 @@ from agent_config import (
     process_environment,
     setting_names,
 )
+from agent_settings.fields import NO_LIMIT
+from agent_settings.names import OLD_NAMES
 from agent_settings.validation import shared_tokens
 from agent_themes import THEMES
 
@@ -74,7 +76,7 @@ def test_every_name_of_the_specification_is_a_setting() -> None:
         COORDINATOR_TURN_DELAY_MAX COORDINATOR_PRIORITY_CHANNELS COORDINATOR_TIMEOUT_THRESHOLD TIMEZONE CHATGPT_MODEL
         CHATGPT_IMAGE_MODEL CLAUDE_MODEL CLAUDE_IMAGE_MODEL GEMINI_MODEL GEMINI_IMAGE_MODEL GROK_MODEL GROK_IMAGE_MODEL
         OPENAI_BASE_URL ANTHROPIC_BASE_URL GOOGLE_GEMINI_BASE_URL XAI_BASE_URL"""
-    assert set(names.split()) <= set(setting_names())
+    assert set(names.split()) <= {*setting_names(), *OLD_NAMES}
 
 
 def test_lists_take_spaces_empty_places_and_repetitions() -> None:
@@ -103,8 +105,8 @@ def test_anything_else_is_named() -> None:
 
 
 def test_who_may_stop_the_bots_is_given_by_ids() -> None:
-    settings = load(STOP_ROLE_IDS="5, 6", STOP_USER_IDS="7")
-    assert (settings.stop_role_ids, settings.stop_user_ids, load().stop_user_ids) == ((5, 6), (7,), ())
+    assert load(MODERATOR_IDS="5, 6", STOP_ROLE_IDS="6,7", STOP_USER_IDS="8").moderators == {5, 6, 7, 8}
+    assert load().moderators == frozenset()
 
 
 def test_the_process_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -133,9 +135,9 @@ def test_a_file_that_is_not_there_is_no_problem(tmp_path: Path) -> None:
 
 
 def test_variables_of_other_programs_are_left_alone() -> None:
-    settings = load(agents="[]", warnings="no json", agent_max_daily="many", PATH="/bin")
+    settings = load(agents="[]", warnings="no json", max_rounds="many", PATH="/bin")
     assert settings.agents.keys() == AGENTS.keys()
-    assert (settings.warnings, settings.agent_max_daily) == ((), 100)
+    assert (settings.warnings, settings.max_rounds) == ((), 30)
 
 
 def test_loading_does_not_look_at_the_process_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +158,9 @@ def test_loading_does_not_look_at_the_process_by_itself(monkeypatch: pytest.Monk
         ({"BUDGET_CHANNEL_DAILY_USD": "1"}, 5.0, 1.0),
         ({"BUDGET_USER_DAILY_USD": "0.5"}, 5.0, 0.5),
         ({"BUDGET_USER_DAILY_USD": "none"}, 5.0, None),
-        ({"BUDGET_DAILY_USD": "0"}, None, None),
         ({"BUDGET_DAILY_USD": "None"}, None, None),
-        ({"BUDGET_DAILY_USD": "0.00", "BUDGET_USER_DAILY_USD": "2"}, None, 2.0),
+        ({"BUDGET_DAILY_USD": "none", "BUDGET_USER_DAILY_USD": "2"}, None, 2.0),
+        ({"BUDGET_DAILY_USD": "0.00"}, 0.0, 0.0),
     ],
 )
 def test_each_budget_stands_for_itself_and_a_person_has_a_fifth_of_the_days(
@@ -168,6 +170,41 @@ def test_each_budget_stands_for_itself_and_a_person_has_a_fifth_of_the_days(
     assert (settings.budget_daily_usd, settings.user_budget) == (daily, person)
     said = [line for line in settings.warnings if line.startswith("BUDGET_DAILY_USD: no limit")]
     assert bool(said) == (daily is None)
+
+
+def test_of_every_limit_zero_allows_nothing_and_none_is_no_limit() -> None:
+    counts = ("AGENT_MAX_DAILY", "AGENT_MAX_DAILY_UNASKED", "MENTIONS_PER_MINUTE", "MAX_QUEUE_DEPTH")
+    sums = ("BUDGET_DAILY_USD", "BUDGET_AGENT_DAILY_USD", "BUDGET_CHANNEL_DAILY_USD", "BUDGET_USER_DAILY_USD")
+    limits = {*counts, "MEMORY_WRITES_PER_DAY", *sums}
+    fields = {name: str(info.validation_alias) for name, info in Settings.model_fields.items()}
+    nothing, anything = load(**dict.fromkeys(limits, "0")), load(**dict.fromkeys(limits, " None "))
+    assert {key for name, key in fields.items() if getattr(nothing, name) == 0} >= limits
+    assert {getattr(anything, name) for name, key in fields.items() if key in limits} == {NO_LIMIT, None}
+    warned = {line.partition("=")[0] for line in nothing.warnings if "for no limit write none" in line}
+    assert warned == {"AGENT_MAX_DAILY", "MENTIONS_PER_MINUTE", *sums}, "those with which the bots fall silent"
+
+
+def test_a_setting_is_known_in_any_case_of_letters(tmp_path: Path) -> None:
+    path = env_file(tmp_path, "agent_max_daily=5\nBot_Token_Claude=t\nConfig_Dir=who\nendpoint_lab_key=k\n")
+    settings = load_settings({"Log_Level": "debug", "agent_name": "grok"}, path)
+    assert (settings.agent_max_daily, settings.log_level, settings.agent_name) == (5, "DEBUG", "grok")
+    assert (settings.personas_dir, settings.keys["ENDPOINT_LAB_KEY"].get_secret_value()) == (Path("who"), "k")
+    assert settings.agents["claude"].token == SecretStr("t")
+    assert load_settings({"AGENT_MAX_daily": "7"}, path).agent_max_daily == 7, "the environment wins, in any case"
+    assert problems_of({}, env_file(tmp_path, "Agent_Name=grok\n"))[0].startswith("AGENT_NAME: ")
+
+
+def test_a_name_that_is_set_twice_is_reported_where_the_texts_differ(tmp_path: Path) -> None:
+    path = env_file(
+        tmp_path, "AGENT_MAX_DAILY=5\nagent_max_daily=6\nLOG_LEVEL=INFO\nLOG_LEVEL=DEBUG\nGUILD_IDS=1\nguild_ids=1\n"
+    )
+    settings = load_settings({"redis_url": "redis://a", "Redis_Url": "redis://b", "GUILD_IDS": "2"}, path)
+    assert (settings.agent_max_daily, settings.log_level, settings.guild_ids) == (5, "DEBUG", (2,))
+    assert [line for line in settings.warnings if "set twice" in line] == [
+        "agent_max_daily, AGENT_MAX_DAILY in .env: set twice, to different values; AGENT_MAX_DAILY counts",
+        "LOG_LEVEL in .env: set twice, to different values; the last one counts",
+        "redis_url, Redis_Url in the environment: set twice, to different values; Redis_Url counts",
+    ]
 
 
 # --- agents ---------------------------------------------------------------------------------------------------------
@@ -223,16 +260,17 @@ def test_the_four_personalities_differ_and_one_setting_replaces_them_all() -> No
 # --- channels -------------------------------------------------------------------------------------------------------
 
 
-def test_the_theme_maps_channels_are_meant_where_no_channels_are_named() -> None:
-    settings = load(CHANNEL_THEME_MAP="1:debate, 2:Would_You Rather,")
-    assert settings.channels == {1: "debate", 2: "would-you-rather"}
+def test_a_channel_is_given_with_its_theme_and_is_casual_without() -> None:
+    settings = load(CHANNEL_THEME_MAP="1:debate, 2:Would_You Rather, 3, 4:,")
+    assert settings.channels == {1: "debate", 2: "would-you-rather", 3: "casual", 4: "casual"}
+    assert settings.warnings == ()
 
 
-def test_a_channel_without_a_theme_is_casual_and_a_stray_theme_is_warned_of() -> None:
+def test_the_old_list_of_channels_still_restricts_the_map_and_what_it_leaves_out_is_warned_of() -> None:
     settings = load(AGENT_CHANNEL_IDS="1,5", CHANNEL_THEME_MAP="1:debate,2:memes", COORDINATOR_PRIORITY_CHANNELS="5,9")
     assert settings.channels == {1: "debate", 5: "casual"}
-    assert [line for line in settings.warnings if "CHANNEL_THEME_MAP" in line and "2" in line]
-    assert [line for line in settings.warnings if "COORDINATOR_PRIORITY_CHANNELS" in line and "9" in line]
+    assert [line for line in settings.warnings if line.startswith("CHANNEL_THEME_MAP") and "2" in line]
+    assert [line for line in settings.warnings if line.startswith("COORDINATOR_PRIORITY_CHANNELS") and "9" in line]
 
 
 def test_tokens_without_any_channel_are_warned_of() -> None:
@@ -319,9 +357,15 @@ def test_a_range_is_not_blamed_for_an_end_that_could_not_be_read() -> None:
 
 
 def test_one_end_of_a_range_past_the_others_default_means_that_end() -> None:
-    settings = load(COORDINATOR_SCHEDULE_MAX="0", COORDINATOR_TURN_DELAY_MIN="60")
-    assert (settings.schedule_min, settings.schedule_max) == (0, 0)
+    settings = load(COORDINATOR_SCHEDULE_MAX="2", COORDINATOR_TURN_DELAY_MIN="60")
+    assert (settings.schedule_min, settings.schedule_max) == (2, 2)
     assert (settings.turn_delay_min, settings.turn_delay_max) == (60, 60)
+
+
+@pytest.mark.parametrize("given", [{}, {"COORDINATOR_SCHEDULE_MIN": "3"}])
+def test_a_schedule_of_at_most_none_is_off_whatever_its_minimum(given: dict[str, str]) -> None:
+    settings = load(COORDINATOR_SCHEDULE_MAX="0", **given)
+    assert (settings.schedule_min, settings.schedule_max) == (0, 0)
 
 
 def test_active_hours_may_cross_midnight_but_not_be_empty() -> None:
@@ -388,7 +432,7 @@ def test_tokens_keys_and_addresses_stay_out_of_the_settings_text() -> None:
 
 
 def test_a_mistyped_name_in_the_file_is_a_warning_without_its_value(tmp_path: Path) -> None:
-    path = env_file(tmp_path, "GUILD_ID=canary\nBOT_TOKEN_MISTRAL=canary\nPOSTGRES_PASSWORD=canary\nlog_level=DEBUG\n")
+    path = env_file(tmp_path, "GUILD_ID=canary\nBOT_TOKEN_MISTRAL=canary\nPOSTGRES_PASSWORD=canary\nlog_levle=DEBUG\n")
     text = "\n".join(load_settings({"GUILD_IDSS": "1"}, path).warnings)
     assert "GUILD_ID in .env" in text
     assert "did you mean GUILD_IDS?" in text
@@ -528,7 +572,7 @@ def test_whoever_lets_it_do_anything_is_warned() -> None:
 
 
 def test_another_name_that_says_something_else_than_ours_is_told() -> None:
-    """.env.example has all of ours: who copies it and then sets another name would wonder why nothing happens."""
+    """Else an owner wonders why nothing happens."""
     texts = {"QUERY_TIMEOUT_MS": "90000", "TURN_TIMEOUT_SECONDS": "120", "CONFIG_DIR": "who", "PERSONAS_DIR": "p"}
     told = load(**texts, DISCORD_BOT_TOKEN="other", BOT_TOKEN_CLAUDE="ours").warnings
     named = [line for line in told if "ignored, since" in line]
@@ -558,3 +602,22 @@ def test_other_names_of_settings_are_taken_where_ours_are_not_set() -> None:
     assert problems_of({"QUERY_TIMEOUT_MS": "soon"}) == [
         "QUERY_TIMEOUT_MS: expected a number of milliseconds from 1000 to 600000"
     ]
+
+
+def test_another_or_an_old_name_that_is_used_is_named_at_the_start() -> None:
+    others = {"QUERY_TIMEOUT_MS": "90000", "config_dir": "who", "GOOGLE_API_KEY": "k"}
+    old = {"STOP_USER_IDS": "7", "AGENT_CHANNEL_IDS": "1"}
+    said = load(**others, **old).warnings
+    assert [line.partition(":")[0] for line in said] == [
+        "CONFIG_DIR",
+        "QUERY_TIMEOUT_MS",
+        "AGENT_CHANNEL_IDS",
+        "STOP_USER_IDS",
+    ]
+    assert said[:2] == (
+        "CONFIG_DIR: read as PERSONAS_DIR",
+        "QUERY_TIMEOUT_MS: read as TURN_TIMEOUT_SECONDS, in milliseconds",
+    )
+    assert "MODERATOR_IDS" in said[3]
+    local = load_settings({**others, **old, "DISCORD_BOT_TOKEN": "t"}, None, local=True).warnings
+    assert local == said[:2], "local mode reads none of the others"

@@ -183,7 +183,7 @@ async def test_the_fifth_agent_of_the_page_logs_in_and_answers(fifth: AgentSpec,
     assert cog_class(fifth.cog).provider == fifth.provider
     world = small_world({fifth.name: (fifth.display_name, "token")}, ("casual",), ("Ann",))
     channel = world.channel("casual").id
-    environ = {fifth.token_setting: "token", "AGENT_CHANNEL_IDS": str(channel), "DATA_DIR": str(tmp_path)}
+    environ = {fifth.token_setting: "token", "CHANNEL_THEME_MAP": str(channel), "DATA_DIR": str(tmp_path)}
     settings = load_settings(environ, None, agents)
     assert settings.agents[fifth.name].model == "claude-opus-5-5"
     async with DiscordStandIn(world) as discord:

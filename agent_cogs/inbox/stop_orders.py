@@ -24,9 +24,9 @@ from agent_context.steering.stop_words import Order
 STOP_SIGN, SEEN = "🛑", "✅"
 
 
-def may_stop(who: Person, users: Collection[int], roles: Collection[int]) -> bool:
-    """Whether the person may stop the bots in a channel for everybody."""
-    return who.manages_messages or who.user_id in users or not who.roles.isdisjoint(roles)
+def may_stop(who: Person, moderators: Collection[int]) -> bool:
+    """Whether the person may stop the bots in a channel for everybody. `moderators`: ids of people and roles."""
+    return who.manages_messages or who.user_id in moderators or not who.roles.isdisjoint(moderators)
 
 
 def answers(event: TurnEvent, user_id: int, transcripts: Transcripts, before: float = math.inf) -> bool:
@@ -46,10 +46,7 @@ class StopOrders:
         self._agent, self._names, self._channels, self._queue = agent, services.names, channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
         self._stops, self._transcripts, self._directory = services.stops, services.transcripts, services.directory
-        self._users, self._roles = (
-            frozenset(services.settings.stop_user_ids),
-            frozenset(services.settings.stop_role_ids),
-        )
+        self._moderators = services.settings.moderators
         services.stops.on_stop(self._on_stop)
         services.stops.on_hush(self._hush)
 
@@ -75,7 +72,7 @@ class StopOrders:
             # A bot that is not called obeys too, and leaves it to the others to show that the order was seen.
             source = str(heard.message_id) if call is not None else ""
             first = await self._stop(who, channel_id, source, order.seconds, at=said_at, late=late)
-        elif may_stop(who, self._users, self._roles):
+        elif may_stop(who, self._moderators):
             await self._lift(channel_id, at=said_at, late=late)
             first = None
         else:
@@ -95,7 +92,7 @@ class StopOrders:
         if not self.is_order(order, heard, call):
             return
         channel_id, source = heard.channel_id, str(heard.message_id) if call is not None else ""
-        if not may_stop(who, self._users, self._roles):
+        if not may_stop(who, self._moderators):
             if order.word == "stop":
                 await self._hush(channel_id, who.user_id, at)
             return
@@ -141,7 +138,7 @@ class StopOrders:
             await self._stop(sign.who, sign.channel_id, source, None)
             shows = sign.author == self._me()
         else:  # an order without the right has no effect now: what it would have ended is over
-            right = may_stop(sign.who, self._users, self._roles)
+            right = may_stop(sign.who, self._moderators)
             shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
         if shows:
             await self._show(sign.channel_id, sign.message_id, SEEN)
@@ -177,7 +174,7 @@ class StopOrders:
         late: bool = False,
     ) -> bool | None:
         """Whether this is the first bot to obey; None where only turns for this person were ended."""
-        if may_stop(who, self._users, self._roles):
+        if may_stop(who, self._moderators):
             return await self._stops.stop(channel_id, source, seconds, at=at, late=late)
         await self._hush(channel_id, who.user_id)
         return None

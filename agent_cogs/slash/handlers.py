@@ -147,7 +147,7 @@ class SlashHandlers:
 
     def _may_stop(self, command: CommandInvocation) -> bool:
         settings = self._services.settings
-        return may_stop(command.who, settings.stop_user_ids, settings.stop_role_ids)
+        return may_stop(command.who, settings.moderators)
 
     async def _forget(self, command: CommandInvocation) -> str:
         forgotten = await self._services.forgetting.forget(command.who.user_id)

@@ -62,7 +62,7 @@ class ServerStatus:
     def _today(self) -> str:
         each = [f"{agent.name} {counted(agent.turns, 'turn')}, {dollars(agent.cost)}" for agent in self.agents]
         total = dollars(sum(agent.cost for agent in self.agents))
-        return f"{'; '.join(each)}; total {total}" + (f" of {dollars(self.budget)}" if self.budget else "")
+        return f"{'; '.join(each)}; total {total}" + (f" of {dollars(self.budget)}" if self.budget is not None else "")
 
     def _here(self, channel_id: int, names: Mapping[str, str]) -> str:
         if channel_id in self.stops:

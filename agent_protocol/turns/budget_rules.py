@@ -29,13 +29,13 @@ REFUSED: Mapping[str, Verdict] = {
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """US dollars a day, None for no cap; `mentions` per person and minute, 0 for no limit."""
+    """US dollars a day, None for no cap; `mentions` per person and minute. 0 allows nothing."""
 
     all: float | None = None
     agent: float | None = None
     channel: float | None = None
     person: float | None = None
-    mentions: int = 0
+    mentions: int = 1_000_000
 
     def of(self, scope: str) -> int | None:
         """The cap of a scope, in millionths."""
@@ -186,7 +186,7 @@ class MemoryBudgets:
         return held + self.owed.get((date, scope), 0)
 
     def _calls_too_often(self, request: BudgetRequest) -> bool:
-        if not self.caps.mentions or request.person_id is None:
+        if request.person_id is None or request.message_id is None:
             return False
         recent = self._recent(request.person_id)
         return request.message_id not in recent and len(recent) >= self.caps.mentions

@@ -40,11 +40,11 @@ end
 # take(k, a): KEYS after the first k: cooldown, count, turns counted, muted; then, where money is places for: spent,
 # holds, the person's mentions of the last minute. ARGV after the first a: cooldown in ms (0: none), daily maximum,
 # lifetime of the count in s, turns taken while Redis was away (a JSON list), the turn's id; then the mention ("" for
-# none), how many a person has in a minute (0: any number), and what budgets.RESERVE wants. Returns the verdict, the
+# none), how many a person has in a minute, and what budgets.RESERVE wants. Returns the verdict, the
 # count and the budgets' totals.
 TAKING = f"""{budgets.RESERVE}{COUNTING}
 local function called_too_often(mentions, mention, most, now)
-  if mention == '' or most == '0' then return false end
+  if mention == '' then return false end
   redis.call('ZREMRANGEBYSCORE', mentions, '-inf', now - {MINUTE:.0f})
   return not redis.call('ZSCORE', mentions, mention) and redis.call('ZCARD', mentions) >= tonumber(most)
 end
@@ -62,7 +62,7 @@ local function take(k, a)
     if called_too_often(mentions, mention, a_minute, tonumber(now)) then return {{'too_often', count}} end
     verdict, totals = reserve(KEYS[k + 5], KEYS[k + 6], a + 8)
     if verdict ~= 'ok' and verdict ~= 'closing' then return {{verdict, count}} end
-    if mention ~= '' and a_minute ~= '0' then
+    if mention ~= '' then
       redis.call('ZADD', mentions, 'NX', now, mention)
       redis.call('EXPIRE', mentions, {MINUTE:.0f})
     end

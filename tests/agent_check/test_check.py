@@ -130,7 +130,7 @@ async def test_channels_that_are_not_there_or_not_where_they_should_be_are_named
             worlds.add_channel(world, world.guild, "radio"),
         )
         voice.type = discord.ChannelType.voice.value
-        set_up.environ["AGENT_CHANNEL_IDS"] = f"{world.channel('debate').id},1234,{strange.id},{voice.id}"
+        set_up.environ["CHANNEL_THEME_MAP"] = f"{world.channel('debate').id},1234,{strange.id},{voice.id}"
         assert await set_up.check() == 1
         grok, claude = set_up.section("Grok"), set_up.section("Claude")
         assert "✗ channel 1234: there is no such channel" in grok

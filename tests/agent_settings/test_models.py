@@ -84,7 +84,7 @@ def test_each_model_of_a_list_has_the_key_and_the_address_of_its_provider() -> N
 
 
 def test_a_model_without_its_key_is_left_out_and_named_by_its_setting() -> None:
-    settings = load(BOT_TOKEN_CLAUDE="t", AGENT_CHANNEL_IDS="1", CLAUDE_MODEL="claude-x,ollama/llama3")
+    settings = load(BOT_TOKEN_CLAUDE="t", CHANNEL_THEME_MAP="1", CLAUDE_MODEL="claude-x,ollama/llama3")
     agent = settings.agents["claude"]
     assert [model.name for model in agent.usable] == ["ollama/llama3"]
     assert settings.warnings == ("CLAUDE_MODEL: anthropic/claude-x is skipped, since ANTHROPIC_API_KEY is not set",)
@@ -245,7 +245,7 @@ def test_what_cannot_be_used_in_a_file_of_one_server_is_named_once(tmp_path: Pat
 def test_a_server_whose_models_have_no_key_has_the_bots_own_and_the_start_says_so(tmp_path: Path) -> None:
     folder = write(tmp_path, f"bots/claude.{SERVER}.yaml", "model: [openai/gpt-x, groq/x]\n")
     write(tmp_path, "bots/claude.8.yaml", "model: [openai/gpt-x, ollama/x]\n")
-    live = {"BOT_TOKEN_CLAUDE": "t", "ANTHROPIC_API_KEY": "k", "AGENT_CHANNEL_IDS": "1"}
+    live = {"BOT_TOKEN_CLAUDE": "t", "ANTHROPIC_API_KEY": "k", "CHANNEL_THEME_MAP": "1"}
     settings = load(folder, **live)
     assert list(settings.agents["claude"].elsewhere) == [8]
     assert settings.warnings == (

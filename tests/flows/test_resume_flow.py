@@ -137,7 +137,7 @@ coordinator_process.serve = serve
 
 def test_no_secret_is_in_the_log_of_a_coordinator_alone(tmp_path):
     secret = "a-key-of-some-length"
-    environment = {"TAVILY_API_KEY": secret, "AGENT_CHANNEL_IDS": "100000000000000001"}
+    environment = {"TAVILY_API_KEY": secret, "CHANNEL_THEME_MAP": "100000000000000001"}
     with Program(tmp_path, entry="main_coordinator", before=TELLS, environment=environment) as process:
         assert process.wait() == 1
     assert process.says("it is [redacted]")

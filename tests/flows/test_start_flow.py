@@ -71,14 +71,14 @@ def test_wrong_settings_are_all_told_at_once_and_no_secret_with_them(tmp_path):
 
 
 def test_bots_with_one_token_between_them_are_named_and_the_others_run_on(tmp_path):
-    ended = run(tmp_path, BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret", AGENT_CHANNEL_IDS="1")
+    ended = run(tmp_path, BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret", CHANNEL_THEME_MAP="1")
     assert "BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: the same token" in ended.stderr
     assert "s3cret" not in ended.stderr
     assert ended.returncode == 1
 
 
 def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp_path):
-    ended = run(tmp_path, BOT_TOKEN_CLAUDE="a-token", AGENT_CHANNEL_IDS="1")
+    ended = run(tmp_path, BOT_TOKEN_CLAUDE="a-token", CHANNEL_THEME_MAP="1")
     assert ended.returncode == 1
     assert "ANTHROPIC_API_KEY" in ended.stderr
 
@@ -94,7 +94,7 @@ def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp
 )
 def test_what_a_start_fails_at_is_told_without_a_traceback(tmp_path, environment, code, told):
     (tmp_path / "file").write_text("no folder")
-    live = {"BOT_TOKEN_CLAUDE": "s3cret", "ANTHROPIC_API_KEY": "s3cret", "AGENT_CHANNEL_IDS": "1"}
+    live = {"BOT_TOKEN_CLAUDE": "s3cret", "ANTHROPIC_API_KEY": "s3cret", "CHANNEL_THEME_MAP": "1"}
     ended = run(tmp_path, **live, **environment)
     assert ended.returncode == code, ended.stderr
     assert told in ended.stderr

@@ -71,7 +71,7 @@ async def test_a_role_of_the_owners_choice_may_stop_too(tmp_path):
         guild = next(iter(f.world.guilds.values()))
         bob = next(member for member in guild.members.values() if member.user.global_name == "Bob")
         bob.roles.append(role)
-        async with f.running(settings=f.settings.with_(stop_role_ids=(role,))) as runtime:
+        async with f.running(settings=f.settings.with_(moderator_ids=(role,))) as runtime:
             await f.discord.say("Bob", "debate", f"<@{f.user_id('claude')}> stop")
             await f.discord.wait_for(lambda: marks(f, "debate", "✅"))
             assert await runtime.coordinator.fire(f.channel("debate")) is None

@@ -194,7 +194,7 @@ async def test_open_turns_wait_for_a_redis_that_is_away(back):
 
 # -- orders that were given while it was away --------------------------------------------------------------------------
 
-RIGHTS = {"STOP_USER_IDS": "11"}  # Alice
+RIGHTS = {"MODERATOR_IDS": "11"}  # Alice
 
 
 def signed(back, *, ago, author=None, givers=(11,), emoji="🛑"):

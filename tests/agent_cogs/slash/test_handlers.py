@@ -399,7 +399,7 @@ async def test_a_person_is_ignored_until_that_is_lifted():
     ids=["right", "person", "role"],
 )
 async def test_who_may_stops_the_channel_for_a_time_and_lifts_it(who: Person):
-    async with a_place(STOP_USER_IDS="7", STOP_ROLE_IDS="8") as place:
+    async with a_place(MODERATOR_IDS="7,8") as place:
         assert (
             await place.use("stop", who, minutes=30)
             == "The bots are silent here for 30 minutes. Use /resume to lift it."

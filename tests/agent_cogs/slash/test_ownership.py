@@ -46,7 +46,7 @@ def keeper(agent: str, place, key: Key, servers: Servers, guilds=lambda: (1, 2))
 
 
 def settings(**more: str):
-    return load_settings({**TOKENS, "AGENT_CHANNEL_IDS": "1", **more}, None)
+    return load_settings({**TOKENS, "CHANNEL_THEME_MAP": "1", **more}, None)
 
 
 def test_the_first_bot_with_a_token_and_a_key_has_the_commands_unless_the_owner_says_which():
