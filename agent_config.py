@@ -32,13 +32,14 @@ from agent_settings.build import agent_keys, named_in, with_agents
 from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
 from agent_settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
 from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
-from agent_settings.sources import is_text, machine_timezone, read_env_file, validated
+from agent_settings.sources import env_file_lines, is_text, machine_timezone, read_env_file, validated
 from agent_settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 
 __all__ = [
     "AGENTS",
     "BASE_URL_SETTINGS",
     "DEFAULT_BUDGET",
+    "OTHER_NAMES",
     "USER_SHARE",
     "AgentSettings",
     "AgentSpec",
@@ -53,6 +54,7 @@ __all__ = [
     "missing_key_message",
     "missing_tokens_message",
     "process_environment",
+    "read_env_file",
     "setting_names",
     "shared_tokens",
 ]
@@ -151,7 +153,7 @@ def _read(
     def is_ours(name: str) -> bool:
         return name in names or ENDPOINT_KEY.fullmatch(name) is not None
 
-    in_file = in_capitals(read_env_file(env_file, problems), is_ours, ".env", odd_names)
+    in_file = in_capitals(env_file_lines(env_file, problems), is_ours, ".env", odd_names)
     if in_file.pop("AGENT_NAME", None):
         problems.append("AGENT_NAME: set it for one process (AGENT_NAME=gemini python run_bot.py), not in .env")
     return in_file, in_capitals(environ.items(), is_ours, "the environment", odd_names)

@@ -18,8 +18,14 @@ from pydantic import ValidationError
 from agent_settings.fields import Keys
 
 
-def read_env_file(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
-    """The file's names and texts, in its order. `${NAME}` is not expanded: that would read the process environment."""
+def read_env_file(path: Path | None, problems: list[str]) -> dict[str, str]:
+    """The file's non-empty values; of a name that is set twice the last."""
+    return dict(env_file_lines(path, problems))
+
+
+def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, str]]:
+    """The file's names and their non-empty values, in its order. `${NAME}` is not expanded: that would read the process
+    environment."""
     try:
         text = path.read_text(encoding="utf-8-sig") if path and path.exists() else ""
     except OSError as error:
@@ -30,7 +36,8 @@ def read_env_file(path: Path | None, problems: list[str]) -> list[tuple[str, str
         return []
     bindings = list(parse_stream(io.StringIO(text)))
     problems += [f"{path}, line {line.original.line}: expected KEY=value" for line in bindings if line.error]
-    return [(line.key, line.value) for line in bindings if line.key and line.value and not line.error]
+    lines = [(line.key, (line.value or "").strip()) for line in bindings if line.key and not line.error]
+    return [(key, value) for key, value in lines if value]
 
 
 def is_text(value: str) -> bool:

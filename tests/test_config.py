@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
 
 from agent_config import (
@@ -509,12 +509,20 @@ def test_a_bot_without_a_key_is_named_in_one_line() -> None:
 # --- .env.example ---------------------------------------------------------------------------------------------------
 
 
-def test_the_example_file_holds_every_setting_and_no_other() -> None:
-    assert set(dotenv_values(EXAMPLE)) == set(setting_names()) - {"AGENT_NAME"}
+def example_lines() -> list[tuple[str, str, str]]:
+    """ "# " or nothing, name and value of each line of the example that is a setting."""
+    return re.findall(r"^(# )?([A-Z][A-Z0-9_]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_the_example_file_as_it_is_changes_nothing() -> None:
-    assert load_settings({"TIMEZONE": "UTC"}, EXAMPLE) == load()
+def test_the_example_file_holds_every_setting_once_and_no_other() -> None:
+    assert sorted(name for _, name, _ in example_lines()) == sorted({*setting_names()} - {"AGENT_NAME"})
+
+
+def test_a_copied_example_file_pins_nothing_and_what_it_shows_is_the_default() -> None:
+    assert load_settings({"TIMEZONE": "UTC"}, EXAMPLE).model_fields_set == load().model_fields_set
+    assert {name for mark, name, value in example_lines() if bool(mark) != bool(value)} == set()
+    shown = load_settings({"TIMEZONE": "UTC", **{name: value for mark, name, value in example_lines() if mark}}, None)
+    assert shown == load()
 
 
 def test_the_example_file_names_every_theme() -> None:
@@ -584,12 +592,6 @@ def test_another_name_that_says_something_else_than_ours_is_told() -> None:
     same = {"QUERY_TIMEOUT_MS": "120000", "TURN_TIMEOUT_SECONDS": "120", "CONFIG_DIR": "p", "PERSONAS_DIR": "p"}
     for fine in (same, {"CONFIG_DIR": "who"}, {"GOOGLE_API_KEY": "of something else", "GEMINI_API_KEY": "ours"}):
         assert not [line for line in load(**fine).warnings if "ignored, since" in line]
-
-
-def test_the_example_sets_nothing_twice() -> None:
-    lines = (Path(__file__).parent.parent / ".env.example").read_text(encoding="utf-8").splitlines()
-    keys = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
-    assert len(keys) == len(set(keys))
 
 
 def test_other_names_of_settings_are_taken_where_ours_are_not_set() -> None:

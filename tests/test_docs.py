@@ -18,7 +18,7 @@ import pytest
 from agent_check.permissions import NEEDED, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
 from agent_cogs.events import REASONS
-from agent_config import AGENTS, AgentSpec, Settings, load_settings, setting_names
+from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
@@ -30,6 +30,7 @@ from agent_runtime.cli import _parser
 from agent_runtime.runtime import running
 from agent_runtime.services import Setup
 from agent_settings.fields import DEFAULT_TOOLS
+from agent_settings.names import OLD_NAMES
 from agent_themes import THEMES
 from tests.support.discord.stand_in import DiscordStandIn
 from tests.support.redis_server import redis_binary
@@ -44,16 +45,15 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "config"
 
 
 def table(text: str, heading: str) -> dict[str, list[str]]:
-    """The rows of the table whose first column has this heading: first cell, without backticks → the other cells."""
-    lines = text.splitlines()
-    start = next(n for n, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    """The rows of the tables whose first column has this heading: first cell, without backticks → the other cells."""
     rows: dict[str, list[str]] = {}
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        first, *others = (cell.strip() for cell in line.strip("|").split("|"))
-        assert first not in rows, f"{first} twice"
-        rows[first.strip("`")] = others
+    for found in re.findall(rf"^\| {heading} \|.*\n.*\n((?:\|.*\n)+)", text, re.MULTILINE):
+        for line in found.splitlines():
+            first, *others = (cell.strip() for cell in line.strip("|").split("|"))
+            name = first.strip("`")
+            assert name not in rows, f"{name} twice"
+            rows[name] = others
+    assert rows, heading
     return rows
 
 
@@ -83,6 +83,21 @@ def test_the_defaults_on_the_page_of_settings_are_those_of_the_code() -> None:
         shown = f"{default:g}" if isinstance(default, float) else str(default)
         shown = shown.lower() if isinstance(default, bool) else shown
         assert rows[key][-1].strip("`") == shown, key
+
+
+def test_the_page_of_settings_and_the_example_begin_with_the_same_ones_and_name_the_old_ones() -> None:
+    example = re.findall(r"^(?:# )?([A-Z_]+)=", (ROOT / ".env.example").read_text(encoding="utf-8"), re.MULTILINE)
+    first = list(table(SETTINGS.partition("\n## Limits")[0], "Setting"))
+    assert sorted(first) == sorted(example[: len(first)])
+    assert sorted(table(SETTINGS, "Name")) == sorted({*OLD_NAMES, *OTHER_NAMES.values()})
+
+
+def test_what_wins_over_what_is_one_sentence_on_every_page_that_says_it() -> None:
+    (sentence,) = re.findall(r"^A message pinned .*? default\.", " ".join(SETTINGS.splitlines()[2:]))
+    places = ("docs/context.md", "docs/personas.md", "docs/providers.md", "config/README.md")
+    for name in places:
+        text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
+        assert sentence in text or "settings.md)" in text, name
 
 
 def test_the_page_of_tools_has_the_default_of_the_code() -> None:
