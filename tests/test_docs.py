@@ -92,12 +92,15 @@ def test_the_page_of_settings_and_the_example_begin_with_the_same_ones_and_name_
     assert sorted(table(SETTINGS, "Name")) == sorted({*OLD_NAMES, *OTHER_NAMES.values()})
 
 
+PAGES = ("context", "personas", "providers")
+
+
 def test_what_wins_over_what_is_one_sentence_on_every_page_that_says_it() -> None:
     (sentence,) = re.findall(r"^A message pinned .*? default\.", " ".join(SETTINGS.splitlines()[2:]))
-    places = ("docs/context.md", "docs/personas.md", "docs/providers.md", "config/README.md")
-    for name in places:
-        text = " ".join((ROOT / name).read_text(encoding="utf-8").split())
-        assert sentence in text or "settings.md)" in text, name
+    plain = sentence.replace("`", "")
+    for name in (".env.example", "README.md", "config/README.md", *(f"docs/{page}.md" for page in PAGES)):
+        text = " ".join((ROOT / name).read_text(encoding="utf-8").replace("\n# ", "\n").replace("`", "").split())
+        assert plain in text or "settings.md)" in text, name
 
 
 def test_the_page_of_tools_has_the_default_of_the_code() -> None:
