@@ -154,7 +154,7 @@ class Stage:
             "CHANNEL_THEME_MAP": ",".join(f"{channel}:{THEME}" for channel in self.channels.values()),
             "AGENT_COOLDOWN_SECONDS": "0",
             "AGENT_MAX_DAILY": "1000000",
-            "MENTIONS_PER_MINUTE": "0",
+            "MENTIONS_PER_MINUTE": "none",
             "COORDINATOR_SCHEDULE_MIN": "0",
             "COORDINATOR_SCHEDULE_MAX": "0",
             "COORDINATOR_REACTIVE_PROBABILITY": "0",

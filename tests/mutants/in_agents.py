@@ -195,7 +195,7 @@ IN_AGENTS = (
             "if channel_id == other",
             "a stop covers the channel's threads",
         ),
-        ("not who.roles.isdisjoint(moderators)", "who.roles.isdisjoint(roles)", "a role with the right may stop"),
+        ("not who.roles.isdisjoint(moderators)", "who.roles.isdisjoint(moderators)", "a role with the right may stop"),
         (
             "asked is not None and asked.speaker.id == user_id",
             "asked is not None",

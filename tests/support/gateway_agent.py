@@ -40,7 +40,7 @@ class Gateway(ThinkingScene):
     def __init__(self, folder: Path, coder: AgentSdkModel | None = None) -> None:
         self.folder = folder / "claude"
         self.folder.mkdir(exist_ok=True)
-        env = {"PERSONAS_DIR": str(folder), "MENTIONS_PER_MINUTE": "0", "AGENT_MAX_DAILY": "100000"}
+        env = {"PERSONAS_DIR": str(folder), "MENTIONS_PER_MINUTE": "none", "AGENT_MAX_DAILY": "100000"}
         super().__init__(env=env, cog=CodingCog)
         self.cog.coder = coder
         self._events = 0
