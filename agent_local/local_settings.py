@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
+from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
+from agent_coordinator.config import CoordinatorConfig, from_settings
 from agent_local.discord.world.world import World
 from agent_local.discord.world.worlds import small_world
 from agent_local.kept_world import kept_world
@@ -23,6 +26,7 @@ CHANNELS = ("debate", "casual", "story", "memes")  # each named after its theme;
 PERSON = "Sam"  # the person at the terminal: a name that the bots can use
 LOCAL_COOLDOWN = 2.0  # seconds; fifteen would look like a fault to somebody who tries it
 LOCAL = "local"  # the folder below DATA_DIR
+SLOW_TURN = 300.0  # seconds; without a graphics card a model reads a prompt of 5,000 tokens in minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,27 @@ def local_settings(settings: Settings, world: World, pace: Pace) -> Settings:
         agent_cooldown_seconds=min(settings.agent_cooldown_seconds, LOCAL_COOLDOWN),
         mentions_per_minute=NO_LIMIT,
         budget_user_usd=one_person_budget,
+        **_patience(settings),
     )
+
+
+def _patience(settings: Settings) -> dict[str, Any]:
+    """Time for a slow model, and one question of each bot at a time, unless the owner set them."""
+    wanted = {"turn_timeout_seconds": SLOW_TURN, "max_concurrent_turns": 1} if _may_be_slow(settings) else {}
+    return {name: value for name, value in wanted.items() if name not in settings.model_fields_set}
+
+
+def local_coordinator(settings: Settings) -> CoordinatorConfig:
+    """The coordinator's part of these settings. A scheduled turn by a slow model has as much time as an answer to
+    a person."""
+    usual = from_settings(settings, tuple(settings.agents))
+    slow = settings.turn_timeout_seconds if _may_be_slow(settings) else 0.0
+    return replace(usual, turn_seconds=max(usual.turn_seconds, slow))
+
+
+def _may_be_slow(settings: Settings) -> bool:
+    """Whether a model runs on the owner's machines."""
+    return any(is_free(model) for agent in settings.agents.values() for model in agent.usable)
 
 
 def local_personas(settings: Settings) -> Path:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from io import TextIOWrapper
@@ -23,15 +24,17 @@ from agent_config import AgentSettings, Settings
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
 from agent_discord.slash.definitions import command_list
+from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Model
 from agent_local.command_use import CommandUse
 from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.hints import give_hints
 from agent_local.local_conversations import LocalConversations
-from agent_local.local_settings import CHANNELS, ONCE, PERSON, WATCHING, local_settings, local_world
+from agent_local.local_settings import CHANNELS, ONCE, PERSON, WATCHING, local_coordinator, local_settings, local_world
 from agent_local.models.chosen_model import problem_with
 from agent_local.models.server_kinds import advice
 from agent_local.models.server_search import Found, looking_for_servers, nothing_found
+from agent_local.models.thinking import Thinking, WatchedModel
 from agent_local.session_log import LOG_FILE, SessionLog, writable
 from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import summary
@@ -82,12 +85,14 @@ class _Local:
         self.with_model = {} if scripted else {name: a for name, a in settings.agents.items() if a.usable}
         self.looks_for_servers = len(self.with_model) < len(settings.agents) and not (once and scripted)
         self.world = local_world(settings)
+        self.thinking = Thinking(time.monotonic, lambda channel_id: self.world.channel(channel_id).name)
         self.settings = local_settings(settings, self.world, self.pace)
         self.log = SessionLog(self.settings)
 
     def _model(self, agent: AgentSettings) -> Model:
         if agent.name in self.with_model:
-            return provider_model(self.with_model[agent.name])
+            model = provider_model(self.with_model[agent.name])
+            return model if isinstance(model, AgentSdkModel) else WatchedModel(model, agent.display_name, self.thinking)
         return ScriptedVoice(
             agent.name,
             rng=random.Random(self.rng.random()),
@@ -113,6 +118,7 @@ class _Local:
                 settings=self.settings,
                 agents=tuple(self.settings.agents),
                 make_model=self._model,
+                coordinator_config=local_coordinator(self.settings),
                 use_default_redis=False,
                 tools=bool(self.with_model),  # scripted voices use none
                 picture_origins=(server.api_base.split("/api")[0],),
@@ -140,6 +146,7 @@ class _Local:
             return 1
         async with terminal.watching():
             await self._begin(terminal, found)
+            runtime.start(self._show_slow(terminal), "slow models", essential=False)
             report = await _first_of(self._one_conversation(runtime), runtime.stop.wait())
         if report is None:
             print("Stopped during the conversation; no summary.", file=sys.stderr)
@@ -160,6 +167,8 @@ class _Local:
         async with terminal.watching():
             await self._begin(terminal, found)
             give_hints(terminal.note, server, _coordinator(runtime), self.world.user(PERSON))
+            if not terminal.has_toolbar:
+                runtime.start(self._show_slow(terminal), "slow models", essential=False)
             opening = runtime.start(self._open(terminal, runtime), "opening", essential=False)
             ending = await _first_of(terminal.run(), runtime.stop.wait())
             if ending == "eof" and not sys.stdin.isatty():  # the input was piped: show the answers to it
@@ -171,6 +180,13 @@ class _Local:
         self.log.show_warnings(terminal.note)
         for server in await found():
             terminal.note(advice(server))
+
+    async def _show_slow(self, terminal: Terminal) -> None:
+        """Name the bots that think for long, where nothing else shows it."""
+        while True:
+            await asyncio.sleep(1.0)
+            if line := self.thinking.slow_line():
+                terminal.note(line)
 
     async def _open(self, terminal: Terminal, runtime: Runtime) -> None:
         if why_not := await LocalConversations(runtime, self.world).hold(self.world.channel(CHANNELS[0]).id, None):
@@ -198,6 +214,7 @@ class _Local:
             commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
             save=SavedFiles(self.settings.data_dir / FILES, content_of(server)).save,
             guild=self.world.guild.id,
+            status=self.thinking.shown,
             header=Header(self._voices(), self._free(), str(self.settings.data_dir)),
             log_file=str(self.settings.data_dir / LOG_FILE),
         )

@@ -106,6 +106,7 @@ class Terminal:
         save: SaveFile | None = None,
         guild: int = 0,
         header: Header | None = None,
+        status: Callable[[], str] = str,
         log_file: str = "the log",
         channel: int | None = None,
         lines: AsyncGenerator[str] | None = None,
@@ -117,6 +118,7 @@ class Terminal:
         self._mention_ids, self._themes = mention_ids, themes
         self._use, self._commands = use, commands if use is not None else ()
         self._save, self._guild, self._log_file = save, guild, log_file
+        self._status = status
         self._channel = channel if channel is not None else next(iter(names.channels))
         self._messages = MessageNumbers()
         self._view = View(names, self._messages, clock=clock, timezone=timezone)
@@ -127,6 +129,11 @@ class Terminal:
     def channel(self) -> int:
         """The channel of typed lines."""
         return self._channel
+
+    @property
+    def has_toolbar(self) -> bool:
+        """Whether `run()` shows a line below the typed one."""
+        return sys.stdin.isatty() and self._console.is_terminal
 
     async def run(self) -> Ending:
         """Obey typed lines and show events; return how it ended."""
@@ -196,8 +203,8 @@ class Terminal:
         path.write_text(re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL), encoding="utf-8")
 
     def _standard_input(self) -> AsyncGenerator[str]:
-        if sys.stdin.isatty() and self._console.is_terminal:
-            return typed_lines(self._prompt, self._view.typing, self._completions)
+        if self.has_toolbar:
+            return typed_lines(self._prompt, lambda: self._status() or self._view.typing(), self._completions)
         return piped_lines(sys.stdin.fileno())
 
     def _prompt(self) -> str:
