@@ -18,6 +18,9 @@ import pytest
 from agent_check.permissions import NEEDED, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
 from agent_cogs.events import REASONS
+from agent_cogs.inbox.bot_mentions import CHAIN_END
+from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
+from agent_cogs.turn.failure_replies import SIGNS
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
 from agent_local.discord.server import routed_to
@@ -146,6 +149,11 @@ def test_the_readme_is_short_begins_with_commands_and_has_an_env_that_is_enough_
     assert live.guild_ids
     more = {name for row in table(README, "Setting") for name in re.findall(r"[A-Z_]+", row)}
     assert more | set(names) <= set(setting_names())
+
+
+def test_the_page_of_commands_explains_every_sign_of_a_bot() -> None:
+    signs = {*SIGNS.values(), STOP_SIGN, SEEN, CHAIN_END}
+    assert table((ROOT / "docs" / "commands.md").read_text(encoding="utf-8"), "Sign").keys() == signs
 
 
 def test_commands_in_the_documents_are_targets_of_the_makefile() -> None:
