@@ -30,7 +30,16 @@ from agent_local.command_use import CommandUse
 from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.hints import give_hints
 from agent_local.local_conversations import LocalConversations
-from agent_local.local_settings import CHANNELS, ONCE, PERSON, WATCHING, local_coordinator, local_settings, local_world
+from agent_local.local_settings import (
+    CHANNELS,
+    LOCAL,
+    ONCE,
+    PERSON,
+    WATCHING,
+    local_coordinator,
+    local_settings,
+    local_world,
+)
 from agent_local.models.chosen_model import problem_with
 from agent_local.models.server_kinds import advice
 from agent_local.models.server_search import Found, looking_for_servers, nothing_found
@@ -124,19 +133,15 @@ class _Local:
                 picture_origins=(server.api_base.split("/api")[0],),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
+                holder=LOCAL,  # only one process runs in this folder, so leases that a killed one left are its own
             )
             runtime = await stack.enter_async_context(running(setup))
             runtime.stopping.on_signals()
             if not await runtime.wait_online():
-                print(self._why_not(runtime), file=sys.stderr)
+                print(f"No bot could start, see {self.settings.data_dir / LOG_FILE}", file=sys.stderr)
                 return 1
             hold = self._hold_one if self.once else self._watch
             return await hold(server, runtime, found)
-
-    def _why_not(self, runtime: Runtime) -> str:
-        if not runtime.bots:
-            return "Already running in this folder, in another terminal."
-        return f"No bot could start, see {self.settings.data_dir / LOG_FILE}"
 
     async def _hold_one(self, server: DiscordStandIn, runtime: Runtime, found: Found) -> int:
         """--once: show one conversation, then its summary."""

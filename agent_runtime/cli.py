@@ -40,13 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     if settings is None:
         return 2
     if options.local:
-        from agent_local.mode import run_local
-
-        def run() -> int:
-            _make_data_dir(settings)
-            return run_local(settings, once=options.once, scripted=options.scripted, model=options.model)
-
-        return _ended(settings, run)
+        return _ended(settings, lambda: _run_local(settings, options))
     _set_up_logging(settings)
     if not any(agent.token for agent in settings.agents.values()):
         print(missing_tokens_message(settings), file=sys.stderr)
@@ -57,6 +51,21 @@ def main(arguments: Sequence[str]) -> int:
         return _ended(settings, lambda: asyncio.run(run_check(settings)))
     _log_start(settings)
     return _serve(settings, only=options.only, without=options.without)
+
+
+def _run_local(settings: Settings, options: argparse.Namespace) -> int:
+    from agent_local.local_settings import LOCAL
+    from agent_local.only_start import AlreadyRunning, only_start
+
+    _make_data_dir(settings)
+    try:
+        with only_start(settings.data_dir / LOCAL):
+            from agent_local.mode import run_local  # slow to import, and a second start needs its answer at once
+
+            return run_local(settings, once=options.once, scripted=options.scripted, model=options.model)
+    except AlreadyRunning as running:
+        print(running, file=sys.stderr)
+        return 1
 
 
 def main_one_bot(arguments: Sequence[str] = ()) -> int:

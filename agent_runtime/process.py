@@ -93,9 +93,18 @@ class Runtime:
         """Whether to run a bot here: no other process runs it, or this one may stand by."""
         standby = self.setup.settings.standby
         try:
-            if await lease.acquire(wait=0.0 if standby else DEAD_HOLDER_SECONDS):
+            if await lease.acquire():
                 return True
             holder = await lease.current_holder()
+            if not standby:
+                log.warning(
+                    "%s: already runs on this Redis (%s); waiting %.0f s in case that process has ended",
+                    name,
+                    holder,
+                    DEAD_HOLDER_SECONDS,
+                )
+                if await lease.acquire(wait=DEAD_HOLDER_SECONDS):
+                    return True
         except RedisAway:
             raise
         except Exception as error:  # a foreign value under its key, say: the bot's run retries and reports it
@@ -104,7 +113,7 @@ class Runtime:
         if standby:
             log.info("%s: already runs on this Redis (%s); this process stands by", name, holder)
         else:
-            log.warning("%s: already runs on this Redis (%s); not started here", name, holder)
+            log.warning("%s: not started here, it runs in that process", name)
         return standby
 
     def _stop_without_bots(self, _: object = None) -> None:
@@ -112,7 +121,7 @@ class Runtime:
         if not self._bots_started or self.stop.is_set() or not all(self._tasks[name].done() for name in self.bots):
             return
         if not self.bots:
-            log.error("no bot to start: all of them already run on this Redis")
+            log.error("no bot to start: all of them already run on this Redis; stop the other process first")
         elif any(bot.was_online for bot in self.bots.values()):
             log.error("no bot is left running; the lines above say why")
         else:

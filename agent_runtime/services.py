@@ -65,6 +65,7 @@ class Setup:
     personas: bool = True  # read from settings.personas_dir
     pages: Callable[[], PublicFetcher] = PublicFetcher  # fetches pages for tools
     resumes: bool = True  # continue turns and conversations that an earlier run did not end
+    holder: str = field(default_factory=this_process)  # of leases and turns; unique unless no other process can run
     rng: random.Random = field(default_factory=random.Random)
     clock: Callable[[], float] = time.time
 
@@ -86,7 +87,7 @@ def build_services(
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
-    ledger = Ledger(link, setup.clock, holder=this_process(), caps=_caps(settings))
+    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=_caps(settings))
     folder = settings.personas_dir if personas else None
     records = tools.records if tools else None
     return AgentServices(

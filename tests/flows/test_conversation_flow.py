@@ -125,7 +125,8 @@ async def test_a_bot_that_already_runs_is_named_and_not_run_twice(tmp_path, capl
             f.running(agents=("claude", "grok"), coordinator=False) as second,
         ):
             assert set(second.bots) == {"grok"}
-            assert "claude: already runs on this Redis" in caplog.text
+            assert "claude: already runs on this Redis" in caplog.text, "said before the wait"
+            assert "claude: not started here" in caplog.text
 
 
 async def test_an_absent_bot_is_passed_over_without_waiting(tmp_path):

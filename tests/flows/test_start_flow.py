@@ -195,6 +195,18 @@ def test_local_mode_is_the_same_place_at_every_start_and_resumes_nothing(tmp_pat
     )
 
 
+def test_a_second_start_in_the_same_folder_says_so_before_it_opens_anything(tmp_path):
+    with started(tmp_path, "--local", "--scripted", PYTHONUNBUFFERED="1") as running:
+        wait_for(lambda: running.says("agentic-discord, local"))
+        second = run(tmp_path, "--local", "--once", before="import agent_local; agent_local.mode = None; ")
+        assert second.returncode == 1
+        assert second.stderr == (
+            f"Already running in this folder (process {running.pid}): type /quit there first, or set DATA_DIR to"
+            " another folder.\n"
+        )
+        assert second.stdout == ""
+
+
 def test_local_mode_without_a_standard_input_shows_its_conversation(tmp_path):
     for number, closed in enumerate(("stdin", "stdout")):  # as Python begins where the shell has closed one
         before = f"import os, sys; os.close({number}); sys.{closed} = None"
