@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 from agent_discord.objects.mentions import clean_name
 from agent_local.voices.asking import SMALL_TALK, Utterance, understand
-from agent_local.voices.lines import ThemeLines, persona, persona_key, theme_lines
+from agent_local.voices.lines import ThemeLines, Topic, persona, persona_key, theme_lines
 from agent_local.voices.memory import SaidLines
 from agent_local.voices.phrases import capital, gist, phrase, plain, quotable
 
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
 ECHO = 0.25  # quote the previous speaker
-BODY = 0.3  # a general line on the topic
+ASIDE = 0.3  # a line that fits any topic, while there are unused ones on this topic
+GENERAL = 0.5  # of the asides: one of the persona's own
 ASK = 0.3  # end with a question to another agent
 MAX_TOPIC = 60  # characters
 MAX_CAPTION = 160
@@ -87,12 +88,12 @@ class Composer:
         self._persona = persona(agent)
 
     def opening(self, scene: Scene) -> Words:
-        """Start a conversation and name its topic."""
+        """Start a conversation on one of the topics that this voice has said least about, and name it."""
         theme = theme_lines(scene.theme)
-        opening = self._said.pick([line for topic in theme.topics for line in topic.of("open")])
-        topic = next(topic.name for topic in theme.topics if opening in topic.of("open"))
-        intro = "" if theme.any.of("lead") else self._said.pick(self._persona["open"])
-        return Words(f"{intro} {opening}".strip(), topic)
+        least = min(map(self._lines_said, theme.topics))
+        topic = self._rng.choice([topic for topic in theme.topics if self._lines_said(topic) == least])
+        intro = "" if self._own_tone(theme) else self._said.pick(self._persona["open"])
+        return Words(f"{intro} {self._said.pick(topic.of('open'))}".strip(), topic.name)
 
     def answer(self, scene: Scene) -> Words:
         """Answer a person's question."""
@@ -117,7 +118,8 @@ class Composer:
 
     def farewell(self, scene: Scene) -> str:
         """A sentence that closes the topic."""
-        return self._fill(self._said.pick(self._persona["end"]), scene)
+        own = theme_lines(scene.theme).any.of(f"{self._key} end")
+        return self._fill(self._said.pick(own or self._persona["end"]), scene)
 
     def emoji(self) -> str:
         return self._rng.choice(self._persona["emoji"])
@@ -141,38 +143,53 @@ class Composer:
     def _contribution(self, scene: Scene) -> str:
         theme = theme_lines(scene.theme)
         points = self._points(scene, theme)
-        if self._chance(PAIR) and scene.last and len(points) > 1 and "pair" in self._persona and not _own_tone(theme):
+        paired = "pair" in self._persona and not self._own_tone(theme)
+        if self._chance(PAIR) and scene.last and len(points) > 1 and paired:
             return self._pair(scene, points)
         point = self._said.pick(points or self._everything(scene, theme))
         if "{last}" in point:
             text = self._fill(point, scene)
         else:
             text = f"{self._lead(scene, theme)} {self._fill(point, scene)}".strip()
-        if self._chance(ASK) and scene.others and not _own_tone(theme):
+        if self._chance(ASK) and scene.others and not self._own_tone(theme):
             text += " " + self._fill(self._said.pick(self._persona["ask"]), scene)
         return text
 
     def _points(self, scene: Scene, theme: ThemeLines) -> list[str]:
-        """Unused lines: on this topic, in this theme, or general ones."""
+        """Unused lines: on this topic first, now and then asides."""
         topic = theme.topic(scene.topic)
-        special = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
-        special = self._said.fresh(_sayable(special, scene))
+        about = self._said.fresh(_sayable(topic.of(self._key) if topic else (), scene))
+        if about and not self._chance(ASIDE):
+            return about
+        return self._asides(scene, theme) or about
+
+    def _asides(self, scene: Scene, theme: ThemeLines) -> list[str]:
+        """Unused lines that fit any topic: the theme's or the persona's."""
+        fitting = self._said.fresh(_sayable(theme.any.of(self._key), scene))
+        if self._own_tone(theme):
+            return fitting
         general = self._said.fresh(self._persona["body"])
-        if not special or (general and not _own_tone(theme) and self._chance(BODY)):
-            return general
-        return special
+        return general if general and (not fitting or self._chance(GENERAL)) else fitting
 
     def _everything(self, scene: Scene, theme: ThemeLines) -> Sequence[str]:
         topic = theme.topic(scene.topic)
-        about = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
-        return [*_sayable(about, scene), *self._persona["body"]]
+        about = _sayable([*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)], scene)
+        return about if about and self._own_tone(theme) else [*about, *self._persona["body"]]
+
+    def _own_tone(self, theme: ThemeLines) -> bool:
+        """Whether the theme has transitions of its own, because the persona's remarks would not fit its tone."""
+        return bool(theme.any.of(f"{self._key} lead"))
+
+    def _lines_said(self, topic: Topic) -> int:
+        lines = (*topic.of("open"), *topic.of(self._key))
+        return len(lines) - len(self._said.fresh(lines))
 
     def _lead(self, scene: Scene, theme: ThemeLines) -> str:
         """A transition from the previous speaker, by name."""
         if scene.last is None:
-            return "" if _own_tone(theme) else self._said.pick(self._persona["solo"])
+            return "" if self._own_tone(theme) else self._said.pick(self._persona["solo"])
         quote = quotable(scene.last_text)
-        if own := theme.any.of("lead"):
+        if own := theme.any.of(f"{self._key} lead"):
             lead = self._said.pick(own)
         elif quote and self._chance(ECHO):
             lead = self._said.pick(self._persona["echo"])
@@ -212,11 +229,6 @@ def _fields(scene: Scene) -> dict[str, str]:
         "human": scene.human or "",
         "asker": scene.asker,
     }
-
-
-def _own_tone(theme: ThemeLines) -> bool:
-    """Whether the personas' general remarks would not fit the theme's tone."""
-    return bool(theme.any.of("lead"))
 
 
 def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:

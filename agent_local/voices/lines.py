@@ -1,9 +1,9 @@
 """The lines that voices speak from, read from the text files under lines/.
 
 A persona file has sections, `[lead]` and one line each below. A theme file has topics, `== silence`, with `open:` lines
-that any agent may start with and lines of each agent, `claude: …`; its `== any` holds lines that fit every topic, and
-`lead:` lines that replace the personas' own transitions where those would not fit (a story, a kind word). The fields in
-lines, such as {last}, are explained in composing.py.
+that any agent may start with and lines of each agent, `claude: …`; its `== any` holds lines that fit every topic. Where
+the personas' own transitions and endings would not fit (a story, a kind word), `== any` has others: `claude lead: …`,
+`claude end: …`. The fields in lines, such as {last}, are explained in composing.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Lines on a topic, by "open", "lead" or an agent's key."""
+    """Lines on a topic, by "open", an agent's key, or a key with "lead" or "end"."""
 
     name: str
     lines: Lines
