@@ -3,6 +3,7 @@
 Fails where the tag is not the version of pyproject.toml, or where CHANGELOG.md has no section for it.
 """
 
+import os
 import re
 import sys
 import tomllib
@@ -13,7 +14,8 @@ ROOT = Path(__file__).parent.parent
 
 def notes(tag: str) -> str:
     """The section's text. Raises SystemExit with the reason."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    version = project["version"]
     if tag != f"v{version}":
         raise SystemExit(f"The tag is {tag} and the version in pyproject.toml {version}: tag v{version}, or change it")
     section = re.search(
@@ -23,7 +25,8 @@ def notes(tag: str) -> str:
     )
     if section is None or not section[1].strip():
         raise SystemExit(f"CHANGELOG.md has no section `## [{version}] - year-month-day` with a text")
-    return section[1].strip()
+    pages = f"{os.environ.get('REPOSITORY_URL', project['urls']['Homepage'])}/blob/{tag}"
+    return section[1].strip().replace("](docs/", f"]({pages}/docs/")  # a release's page knows no relative links
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def test_each_command_says_the_version_of_pyproject_toml(entry: str, capsys: pyt
 
 def test_code_without_its_pyproject_toml_starts_all_the_same(tmp_path: Path) -> None:
     assert program_version(tmp_path / "pyproject.toml") == "unknown"
+
+
+def release_notes(tag: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / ".ci" / "release_notes.py"), tag]
+    return subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
+
+
+def test_only_the_tag_of_this_version_can_be_released_with_what_the_changelog_says_of_it() -> None:
+    released = release_notes(f"v{PROJECT['version']}")
+    assert released.returncode == 0, released.stderr
+    assert released.stdout.strip() in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace(
+        "](docs/", f"]({PROJECT['urls']['Homepage']}/blob/v{PROJECT['version']}/docs/"
+    )
+    refused = release_notes("v99.0.0")
+    assert refused.returncode == 1
+    assert "v99.0.0" in refused.stderr
 
 
 def git(folder: Path, *arguments: str) -> str:
