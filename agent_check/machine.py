@@ -74,7 +74,7 @@ def check_data_folder(settings: Settings, found: Findings) -> None:
     except OSError as error:
         found.wrong(
             "data folder",
-            f"{folder}: {error.strerror or type(error).__name__}",
+            f"{folder}: {error.strerror or error}",
             "correct its permissions, or set DATA_DIR",
         )
 
@@ -89,7 +89,7 @@ def check_persona(folder: Path, found: Findings) -> None:
             found.ok("persona", f"{folder} can be written")
     except OSError as error:
         advice = "make the user that runs the bots its owner: their memories are kept there"
-        found.warn("persona", f"{folder}: {error.strerror or type(error).__name__}", advice)
+        found.warn("persona", f"{folder}: {error.strerror or error}", advice)
 
 
 def check_version(found: Findings) -> None:

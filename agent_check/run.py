@@ -22,6 +22,8 @@ from agent_config import AgentSettings, Settings, process_environment
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 SECONDS = 30.0  # for each check; py-cord would retry longer
 
 
@@ -119,12 +121,17 @@ async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: 
     except discord.HTTPException as error:
         found.wrong(subject, f"answers {error.status}", "run this check again later")
     except (aiohttp.ClientError, OSError) as error:
-        found.wrong(
-            subject, f"cannot be reached ({type(error).__name__})", "check the network, then run this check again"
-        )
+        found.wrong(subject, f"cannot be reached{_cause(error)}", "check the network, then run this check again")
     except Exception as error:
-        found.wrong(subject, f"{type(error).__name__}: {error}"[:200], "fix what this names, then run this check again")
+        log.debug("%s: the check failed", subject, exc_info=error)
+        reason = str(error) or "it gave no reason"
+        found.wrong(subject, f"failed: {reason}"[:200], "fix what this names, then run this check again")
     return None
+
+
+def _cause(error: Exception) -> str:
+    """The system's words for a failed connection, in brackets; "" where there are none."""
+    return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
 
 
 @contextmanager

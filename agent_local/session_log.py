@@ -66,5 +66,5 @@ def writable() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        problem = f"DATA_DIR: expected to be able to write {error.filename} ({error.strerror or type(error).__name__})"
+        problem = f"DATA_DIR: expected to be able to write {error.filename} ({error.strerror or error})"
         raise SettingsError([problem]) from error

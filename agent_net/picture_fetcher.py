@@ -96,7 +96,7 @@ class PictureFetcher:
         except TimeoutError:
             raise FetchRefused("it took too long") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise FetchRefused(f"no connection ({type(error).__name__})") from error
+            raise FetchRefused("no connection") from error
 
     async def _fetch_once(self, url: str, address: URL) -> FetchedPicture:
         async with self._locks.setdefault(url, asyncio.Lock()):

@@ -93,7 +93,7 @@ def scale(data: bytes, fit: Fit) -> FetchedPicture:
             image.thumbnail((fit.longest_side, fit.longest_side))
             return _encoded(image, fit)
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, Image.DecompressionBombError) as error:
-        raise FetchRefused(f"not a whole picture ({type(error).__name__})") from error
+        raise FetchRefused("not a whole picture") from error
 
 
 def _encoded(image: Image.Image, fit: Fit) -> FetchedPicture:

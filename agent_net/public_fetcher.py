@@ -99,7 +99,7 @@ class PublicFetcher:
         except TimeoutError:
             raise FetchRefused("it took too long") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise FetchRefused(f"no connection ({type(error).__name__})") from error
+            raise FetchRefused("no connection") from error
 
     def _allowed(self, url: str) -> URL:
         return public_url(url, self._ports)

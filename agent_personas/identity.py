@@ -121,7 +121,8 @@ def _read(front: str, problems: list[str]) -> tuple[dict[str, str], dict[str, in
         problems.append(f"{FILE}:{line}: this is not YAML: {error.problem or 'it cannot be read'}")
         return {}, {}
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        problems.append(f"{FILE}:1: the front matter cannot be read ({type(error).__name__})")
+        cause = str(error) if type(error) is ValueError else "it is not YAML"
+        problems.append(f"{FILE}:1: the front matter cannot be read: {cause}")
         return {}, {}
     if root is None:
         return {}, {}

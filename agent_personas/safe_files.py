@@ -41,7 +41,7 @@ def os_errors() -> Iterator[None]:
             raise OutOfBounds("links are not followed") from error
         if error.errno == errno.ENOTDIR:  # also what Linux says of a link where a folder is asked for
             raise OutOfBounds("a file or a link is in the place of a folder") from error
-        raise NotStored((error.strerror or type(error).__name__).lower()) from error
+        raise NotStored((error.strerror or str(error)).lower()) from error
 
 
 @contextlib.contextmanager

@@ -189,7 +189,7 @@ def _make_data_dir(settings: Settings) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        problem = f"DATA_DIR: expected a writable folder ({error.strerror or type(error).__name__})"
+        problem = f"DATA_DIR: expected a writable folder ({error.strerror or error})"
         raise SettingsError([problem]) from error
 
 

@@ -64,7 +64,7 @@ async def serving_health(port: int, read_health: Callable[[], Health]) -> AsyncI
             try:
                 await web.TCPSite(runner, HOST, port).start()
             except OSError as error:
-                reason = error.strerror or type(error).__name__
+                reason = error.strerror or error
                 log.warning("HEALTH_PORT %d not served: %s; health checks there reach another program", port, reason)
         yield port
     finally:

@@ -183,8 +183,10 @@ def read_endpoints(path: Path) -> tuple[dict[str, EndpointSettings], list[str]]:
         return {}, []
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        return {}, [f"{path}: cannot be read ({type(error).__name__})"]
+    except OSError as error:
+        return {}, [f"{path}: cannot be read ({error.strerror or error})"]
+    except UnicodeDecodeError:
+        return {}, [f"{path}: not UTF-8 text"]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         return {}, [f"{path}{f':{mark.line + 1}' if mark else ''}: not YAML"]

@@ -194,7 +194,7 @@ class AnsweringTests(CogCase):
 
     async def test_a_model_that_fails_or_declines_gives_one_line_without_details(self) -> None:
         for error, told in (
-            (ConnectionFailed("proxy 10.1.2.3"), "no connection to the provider (ConnectionFailed)"),
+            (ConnectionFailed("proxy 10.1.2.3"), "no connection to the provider."),
             (Refused(), "rather not"),
         ):
             with self.subTest(told=told):

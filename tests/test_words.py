@@ -49,6 +49,41 @@ def docstrings(path: Path) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}: {text[:80]}"
 
 
+CLASS_NAMES = {
+    "agent_cogs/base.py": "errors for a programmer",
+    "agent_cogs/events.py": "errors for a programmer",
+    "agent_discord/objects/partial_payloads.py": "for the log",
+    "agent_discord/reading/gateway_connection.py": "for the log",
+    "agent_discord/reading/unreadable_events.py": "for the log",
+    "agent_discord/rest/errors.py": "for the log",
+    "agent_discord/rest/login.py": "for the log",
+    "agent_llm/base.py": "its representation, for the log",
+    "agent_llm/providers/agent_sdk.py": "coding agents show the SDK's own name of an error, as its users expect",
+    "agent_protocol/connection/link.py": "compares the name, shows it to nobody",
+    "agent_protocol/wire/reading.py": "for the log",
+    "agent_runtime/bot.py": "for the log and health",
+}
+"""Modules that read the name of a class outside of a log call, and the reason: nobody who talks to a bot reads it."""
+
+
+def class_names(path: Path) -> Iterator[int]:
+    """Lines where a module reads a class's name, except in the call of a logger."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute))
+    logged = {id(inner) for call in calls if getattr(call.func.value, "id", "") == "log" for inner in ast.walk(call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "__name__" and id(node) not in logged:
+            yield node.lineno
+
+
+def test_what_people_read_names_no_class() -> None:
+    """An excuse with `(APIConnectionError)` in it says nothing to somebody who does not know the code."""
+    found = {
+        str(path.relative_to(ROOT)) for path in SOURCES if "benchmarks" not in path.parts and any(class_names(path))
+    }
+    assert found == set(CLASS_NAMES)
+
+
 def test_no_page_and_no_module_uses_a_word_that_needs_a_key() -> None:
     assert [line for path in (*SOURCES, *PAGES) if path.name not in SPOKEN for line in lines(path)] == []
 

@@ -200,7 +200,7 @@ async def serve_webhooks(server: WebhookServer, host: str, port: int) -> AsyncIt
                 log.warning(
                     "could not serve EVENTS_PORT %d, webhook events are not taken: %s",
                     port,
-                    error.strerror or type(error).__name__,
+                    error.strerror or error,
                 )
         yield port
     finally:

@@ -178,6 +178,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: not valid YAML ({error.problem})"
-    if isinstance(error, OSError | UnicodeDecodeError):
-        return f"cannot be read as UTF-8 text ({type(error).__name__})"
+    if isinstance(error, OSError):
+        return f"cannot be read ({error.strerror or error})"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
     return str(error) if isinstance(error, ValueError) else "not valid YAML"

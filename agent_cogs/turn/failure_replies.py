@@ -61,12 +61,12 @@ log = logging.getLogger(__name__)
 
 def error_line(error: BaseException) -> str:
     """The error and what to do, in one line. Of the error it names only the kind: its message may hold a path, a key or
-    a person's words."""
-    name = _NO_NAME.sub("", getattr(error, "origin", "") or type(error).__name__)[:LONGEST_KIND] or "Error"
+    a person's words. Only the Claude Agent SDK's own name is added: coding agents show it."""
     if not isinstance(error, ModelError):
-        return f"Something went wrong on my side ({name}). {TRY_LATER}"
+        return LINES["internal_error"]
+    name = _NO_NAME.sub("", error.origin)[:LONGEST_KIND]
     advice = next((text for kind, text in ADVICE.items() if isinstance(error, kind)), TRY_LATER)
-    return f"I can't answer right now: {type(error).kind} ({name}). {advice}"
+    return f"I can't answer right now: {type(error).kind}{f' ({name})' if name else ''}. {advice}"
 
 
 async def reply_to_failure(

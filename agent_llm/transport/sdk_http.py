@@ -143,8 +143,14 @@ def _of_connection(error: Exception, causes: Sequence[BaseException]) -> ModelEr
         return BadAnswer("not HTTP")
     if isinstance(error, (ValueError, RecursionError)) and not isinstance(error, aiohttp.ClientError):
         return BadAnswer("not JSON")
-    failed = ConnectionFailed(type(causes[-1]).__name__)
+    failed = ConnectionFailed(_system_words(causes))
     return not_made(failed) if among(aiohttp.ClientConnectorError, httpx2.ConnectError) else failed
+
+
+def _system_words(causes: Sequence[BaseException]) -> str:
+    """The operating system's words for a failed connection, "" where there are none."""
+    words = (cause.strerror for cause in reversed(causes) if isinstance(cause, OSError))
+    return next(filter(None, words), "")
 
 
 def _of_status(error: Any, status: int, request_id_header: str) -> ModelError:

@@ -166,7 +166,7 @@ class RedisLink:
             raise RedisAway(self._reason)
 
     def _open_breaker(self, error: Exception) -> None:
-        self._reason = f"{type(error).__name__}: {error}"[:200]
+        self._reason = (str(error) or "no answer in time")[:200]
         self.present.clear()
         if self._probe is None or self._probe.done():
             log.debug("commands to Redis fail until it answers: %s", self._reason)
@@ -181,7 +181,7 @@ class RedisLink:
                 async with asyncio.timeout(self._command_timeout):
                     await self.commands.ping()
             except Exception as error:  # the edge of the loop: without the probe the breaker would never close
-                self._reason = f"{type(error).__name__}: {error}"[:200]
+                self._reason = (str(error) or "no answer in time")[:200]
             else:
                 self.present.set()
                 log.debug("commands to Redis work again")

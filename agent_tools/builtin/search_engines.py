@@ -109,7 +109,7 @@ class KeyedEngine:
         except TimeoutError:
             raise SearchFailed(f"{self.name} took too long") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise SearchFailed(f"no connection to {self.name} ({type(error).__name__})") from error
+            raise SearchFailed(f"no connection to {self.name}") from error
         for step in asking.results:
             answer = answer.get(step) if isinstance(answer, Mapping) else None
         return _founds(answer, asking.snippet)[:count]
@@ -170,7 +170,7 @@ class KeylessEngine:
             # ddgs raises what its engines raise; only the words of an error say that nothing was found.
             if "no results" in str(error).lower():
                 return []
-            raise SearchFailed(f"ddgs failed ({type(error).__name__})", rests=True) from error
+            raise SearchFailed("ddgs failed", rests=True) from error
 
 
 def _founds(answer: Any, snippet: tuple[str, ...], url: str = "url") -> list[SearchResult]:

@@ -108,8 +108,10 @@ def read_servers(path: Path, settings: Mapping[str, str]) -> tuple[tuple[ServerC
         text = path.read_text(encoding="utf-8")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
         content = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        return (), [f"{path}: cannot be read ({type(error).__name__})"]
+    except OSError as error:
+        return (), [f"{path}: cannot be read ({error.strerror or error})"]
+    except UnicodeDecodeError:
+        return (), [f"{path}: not UTF-8 text"]
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         return (), [f"{path}{_line_of(error)}: not YAML"]
     return _ConfigReader(str(path), settings, dict(_places(node))).read(content, node)

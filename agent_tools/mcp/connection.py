@@ -223,7 +223,7 @@ class SdkConnection:
                 raise McpFailure("the connection to the server was lost; it is being restarted") from error
             raise McpFailure(f"the server says: {error.message}") from error
         except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError, OSError) as error:
-            self._watch.end(f"{type(error).__name__}: {error}")
+            self._watch.end(str(error) or "the connection was lost")
             raise McpFailure("the connection to the server was lost; it is being restarted") from error
         except (ValidationError, RuntimeError, ValueError) as error:
             log.debug("MCP server %s: unreadable answer: %s", self._config.name, error)

@@ -261,4 +261,4 @@ def _reason(error: BaseException, config: ServerConfig) -> str:
         return f"it was not ready within {config.start_seconds:g} s"
     if isinstance(error, FileNotFoundError) and config.command is not None:
         return f"there is no program {config.command}" + (f", or no folder {config.cwd}" if config.cwd else "")
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return str(error) or "it gave no reason"

@@ -92,7 +92,7 @@ async def test_discords_hosts_are_asked_over_https() -> None:
 
     fetcher = PictureFetcher(NobodyThere())  # type: ignore[arg-type]
     urls = ["https://cdn.discordapp.com/attachments/1/2/a.png?ex=a&hm=b", "https://MEDIA.discordapp.net/a.png"]
-    assert [await refusal(fetcher, url) for url in urls] == ["no connection (ClientConnectionError)"] * 2
+    assert [await refusal(fetcher, url) for url in urls] == ["no connection"] * 2
     assert asked == [urls[0], "https://media.discordapp.net/a.png"]
 
 

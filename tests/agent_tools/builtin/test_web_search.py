@@ -130,7 +130,7 @@ async def test_an_endless_answer_no_json_nobody_and_silence_are_failures():
         assert await reason(base) == "the answer of tavily is too long"
         assert await reason(f"{base}/words") == "tavily did not answer with JSON"
         assert await reason(f"{base}/silent", timeout=0.02) == "tavily took too long"
-        assert await reason("http://127.0.0.1:1") == "no connection to tavily (ClientConnectorError)"
+        assert await reason("http://127.0.0.1:1") == "no connection to tavily"
         release.set()
 
 
@@ -156,7 +156,7 @@ async def test_the_keyless_engine_tells_nothing_from_a_failure(message):
     if "No results" in message:
         assert await engine.search("tree", 2) == []
     else:
-        with pytest.raises(SearchFailed, match="RuntimeError"):
+        with pytest.raises(SearchFailed, match="ddgs failed"):
             await engine.search("tree", 2)
     engine.close()
 

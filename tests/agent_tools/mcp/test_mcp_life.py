@@ -88,8 +88,8 @@ async def test_a_program_that_does_not_start_is_given_up_with_one_line(caplog):
     assert len(server.watches) == 2 * MAX_STARTS
     lines = [record.getMessage() for record in caplog.records if "bad" in record.getMessage()]
     assert lines == [
-        "MCP server bad failed to start, will retry: RuntimeError: no such thing",
-        f"MCP server bad is given up after {MAX_STARTS} failed starts: RuntimeError: no such thing",
+        "MCP server bad failed to start, will retry: no such thing",
+        f"MCP server bad is given up after {MAX_STARTS} failed starts: no such thing",
     ]
 
 
