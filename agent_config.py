@@ -32,7 +32,14 @@ from agent_settings.build import agent_keys, named_in, with_agents
 from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
 from agent_settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
 from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
-from agent_settings.sources import env_file_lines, is_text, machine_timezone, read_env_file, validated
+from agent_settings.sources import (
+    env_file_lines,
+    is_text,
+    machine_timezone,
+    not_for_personas,
+    read_env_file,
+    validated,
+)
 from agent_settings.validation import conflicts, shared_tokens, warnings_of, with_ranges
 
 __all__ = [
@@ -130,8 +137,11 @@ def load_settings(
         timezone=settings.timezone if "TIMEZONE" in texts else machine_timezone(environ),
         runtime_dir=Path(environ["XDG_RUNTIME_DIR"]) if environ.get("XDG_RUNTIME_DIR") else None,
     )
+    if fronts is not no_fronts and (not local or "PERSONAS_DIR" in texts):  # else it is not written to
+        named_as = "CONFIG_DIR" if "CONFIG_DIR" in given and "PERSONAS_DIR" not in given else "PERSONAS_DIR"
+        problems += not_for_personas(settings.personas_dir, named_as, agents)
     own = fronts(settings.personas_dir, tuple(agents))
-    settings = with_agents(settings, keys, agents, folder, problems, own, model)
+    settings = with_agents(settings, keys, agents, folder, problems, own, model, in_environment)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
     odd_names += typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents)
     odd_names += name_warnings(given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import errno
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from agent_tools.builtin.web_tools import NAMES
 
 PROGRAM = Path(__file__).parents[1]
 TOOLS = (*NAMES, MEMORY, *FILE_TOOLS)
+CONFIG_FILES = ("shared.yaml", "endpoints.yaml", "mcp.yaml")
 _WILDCARDS = frozenset("*?[")
 
 
@@ -37,7 +38,8 @@ class SettingWarning:
 
 def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[SettingWarning]:
     """All warnings for a start in `folder` (default: the working folder). Call it before the start creates files."""
-    found = [*_folders(settings, folder or Path.cwd()), *_tools(settings), *_models(settings)]
+    found = [*_folders(settings, folder or Path.cwd()), *_files(settings.config_files_dir, settings.agents)]
+    found += [*_tools(settings), *_models(settings)]
     return list(dict.fromkeys(found))
 
 
@@ -53,6 +55,25 @@ def _folders(settings: Settings, folder: Path) -> Iterator[SettingWarning]:
     if "personas_dir" not in named and folder != PROGRAM and not any((folder / name).exists() for name in used):
         text = f"{folder} has no .env, personas/ or config/, so the bots start with new files there"
         yield SettingWarning("working folder", text, f"start it in {PROGRAM}, or set PERSONAS_DIR")
+
+
+def _files(folder: Path, agents: Collection[str]) -> Iterator[SettingWarning]:
+    """Files of the owner's that nothing reads. Wrong names among those of guilds and bots are reported with their
+    contents (option_files.py)."""
+    for path in sorted((*folder.glob("*.y*ml"), *folder.glob("*/*.y*ml"))):
+        name = path.relative_to(folder).as_posix()
+        of_options = name.startswith(("guilds/", "bots/")) and path.suffix == ".yaml"
+        if of_options or name in CONFIG_FILES or name.endswith(".example.yaml"):
+            continue
+        meant = path.with_suffix(".yaml").relative_to(folder).as_posix()
+        known = (*CONFIG_FILES, *(f"bots/{agent}.yaml" for agent in agents))
+        close = (
+            [f"bots/{path.stem}.yaml"]
+            if path.stem in agents
+            else difflib.get_close_matches(meant, known, n=1, cutoff=0.8)
+        )
+        advice = f"did you mean {close[0]}?" if close else "config/README.md lists the names"
+        yield SettingWarning(str(path), "is not used", advice)
 
 
 def _tools(settings: Settings) -> Iterator[SettingWarning]:

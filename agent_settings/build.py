@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -71,13 +71,15 @@ def with_agents(
     problems: list[str],
     fronts: Mapping[str, FrontMatter],
     model: str | None = None,
+    environment: Collection[str] = (),
 ) -> Settings:
     """The settings with their agents and endpoints. `folder` has the owner's files, None for none. A persona's front
-    matter (`fronts`) overrides .env; the owner's option files override both, and `model` overrides all."""
+    matter (`fronts`) overrides .env; the owner's option files override both, and `model` overrides all. `environment`:
+    the names of its variables, which may be a setting's in another case."""
     endpoints, wrong = read_endpoints(folder / "endpoints.yaml") if folder else ({}, [])
     chosen, wrong_models = chosen_models(folder, agents, endpoints) if folder else ({}, [])
     problems += [*wrong, *wrong_models]
-    sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys)
+    sources, hidden = _sources(settings, keys, endpoints), _hidden(settings, keys, environment)
 
     def made(spec: AgentSpec, front: FrontMatter, names: tuple[str, ...]) -> AgentSettings:
         agent = _agent(spec, settings.model_retries, keys, sources, names, front)
@@ -93,11 +95,12 @@ def with_agents(
     return settings.with_(agents=found, endpoints=endpoints)
 
 
-def _hidden(settings: Settings, keys: Keys) -> frozenset[str]:
+def _hidden(settings: Settings, keys: Keys, environment: Collection[str]) -> frozenset[str]:
     """All names of environment variables that may hold a setting."""
     fields = (*type(settings).model_fields.values(), *type(keys).model_fields.values())
     names = {str(info.validation_alias) for info in fields if info.validation_alias}
-    return frozenset({*names, *settings.named, *OTHER_NAMES.values()})
+    names |= {*settings.named, *OTHER_NAMES.values()}
+    return frozenset({*names, *(name for name in environment if name.upper() in names)})
 
 
 def _coding(agent: AgentSettings, settings: Settings, hidden: frozenset[str]) -> CodingSettings | None:

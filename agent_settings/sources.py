@@ -1,4 +1,4 @@
-"""Reads `.env` and the environment into texts, and texts into checked values.
+"""Reads `.env` and the environment into texts, and texts into checked values; looks at the personas' folder.
 
 No message repeats a value: any of them may be a secret pasted into the wrong line.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -43,6 +43,31 @@ def env_file_lines(path: Path | None, problems: list[str]) -> list[tuple[str, st
 def is_text(value: str) -> bool:
     """Whether it has neither bytes that are not UTF-8 (in os.environ a surrogate) nor a NUL."""
     return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+PERSONA_SIGNS = ("soul.md", "identity.md", "boot.md", "memory.md")  # names that hardly any other folder has
+
+
+def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterator[str]:
+    """A line if the folder of `key` holds something else than personas, so that a start would put files between it."""
+    try:
+        found = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("."))
+        has_personas = any((folder / name / sign).is_file() for name in found for sign in PERSONA_SIGNS)
+    except NotADirectoryError:
+        yield f"{key}: expected a folder, {folder} is a file"
+        return
+    except OSError:
+        return  # not there, or not readable: reported where it is made or read
+    if has_personas or not set(found) - {*agents, "lost+found"}:
+        return
+    if direct := next((name for name in PERSONA_SIGNS if name in found), None):
+        yield (
+            f"{key}: expected a folder with one folder for each bot: move {folder / direct} and the files beside it"
+            f" into one, such as {folder / next(iter(agents))}"
+        )
+        return
+    hint = "; for options, endpoints and tool servers set CONFIG_FILES_DIR" if key == "CONFIG_DIR" else ""
+    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else{hint}"
 
 
 _Model = TypeVar("_Model", bound=Keys)

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pydantic import SecretStr, ValidationError
 
+from agent_cogs.persona.persona import read_fronts
 from agent_config import (
     AGENTS,
     Settings,
@@ -113,6 +114,27 @@ def test_the_process_environment_wins_over_the_file(tmp_path: Path) -> None:
     path = env_file(tmp_path, "AGENT_MAX_DAILY=5\nCONTEXT_WINDOW_SIZE=20\n")
     settings = load_settings({"AGENT_MAX_DAILY": "7"}, path)
     assert (settings.agent_max_daily, settings.context_window_size) == (7, 20)
+
+
+def test_each_place_of_a_setting_wins_over_those_below_it(tmp_path: Path) -> None:
+    """Pins are above: tests/agent_cogs/persona/test_persona_options.py."""
+    environ = {"PERSONAS_DIR": str(tmp_path / "personas"), "CONFIG_FILES_DIR": str(tmp_path / "config")}
+    files = {"personas": "claude/identity.md", "config": "bots/claude.yaml"}
+    for folder, name in files.items():
+        (tmp_path / folder / name).parent.mkdir(parents=True)
+
+    def model() -> str:
+        return load_settings(environ, tmp_path / ".env", fronts=read_fronts).agents["claude"].model
+
+    assert model() == AGENTS["claude"].model
+    env_file(tmp_path, "CLAUDE_MODEL=of-env-file\n")
+    assert model() == "of-env-file"
+    environ["claude_model"] = "of-environment"
+    assert model() == "of-environment"
+    (tmp_path / "personas" / files["personas"]).write_text("---\nmodel: of-persona\n---\n")
+    assert model() == "of-persona"
+    (tmp_path / "config" / files["config"]).write_text("model: anthropic/of-file\n")
+    assert model() == "of-file"
 
 
 def test_an_empty_value_means_unset_in_both_places(tmp_path: Path) -> None:
@@ -556,11 +578,11 @@ def test_every_secret_of_the_settings_is_known_as_one():
 
 
 def test_a_coding_agent_only_reads_and_is_refused_the_rest_unless_told_otherwise() -> None:
-    read = load(AGENT_RUNTIME="claude-agent-sdk", BOT_TOKEN_GROK="a-token")
+    read = load(AGENT_RUNTIME="claude-agent-sdk", BOT_TOKEN_GROK="a-token", redis_url="redis://:secret@127.0.0.1")
     coding = read.agents["claude"].coding
     assert coding is not None
     assert (coding.allowed_tools, coding.permission_mode) == (("Read", "Glob", "Grep"), "dontAsk")
-    assert {"BOT_TOKEN_GROK", "REDIS_URL", "DISCORD_BOT_TOKEN", "OPENAI_API_KEY"} <= set(coding.hidden)
+    assert {"BOT_TOKEN_GROK", "REDIS_URL", "redis_url", "DISCORD_BOT_TOKEN", "OPENAI_API_KEY"} <= set(coding.hidden)
     assert "ANTHROPIC_API_KEY" not in coding.hidden
     assert load().agents["claude"].coding is None
 
@@ -623,3 +645,43 @@ def test_another_or_an_old_name_that_is_used_is_named_at_the_start() -> None:
     assert "MODERATOR_IDS" in said[3]
     local = load_settings({**others, **old, "DISCORD_BOT_TOKEN": "t"}, None, local=True).warnings
     assert local == said[:2], "local mode reads none of the others"
+
+
+# --- the personas' folder --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["PERSONAS_DIR", "CONFIG_DIR"])
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ((), ""),
+        (("grok/soul.md", "README.md"), ""),
+        (("mine/identity.md",), ""),
+        (("claude/workspace/notes.txt", ".gitkeep"), ""),
+        (("settings.json",), "holds something else"),
+        (("claude/main.py", "README.md"), "holds something else"),
+        (("soul.md", "agents.md"), "one folder for each bot: move"),
+    ],
+)
+def test_no_persona_is_made_in_a_folder_that_holds_something_else(
+    key: str, files: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    environ = {key: str(tmp_path), "TIMEZONE": "UTC"}
+    if not said:
+        assert load_settings(environ, None, fronts=read_fronts).personas_dir == tmp_path
+        return
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ, None, fronts=read_fronts)
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{key}: expected a folder")
+    assert said in problem
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()) == sorted(files)
+
+
+def test_a_file_in_place_of_the_personas_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"PERSONAS_DIR: expected a folder, .*file is a file"):
+        load_settings({"PERSONAS_DIR": str(tmp_path / "file")}, None, fronts=read_fronts)

@@ -96,3 +96,17 @@ def test_a_start_tells_them_in_its_log(
     with caplog.at_level(logging.WARNING):
         assert cli.main([]) == 0
     assert f"PERSONAS_DIR: {tmp_path / 'misspelt'} does not exist" in caplog.text
+
+
+def test_a_file_of_the_owners_that_nothing_reads_is_reported(tmp_path: Path) -> None:
+    read = ("shared.yaml", "mcp.example.yaml", "guilds/1.yaml", "bots/claude.yaml", "notes.txt")
+    for name in (*read, "endpoint.yaml", "mcp.yml", "guilds/1.yml", "bot/grok.yaml", "claude.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert told(PROGRAM, CONFIG_FILES_DIR=str(tmp_path)) == [
+        f"{tmp_path}/bot/grok.yaml: is not used; did you mean bots/grok.yaml?",
+        f"{tmp_path}/claude.yaml: is not used; did you mean bots/claude.yaml?",
+        f"{tmp_path}/endpoint.yaml: is not used; did you mean endpoints.yaml?",
+        f"{tmp_path}/guilds/1.yml: is not used; config/README.md lists the names",
+        f"{tmp_path}/mcp.yml: is not used; did you mean mcp.yaml?",
+    ]

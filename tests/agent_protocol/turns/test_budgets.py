@@ -184,6 +184,17 @@ async def test_the_seventh_mention_in_a_minute_is_too_often(desk, clock):
     assert await other.take("m8") == "ok"
 
 
+async def test_a_cap_of_nothing_allows_free_turns_and_a_minute_of_none_no_mention(server: RedisServer, clock):
+    async with RedisLink(server.url) as link:
+        one, quiet = (Desk(Ledger(link, clock, caps=caps), clock) for caps in (Caps(all=0.0), Caps(mentions=0)))
+        for n in (1, 5):  # with Redis, and without
+            assert (await one.take(f"m{n}"), await one.take(f"m{n + 1}", 0.0)) == ("budget", "ok")
+            assert (await quiet.take(f"m{n + 2}"), await quiet.take(f"m{n + 3}", person=None)) == ("too_often", "ok")
+            server.kill()
+            with pytest.raises(RedisAway):
+                await link.call(lambda redis: redis.ping())
+
+
 async def test_the_owner_is_told_once_when_four_fifths_are_spent(desk):
     one, other = desk(all=1.0, agent=1.0, person=0.9), desk(all=1.0, agent=1.0)
     for n, process in enumerate((one, other, one, other)):
