@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_config import Settings
+from agent_context.steering.options import MAX_MESSAGES
 from agent_llm.pricing import at_home
 from agent_tools.builtin.files import FILE_TOOLS
 from agent_tools.builtin.memory import NAME as MEMORY
@@ -39,7 +40,7 @@ class SettingWarning:
 def setting_warnings_here(settings: Settings, folder: Path | None = None) -> list[SettingWarning]:
     """All warnings for a start in `folder` (default: the working folder). Call it before the start creates files."""
     found = [*_folders(settings, folder or Path.cwd()), *_files(settings.config_files_dir, settings.agents)]
-    found += [*_tools(settings), *_models(settings)]
+    found += [*_window(settings), *_tools(settings), *_models(settings)]
     return list(dict.fromkeys(found))
 
 
@@ -74,6 +75,12 @@ def _files(folder: Path, agents: Collection[str]) -> Iterator[SettingWarning]:
         )
         advice = f"did you mean {close[0]}?" if close else "config/README.md lists the names"
         yield SettingWarning(str(path), "is not used", advice)
+
+
+def _window(settings: Settings) -> Iterator[SettingWarning]:
+    if settings.context_window_size > MAX_MESSAGES:
+        text = f"{settings.context_window_size} counts as {MAX_MESSAGES}, since no more messages are kept"
+        yield SettingWarning("CONTEXT_WINDOW_SIZE", text, f"set {MAX_MESSAGES} or less")
 
 
 def _tools(settings: Settings) -> Iterator[SettingWarning]:

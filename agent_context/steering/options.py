@@ -26,6 +26,11 @@ def _listed(value: object) -> object:
     return () if value is None else (value,) if isinstance(value, str | int) else value
 
 
+def _or_none(value: object) -> object:
+    """Read the word none, which is no limit here as in the settings."""
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
 _Name = Annotated[str, StringConstraints(pattern=r"^[^\s:@<>\[\]()`\\]{1,32}\Z")]
 _Model = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_-]{1,40}/\S{1,120}\Z")]
 _Models = Annotated[tuple[_Model, ...], BeforeValidator(_listed), Field(max_length=8)]
@@ -50,7 +55,7 @@ class Options(BaseModel):
     prefill_bare: bool = False
     model: _Models = ()  # tried in this order; empty: the agent's own
     max_messages: int = Field(default=40, ge=1, le=MAX_MESSAGES)
-    max_characters: int | None = Field(default=None, ge=500, le=2_000_000)
+    max_characters: Annotated[int | None, Field(ge=500, le=2_000_000), BeforeValidator(_or_none)] = None
     rolling_threshold: int | None = Field(default=None, ge=0, le=MAX_MESSAGES)
     marker_depth: int = Field(default=0, ge=0, le=100)
     include_images: bool = True
@@ -113,6 +118,7 @@ def read_options(
 
 
 _WANTED = {
+    "max_characters": "a whole number from 500 to 2,000,000, or none for no limit",
     "name": "one word of at most 32 characters",
     "model": "provider/model, or a list of such",
     "history_roles": "ids of roles",

@@ -40,6 +40,12 @@ def test_a_start_in_another_folder_is_told_until_something_of_ours_is_there(tmp_
     assert told(tmp_path) == []
 
 
+def test_a_window_beyond_what_is_kept_is_reported() -> None:
+    (line,) = told(PROGRAM, CONTEXT_WINDOW_SIZE="500")
+    assert line.startswith("CONTEXT_WINDOW_SIZE: 500 counts as 400")
+    assert told(PROGRAM, CONTEXT_WINDOW_SIZE="400") == []
+
+
 @pytest.mark.parametrize(
     ("patterns", "line"),
     [

@@ -45,6 +45,12 @@ def test_a_value_out_of_range_is_left_out(name, value):
     assert problems[0].startswith(f"{name}: ")
 
 
+def test_none_lifts_the_limit_of_a_lower_layer():
+    layer, problems = read_options({"max_characters": "None"})
+    assert (layer, problems) == ({"max_characters": None}, [])
+    assert options_of([{"max_characters": 900}, layer]).max_characters is None
+
+
 def test_one_value_stands_for_a_list_of_one():
     layer, problems = read_options({"model": "openai/gpt-6-luna", "tools": "web_*", "history_roles": 5})
     assert (layer, problems) == (
