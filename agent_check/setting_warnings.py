@@ -47,7 +47,7 @@ def setting_warnings_here(settings: Settings, folder: Path | None = None) -> lis
 def _folders(settings: Settings, folder: Path) -> Iterator[SettingWarning]:
     named = settings.model_fields_set
     if "personas_dir" in named and not settings.personas_dir.is_dir():
-        text = f"{settings.personas_dir} does not exist and is created, with new files for every bot"
+        text = f"{settings.personas_dir} does not exist, so every bot starts with new files"
         yield SettingWarning("PERSONAS_DIR", text, "correct it if your bots' files are elsewhere")
     if "config_files_dir" in named and not settings.config_files_dir.is_dir():
         text = f"{settings.config_files_dir} does not exist, so no options, endpoints or MCP servers are read"

@@ -96,10 +96,11 @@ def _may_be_slow(settings: Settings) -> bool:
 
 
 def local_personas(settings: Settings) -> Path:
-    """The folder of PERSONAS_DIR if it is set, else one below the data folder, with links to the program's files."""
-    if "personas_dir" in settings.model_fields_set:
-        return settings.personas_dir
-    return link_personas(settings.personas_dir, settings.data_dir / LOCAL / "personas", settings.agents)
+    """A folder below the data folder, with links to the files of PERSONAS_DIR."""
+    folder = settings.data_dir / LOCAL / "personas"
+    if settings.personas_dir.resolve() == folder.resolve():
+        return folder  # a link to itself would be none
+    return link_personas(settings.personas_dir, folder, settings.agents)
 
 
 def _local_agent(agent: AgentSettings, personas: Path, data: Path) -> AgentSettings:

@@ -3,8 +3,7 @@
     data/local/personas/claude/soul.md → personas/claude/soul.md    a link, so an edit there counts here too
     data/local/personas/claude/memory.md, .history/, workspace/     local mode's own
 
-So local mode writes nothing into the folder of the real bots, which may be under version control. If PERSONAS_DIR is
-set, that folder is used directly.
+So local mode writes nothing into the folder of the real bots, be it `personas` or that of PERSONAS_DIR.
 """
 
 from __future__ import annotations

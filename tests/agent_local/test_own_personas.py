@@ -44,12 +44,17 @@ def test_an_edit_counts_here_and_what_is_noted_here_stays_here(tmp_path: Path) -
     assert "Ann keeps bees" in Persona("claude", apart / "claude").system().memory, "and a restart forgets nothing"
 
 
-def test_a_folder_that_the_owner_names_is_taken_as_it_is(tmp_path: Path) -> None:
-    data = {"DATA_DIR": str(tmp_path / "data")}
-    named = load_settings({**data, "PERSONAS_DIR": str(tmp_path / "mine")}, None, local=True)
-    assert local_personas(named) == tmp_path / "mine"
-    assert local_personas(load_settings(data, None, local=True)) == tmp_path / "data" / "local" / "personas"
-    assert not (tmp_path / "mine").exists()
+@pytest.mark.parametrize("mine", ["mine", "data/personas", "data/local/personas"])
+def test_a_folder_that_the_owner_names_is_read_and_keeps_its_memory(tmp_path: Path, mine: str) -> None:
+    (tmp_path / mine / "claude").mkdir(parents=True)
+    (tmp_path / mine / "claude" / "soul.md").write_text("Dry humour.")
+    environ = {"DATA_DIR": str(tmp_path / "data"), "PERSONAS_DIR": str(tmp_path / mine)}
+    for _ in range(2):
+        apart = local_personas(load_settings(environ, None, local=True))
+        assert apart == tmp_path / "data" / "local" / "personas"
+        assert Persona("claude", apart / "claude").read().soul == "Dry humour."
+    append(apart / "claude", "Ann keeps bees", None)
+    assert (tmp_path / mine / "claude" / "memory.md").exists() == (mine == "data/local/personas")
 
 
 def test_the_file_that_is_named_for_an_edit_is_one_whose_edit_stays(tmp_path: Path) -> None:
