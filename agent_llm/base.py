@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from agent_llm import pricing
 from agent_llm.endpoints import Aws, Endpoint
-from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused
+from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused, ToolsRefused
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
@@ -144,9 +144,15 @@ class ProviderModel:
         return replace(prompt, tools=tools, search=search, temperature=temperature, on_text=on_text)
 
     async def _shaped(self, prompt: Prompt, history: Sequence[Message], ends: float) -> Reply:
-        """Ask with structured output, then without it if the server refuses it, and remember that."""
+        """Ask with structured output and tools, then without what the server refuses, and remember that."""
         try:
             return await self._complete(prompt, history, ends - time.monotonic())
+        except ToolsRefused:
+            if not prompt.tools:
+                raise
+            log.warning("%s calls no tools and goes on without them", self.name)
+            self.profile = replace(self.profile, tools=False)
+            return await self._shaped(replace(prompt, tools=()), history, ends)
         except BadRequest as error:
             doubtful = self.doubts_schema and wants_schema(prompt, self.profile)
             if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused):

@@ -11,6 +11,7 @@
         QuotaUsedUp             the account has no money or quota left
         BadRequest              400, 404, 413, 422: our request or the model's name is wrong
           PrefillRefused        400: the model does not continue a prefilled answer
+          ToolsRefused          400, 500: the model, or its server as it was started, calls no functions
         Refused                 the model or its filter declined to answer
         BadAnswer               an unusable answer: empty, cut off, wrong shape
         CannotDraw              no picture model is configured
@@ -118,6 +119,12 @@ class PrefillRefused(BadRequest):
     """The model does not continue a prefilled answer (400)."""
 
     kind = "the model does not continue a prefilled answer"
+
+
+class ToolsRefused(BadRequest):
+    """The model, or its server as it was started, calls no functions (400, 500)."""
+
+    kind = "the model calls no tools"
 
 
 class Refused(Final):

@@ -9,7 +9,8 @@ answer instead (`fallback.py`), and for how long the failed model is avoided.
 | ServerFailed, ConnectionFailed | yes | yes | 30 s |
 | TimedOut | no: its time is used up | yes | 60 s |
 | QuotaUsedUp, BadKey, NotInstalled | no | yes | 15 min |
-| BadRequest, PrefillRefused, Refused, BadAnswer, CannotDraw | no | no: the next would get the same prompt | - |
+| BadRequest, PrefillRefused, ToolsRefused | no | no: the next would get the same prompt | - |
+| Refused, BadAnswer, CannotDraw | no | no: the next would get the same prompt | - |
 | SessionLost | no: the caller reports it | no | - |
 
 Every attempt may use all that is left of the budget. A wait that would end after the budget is not begun. A provider's
@@ -43,6 +44,7 @@ from agent_llm.errors import (
     ServerFailed,
     SessionLost,
     TimedOut,
+    ToolsRefused,
     not_made,
 )
 
@@ -72,6 +74,7 @@ FAILURE_RULES: Mapping[type[ModelError], FailureRule] = {
     NotInstalled: _ACCOUNT_FAILED,
     BadRequest: _NO_RECOVERY,
     PrefillRefused: _NO_RECOVERY,
+    ToolsRefused: _NO_RECOVERY,
     Refused: _NO_RECOVERY,
     BadAnswer: _NO_RECOVERY,
     CannotDraw: _NO_RECOVERY,

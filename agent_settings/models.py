@@ -78,11 +78,12 @@ class ProfileSettings(_Written):
 class EndpointSettings(_Written):
     """An entry of config/endpoints.yaml; None leaves the known value. Prices are USD per million tokens.
 
-    agent_llm.endpoints explains `prefill`, `fields` and `stream_usage`.
+    agent_llm.endpoints explains `api`, `prefill`, `fields` and `stream_usage`.
     """
 
     name: _Name
     base_url: _Address | None = Field(default=None, repr=False)
+    api: Literal["openai", "ollama"] | None = None
     prefill: Literal["last", "prefix", "partial", "continue", "completions", ""] | None = None
     fields: Mapping[str, Any] = Field(default={}, repr=False)
     profile: ProfileSettings = ProfileSettings()

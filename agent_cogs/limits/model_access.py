@@ -48,7 +48,7 @@ def rates(model: ModelSettings) -> Rates | None:
 
 def _endpoint(wanted: EndpointSettings) -> Endpoint:
     known = ENDPOINTS.get(wanted.name) or Endpoint(name=wanted.name, base_url="")
-    given = {name: getattr(wanted, name) for name in ("base_url", "prefill", "stream_usage")}
+    given = {name: getattr(wanted, name) for name in ("base_url", "api", "prefill", "stream_usage")}
     return replace(
         known,
         **{name: value for name, value in given.items() if value is not None},

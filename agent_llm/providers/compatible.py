@@ -20,6 +20,8 @@ from agent_llm.providers.openai import load
 from agent_llm.retry import Retrier
 from agent_llm.transport import sdk_http, sse
 from agent_llm.types import Message, Prompt, Reply
+from agent_llm.usage_estimate import input_tokens
+from agent_llm.wire import ollama
 from agent_llm.wire.lenient_json import json_object
 from agent_llm.wire.turns import without_pictures
 
@@ -32,10 +34,11 @@ __all__ = ["CompatibleModel", "load"]
 
 @dataclass(frozen=True, slots=True)
 class EndpointCall:
-    """A request and its path."""
+    """A request and its path; `native` for Ollama's own API."""
 
     path: str
     body: Mapping[str, Any]
+    native: bool = False
 
 
 class CompatibleModel(ProviderModel):
@@ -55,6 +58,9 @@ class CompatibleModel(ProviderModel):
         self.provider = self.endpoint.name
         self.profile = profile_at(self.endpoint, access.model)
         self._sdk_errors = (openai.OpenAIError, *sdk_http.transport_errors())
+        address = (access.base_url or self.endpoint.base_url).rstrip("/")
+        self._native_root = address.removesuffix("/v1") if self.endpoint.api == "ollama" else None
+        self._context = 0  # tokens that were asked for so far, at Ollama
         unsigned = () if access.api_key else (_without_key,)
         self._client: openai.AsyncOpenAI = openai.AsyncOpenAI(
             api_key=access.api_key or "none",
@@ -86,18 +92,30 @@ class CompatibleModel(ProviderModel):
                 asked_by=self.provider,
             )
             path = "/chat/completions"
+            if self._native_root is not None:
+                return {"call": self._native_call(self._native_root, body, prompt, history)}
         if prompt.on_text and self.endpoint.stream_usage:
             body["stream_options"] = {"include_usage": True}
         return {"call": EndpointCall(path, body | dict(self.endpoint.fields) | dict(prompt.fields))}
+
+    def _native_call(
+        self, root: str, body: Mapping[str, Any], prompt: Prompt, history: Sequence[Message]
+    ) -> EndpointCall:
+        self._context = ollama.context_for(input_tokens(prompt, history), self._context)
+        native = ollama.request_of(body, self._context)
+        return EndpointCall(root + ollama.PATH, ollama.with_fields(native, self.endpoint.fields, prompt.fields), True)
 
     async def _ask(self, request: Mapping[str, Any], seconds: float, listener: StreamListener | None) -> Reply:
         call: EndpointCall = request["call"]
         if listener is None:
             response = await sdk_http.post(self._client, call.path, call.body, seconds)
             answer, request_id = json_object(response.content), response.headers.get("x-request-id")
+            answer = ollama.answer_of(answer) if call.native else answer
         else:
-            async with aclosing(sse.objects(self._client, call.path, call.body, seconds)) as pieces:
-                answer, request_id = await gathered(pieces, listener), None
+            objects_of = sse.json_lines_in if call.native else sse.objects_in
+            async with aclosing(sse.objects(self._client, call.path, call.body, seconds, objects_of)) as pieces:
+                answer = await gathered(ollama.pieces_of(pieces) if call.native else pieces, listener)
+            request_id = None
         return compatible_wire.reply_of(answer, self.provider, request_id)
 
     async def _look(self, seconds: float) -> None:

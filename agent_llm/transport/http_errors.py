@@ -21,6 +21,7 @@ from agent_llm.errors import (
     Refused,
     Retryable,
     ServerFailed,
+    ToolsRefused,
 )
 
 _NO_MONEY = (
@@ -49,6 +50,8 @@ _NO_PREFILL = (
     "continue_final_message",
     "chat prefix completion",
 )
+# The words of Ollama, llama.cpp (with status 500) and vLLM.
+_NO_TOOLS = ("does not support tools", "tools param requires --jinja", "requires --enable-auto-tool-choice")
 _CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
 
 
@@ -79,6 +82,8 @@ def _kind(status: int, words: str) -> type[ModelError]:
         return BadKey
     if status == 429:
         return RateLimited
+    if status in (400, 422, 500) and any(sign in words for sign in _NO_TOOLS):
+        return ToolsRefused
     if status >= 500 or status in (408, 409, 425, 499):
         return ServerFailed
     if status in (400, 422) and any(sign in words for sign in _NO_PREFILL):

@@ -119,11 +119,8 @@ def drawn(form, side=300):
 
 def seen(request):
     """The pictures of a request."""
-    parts = [
-        part for message in request.messages if isinstance(message["content"], list) for part in message["content"]
-    ]
-    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
-    return [Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))) for url in urls]
+    encoded = [picture for message in request.messages for picture in message.get("images", ())]
+    return [Image.open(io.BytesIO(base64.b64decode(picture))) for picture in encoded]
 
 
 async def test_pictures_of_every_kind_reach_a_model_server_as_it_takes_them_and_as_its_owner_says(tmp_path):

@@ -35,7 +35,7 @@ async def test_a_chat_is_plain_strings_with_alternating_roles() -> None:
     ]
     assert (sent["model"], sent["max_tokens"], sent["temperature"]) == ("llama3", 4000, 0.5)
     assert not {"tools", "stop", "response_format", "stream"} & sent.keys()
-    assert (reply.text, reply.model, reply.request_id) == ("hello", "ollama/llama3", "req-1")
+    assert (reply.text, reply.model, reply.request_id) == ("hello", "llamacpp/llama3", "req-1")
 
 
 async def test_pictures_are_data_urls() -> None:

@@ -1,7 +1,8 @@
-"""A model server on loopback, as Ollama, llama.cpp or vLLM are: /v1/chat/completions, /v1/completions, /v1/models.
+"""A model server on loopback, as llama.cpp or vLLM are: /v1/chat/completions, /v1/completions, /v1/models. It speaks
+Ollama's own API too: /api/chat, /api/tags.
 
     async with ChatServer(lambda request: ChatAnswer(text="hello")) as server:
-        model = build_model("ollama", model="llama3", api_key="", base_url=server.base_url)
+        model = build_model("llamacpp", model="llama3", api_key="", base_url=server.base_url)
 
 Every request is answered by one function and kept. Where a request asks for a stream the answer comes in small pieces,
 with a comment between them as gateways send to keep a connection alive.
@@ -43,7 +44,7 @@ class ChatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """One request as it came. `path` is "/chat/completions" or "/completions"."""
+    """One request as it came. `path` is "/chat/completions", "/completions" or "/api/chat"."""
 
     path: str
     body: Mapping[str, Any]
@@ -73,6 +74,8 @@ class ChatServer:
                 web.post("/v1/chat/completions", self._chat),
                 web.post("/v1/completions", self._chat),
                 web.get("/v1/models", self._listed),
+                web.post("/api/chat", self._chat),
+                web.get("/api/tags", self._tagged),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -93,6 +96,9 @@ class ChatServer:
 
     async def _listed(self, _http: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": model} for model in self.models]})
+
+    async def _tagged(self, _http: web.Request) -> web.Response:
+        return web.json_response({"models": [{"name": model, "details": {"family": "llama"}} for model in self.models]})
 
     async def _chat(self, http: web.Request) -> web.StreamResponse:
         request = ChatRequest(http.path.removeprefix("/v1"), await http.json(), dict(http.headers))
@@ -119,10 +125,15 @@ def written(request: ChatRequest, answer: ChatAnswer) -> tuple[bytes, str]:
     """The body of an answer and its content type."""
     if answer.body is not None:
         return answer.body, "application/json"
+    if answer.status != 200 and request.path == "/api/chat":
+        return json.dumps({"error": answer.error}).encode(), "application/json"
     if answer.status != 200:
         return json.dumps(
             {"error": {"message": answer.error, "type": "error", "code": None}}
         ).encode(), "application/json"
+    if request.path == "/api/chat":
+        objects = list(native(request, answer))
+        return "".join(f"{json.dumps(each)}\n" for each in objects).encode(), "application/x-ndjson"
     if request.body.get("stream"):
         events = "".join(f": keep-alive\n\ndata: {json.dumps(piece)}\n\n" for piece in pieces(request, answer))
         return f"{events}data: [DONE]\n\n".encode(), "text/event-stream"
@@ -159,6 +170,28 @@ def pieces(request: ChatRequest, answer: ChatAnswer) -> Iterator[dict[str, Any]]
     yield {"choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]}
     if answer.usage is not None:
         yield {"choices": [], "usage": answer.usage}
+
+
+def native(request: ChatRequest, answer: ChatAnswer) -> Iterator[dict[str, Any]]:
+    """The answer as Ollama writes it: in one object, or in pieces with the calls whole. Its stream is on by default."""
+    calls = [{"function": {"name": name, "arguments": json.loads(arguments)}} for name, arguments in answer.calls]
+    last: dict[str, Any] = {"done": True, "done_reason": answer.finish}
+    if answer.usage is not None:
+        last |= {
+            "prompt_eval_count": answer.usage["prompt_tokens"],
+            "eval_count": answer.usage["completion_tokens"],
+        }
+    if request.body.get("stream") is False:
+        message = {"role": "assistant", "content": answer.text, **answer.extra} | (
+            {"tool_calls": calls} if calls else {}
+        )
+        yield {"model": request.body["model"], "message": message, **last}
+        return
+    for at in range(0, len(answer.text), PIECE):
+        yield {"message": {"role": "assistant", "content": answer.text[at : at + PIECE]}, "done": False}
+    for call in calls:
+        yield {"message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": False}
+    yield {"message": {"role": "assistant", "content": "", **answer.extra}, **last}
 
 
 def _call(place: int, name: str, arguments: str) -> dict[str, Any]:

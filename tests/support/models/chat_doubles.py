@@ -26,7 +26,7 @@ class ChatScript:
 
 @asynccontextmanager
 async def chatting(
-    *answers: ChatAnswer | str, provider: str = "ollama", model: str = "local", api_key: str = "", **options: Any
+    *answers: ChatAnswer | str, provider: str = "llamacpp", model: str = "local", api_key: str = "", **options: Any
 ) -> AsyncIterator[tuple[ProviderModel, ChatServer]]:
     async with ChatServer(ChatScript(*answers)) as server:
         built = build_model(provider, model=model, api_key=api_key, base_url=server.base_url, **options)
