@@ -2,8 +2,8 @@
 
 Plain lines are for people; with LOG_FORMAT=json each line is one object: `time` (ISO 8601, UTC), `level`, `logger`,
 `message`, what the record brings as `fields` (a turn its ids, reason and cost), and `exception` where there is one.
-The formatter redacts, not a filter, since a traceback becomes text only here. Words of people and models are in no
-record above DEBUG.
+The formatter redacts, not a filter, since a traceback becomes text only here. What people and models say is in no
+record above DEBUG; a traceback or a foreign program's last line may quote it. At DEBUG libraries log whole messages.
 """
 
 from __future__ import annotations
