@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """How to behave in a channel.
+    """How to behave in a channel. `summary` says in a few words what it is, for the owner who chooses one.
 
     `window_share` is the part of the context window (0 to 1) that this talk needs: a joke stands by itself, a debate or
     a story does not. `search`: look things up before speaking. `always_draw`: every post carries a picture where the
@@ -22,6 +22,7 @@ class Theme:
     """
 
     name: str
+    summary: str
     rules: str
     window_share: float
     search: bool
@@ -32,6 +33,7 @@ class Theme:
 
 _CASUAL = Theme(
     name="casual",
+    summary="hanging out, one thought at a time",
     rules=(
         "This is the place to hang out. Talk the way people do in a good group chat: short messages, one thought"
         " at a time, everyday words. Pick up what somebody just said, add something of your own, be curious, tease"
@@ -62,6 +64,7 @@ _CASUAL = Theme(
 
 _DEBATE = Theme(
     name="debate",
+    summary="taking a side and defending it",
     rules=(
         "This is a debate. Take a clear side in your first sentence and defend it with reasons, examples and"
         " numbers where you have them. Answer the strongest form of what the others said, quote the exact claim"
@@ -93,6 +96,7 @@ _DEBATE = Theme(
 
 _MEMES = Theme(
     name="memes",
+    summary="a picture with a joke in it",
     rules=(
         "Memes only. Every post is a picture with a joke in it: describe one clear visual gag to be drawn, a"
         " familiar situation pushed one step too far, with at most a dozen words of caption, spelled exactly as"
@@ -123,6 +127,7 @@ _MEMES = Theme(
 
 _ROAST = Theme(
     name="roast",
+    summary="teasing each other, with a point",
     rules=(
         "A friendly roast among colleagues who like each other. Tease the other bots, and people who joined in"
         " and plainly enjoy it, about what they said and do here: their verbosity, their hedging, their puns,"
@@ -155,6 +160,7 @@ _ROAST = Theme(
 
 _STORY = Theme(
     name="story",
+    summary="one story, a passage a turn",
     rules=(
         "A story told together, one passage each. Go on exactly where the last passage stopped: keep its tense,"
         " person, names, facts and mood. Add one thing that happens, a choice, a discovery, a turn, and leave a door"
@@ -185,6 +191,7 @@ _STORY = Theme(
 
 _TRIVIA = Theme(
     name="trivia",
+    summary="questions, guesses, odd facts",
     rules=(
         "A quiz night. Somebody asks one question that is hard but fair, with one checkable answer; the others"
         " guess, think aloud in a line or two, and may ask for one hint; then whoever asked gives the answer with"
@@ -215,6 +222,7 @@ _TRIVIA = Theme(
 
 _NEWS = Theme(
     name="news",
+    summary="what happened, and what it means",
     rules=(
         "Talk about what is happening in the world. Look it up before you speak: say what happened, when, and who"
         " reports it, with a link; separate what is known from what is claimed and from what you think. Give dates"
@@ -246,6 +254,7 @@ _NEWS = Theme(
 
 _SCIENCE = Theme(
     name="science",
+    summary="how things work, and how one knows",
     rules=(
         "Talk about science as people who love it. Explain a result or a question so that a bright"
         " sixteen-year-old follows, without talking down: one good picture in words, then the mechanism, then how"
@@ -277,6 +286,7 @@ _SCIENCE = Theme(
 
 _FINANCE = Theme(
     name="finance",
+    summary="money, markets, households; no advice",
     rules=(
         "Talk about economies, markets, companies and money as a subject to understand. Explain mechanisms and"
         " history, compare views, put numbers into proportion and give their date and source, looked up rather"
@@ -308,6 +318,7 @@ _FINANCE = Theme(
 
 _PREDICTION = Theme(
     name="prediction",
+    summary="what will happen, with odds",
     rules=(
         "Make forecasts that can turn out wrong. Say what will happen, by which date, how it will be judged, and"
         " how probable you think it is, in per cent; then your two or three best reasons and what would move you."
@@ -338,6 +349,7 @@ _PREDICTION = Theme(
 
 _HYPOTHETICAL = Theme(
     name="hypothetical",
+    summary="what if",
     rules=(
         "What if? Take the premise seriously and follow it where it leads: first consequences, then the"
         " consequences of those, including the dull practical ones that everybody forgets. Keep the rules of the"
@@ -368,6 +380,7 @@ _HYPOTHETICAL = Theme(
 
 _SPIRITUAL = Theme(
     name="spiritual",
+    summary="meaning, belief, practice",
     rules=(
         "A quiet room for the large questions: meaning, wonder, mortality, practice, doubt, gratitude, silence."
         " Speak slowly and simply, from traditions that you name rightly and from ordinary life; quote only what"
@@ -399,6 +412,7 @@ _SPIRITUAL = Theme(
 
 _WOULD_YOU_RATHER = Theme(
     name="would-you-rather",
+    summary="two options, no way out",
     rules=(
         "Would you rather? One dilemma at a time: two options that are truly hard to choose between, both"
         " tempting or both awful, in a single sentence. Everybody else picks one, no 'both' and no 'neither', and"
@@ -429,6 +443,7 @@ _WOULD_YOU_RATHER = Theme(
 
 _VENT = Theme(
     name="vent",
+    summary="letting off steam, being listened to",
     rules=(
         "A place to let off steam and be heard. When a person writes, they come first: listen, say back what you"
         " understood in your own words, take their side as a human being without condemning those who are not"

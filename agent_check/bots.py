@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import discord
 from discord.http import HTTPClient
 
-from agent_check.discord_view import BotView, ChannelView, Json, discord_http, read_bot_view
+from agent_check.discord_view import BotView, ChannelView, Json, discord_http, read_application, read_bot_view
 from agent_check.findings import Findings, ReportSection
 from agent_check.permissions import NEEDED, WELCOME, WRITING, invite_link, missing, wanted_by
 from agent_cogs.persona.options import load_options
@@ -18,9 +18,6 @@ from agent_context.entries import Entry
 from agent_context.steering.options import Options
 
 TEXT_CHANNELS = (discord.ChannelType.text.value, discord.ChannelType.news.value)
-# Bots in fewer than a hundred servers have the "limited" flag; it is the same switch in the portal.
-# https://discord.com/developers/docs/resources/application#application-object-application-flags
-MESSAGE_CONTENT = 1 << 18 | 1 << 19
 OptionsIn = Callable[[int | None], Options]  # by server; None: any other
 
 PORTAL = "discord.com/developers/applications"
@@ -68,19 +65,24 @@ def options_in(agent: AgentSettings, settings: Settings) -> OptionsIn:
 
 
 async def _check_application(http: HTTPClient, settings: Settings, section: ReportSection, options: OptionsIn) -> None:
-    application: Json = await http.application_info()
-    only_guild = settings.guild_ids[0] if len(settings.guild_ids) == 1 else None
-    wanted = {name: one for server in (None, *settings.guild_ids) for name, one in wanted_by(options(server)).items()}
-    section.link = invite_link(int(application["id"]), only_guild, wanted.values())
-    if int(application.get("flags") or 0) & MESSAGE_CONTENT:
+    application = await read_application(http)
+    section.link = link_to_invite(application.id, settings, options)
+    if application.message_content:
         section.findings.ok("intents", "Message Content is on")
     else:
         advice = f"{PORTAL}: Bot, switch on Message Content Intent"
         section.findings.wrong("intents", "Message Content is off", advice)
-    if application.get("bot_require_code_grant"):
+    if application.code_grant:
         section.findings.warn(
             "invite link", "requires an OAuth2 code grant", f"{PORTAL}: Bot, switch off Requires OAuth2 Code Grant"
         )
+
+
+def link_to_invite(application_id: int, settings: Settings, options: OptionsIn) -> str:
+    """The invite link with the permissions that a bot needs; a single server of GUILD_IDS is preselected."""
+    only_guild = settings.guild_ids[0] if len(settings.guild_ids) == 1 else None
+    wanted = {name: one for server in (None, *settings.guild_ids) for name, one in wanted_by(options(server)).items()}
+    return invite_link(application_id, only_guild, wanted.values())
 
 
 def guild_findings(view: BotView, settings: Settings, found: Findings) -> None:

@@ -1,22 +1,50 @@
 """Read what a bot sees of Discord, by REST GET requests alone.
 
+`logged_in` raises one of two errors, which tell a wrong token from a Discord that cannot be asked:
+
+    TokenRefusedError   Discord refuses the token
+    NoAnswerError       network, time limit, an answer that cannot be read: the token may be right
+
 A channel that the bot may not view is looked up in its guild's channel list, which Discord returns whole, so that every
 missing permission can be named.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import discord
 from discord.http import HTTPClient
 
 from agent_check.permissions import Overwrite, channel_bits, guild_bits
 
 Json = Mapping[str, Any]
+
+# Bots in fewer than a hundred servers have the "limited" flag; it is the same switch in the portal.
+# https://discord.com/developers/docs/resources/application#application-object-application-flags
+MESSAGE_CONTENT = 1 << 18 | 1 << 19
+
+
+class TokenRefusedError(Exception):
+    """Discord refuses the token."""
+
+
+class NoAnswerError(Exception):
+    """Discord could not be asked; the text completes "Discord …"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A bot's application in the developer portal. `code_grant`: its invite link does not work as it is."""
+
+    id: int
+    message_content: bool
+    code_grant: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +54,8 @@ class ChannelView:
     name: str
     kind: int
     overwrites: Mapping[int, Overwrite]
+    position: int = 0
+    parent_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +109,45 @@ async def discord_http() -> AsyncIterator[HTTPClient]:
         await http.close()
 
 
+@asynccontextmanager
+async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClient, Json]]:
+    """A client for at most `seconds`, and the bot's user object. Raises TokenRefusedError, NoAnswerError."""
+    try:
+        async with asyncio.timeout(seconds), discord_http() as http:
+            yield http, await http.static_login(token)
+    except discord.LoginFailure:
+        raise TokenRefusedError from None
+    except TimeoutError:
+        raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
+    except discord.HTTPException as error:
+        raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise NoAnswerError(f"cannot be reached, is this machine online? ({type(error).__name__})") from None
+    except (LookupError, TypeError, ValueError) as error:
+        reason = "sends an answer that cannot be read, is there a proxy in between?"
+        raise NoAnswerError(f"{reason} ({type(error).__name__})") from None
+
+
+async def read_application(http: HTTPClient) -> Application:
+    """Read the application of the bot that is logged in."""
+    found: Json = await http.application_info()
+    return Application(
+        id=int(found["id"]),
+        message_content=bool(int(found.get("flags") or 0) & MESSAGE_CONTENT),
+        code_grant=bool(found.get("bot_require_code_grant")),
+    )
+
+
+async def read_guild_names(http: HTTPClient) -> dict[int, str]:
+    """The guilds that the bot is in: id → name, the first 200."""
+    return {int(guild["id"]): str(guild["name"]) for guild in await http.get_guilds(200, with_counts=False)}
+
+
+async def read_guild_channels(http: HTTPClient, guild_id: int) -> list[ChannelView]:
+    """All channels of a guild that the bot is in, categories and those that it may not view too."""
+    return [_channel(one) for one in await http.get_all_guild_channels(guild_id)]
+
+
 async def read_bot_view(
     http: HTTPClient, me: Json, channel_ids: Collection[int], guild_ids: Collection[int]
 ) -> BotView:
@@ -110,7 +179,7 @@ async def _read_guild(http: HTTPClient, view: BotView, guild_id: int) -> None:
         return
     view.guilds[guild_id] = _guild(guild, member, view.user_id)
     if view.hidden:
-        listed = [_channel(one) for one in await http.get_all_guild_channels(guild_id)]
+        listed = await read_guild_channels(http, guild_id)
         view.channels |= {channel.id: channel for channel in listed if channel.id in view.hidden}
         view.hidden -= view.channels.keys()
 
@@ -138,4 +207,6 @@ def _channel(channel: Json) -> ChannelView:
             int(one["id"]): Overwrite(int(one["allow"]), int(one["deny"]))
             for one in channel.get("permission_overwrites") or ()
         },
+        position=int(channel.get("position") or 0),
+        parent_id=int(channel["parent_id"]) if channel.get("parent_id") else None,
     )

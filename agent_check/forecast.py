@@ -7,7 +7,7 @@ that may search. Mentions come on top; the report gives the price of one, with i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from agent_check.automation import automation_turns_a_day, hooks_of_a_mention
@@ -64,25 +64,45 @@ def tariff_in(server: int | None, agent: AgentSettings) -> Tariff:
     return Tariff.of(there, free=is_free(there.usable[0]))
 
 
-def check_costs(
+@dataclass(frozen=True, slots=True)
+class DayForecast:
+    """US dollars a day without mentions, automation tasks a day, and both in words, with the price of a mention."""
+
+    dollars: float
+    tasks: float
+    text: str
+
+
+def forecast_day(
     settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
-) -> None:
-    """Compare the forecast with the day's budget. `now` in unix seconds; `servers`: known servers by channel."""
+) -> DayForecast:
+    """Forecast a day of the bots that can start; problems in their files become findings. `now` in unix seconds;
+    `servers`: known servers by channel."""
     agents = [agent for agent in settings.agents.values() if agent.token is not None and agent.usable]
     conversations = (settings.schedule_min + settings.schedule_max) / 2
     dollars = _conversations(agents, settings, conversations, servers)
     turns = conversations * expected_rounds(settings.max_rounds) if settings.channels else 0.0
     tasks = [_automation(settings, agent.spec.name, turns, now, found) for agent in agents]
     dollars += sum(count * automation_cost(tariff_in(None, agent)) for count, agent in zip(tasks, agents, strict=True))
-    budget = settings.budget_daily_usd
-    limit = "no limit for all bots together" if budget is None else f"the budget is ${budget:.2f}"
     more = f" and {sum(tasks):,.0f} automation tasks" if any(tasks) else ""
     each = _mentions(settings, agents)
-    text = f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, and {each}; {limit}"
-    if budget is not None and dollars > budget:
+    return DayForecast(
+        dollars, sum(tasks), f"about ${dollars:.2f} a day for {conversations:g} conversations{more}, and {each}"
+    )
+
+
+def check_costs(
+    settings: Settings, found: Findings, now: float, servers: Mapping[int, int | None] = MappingProxyType({})
+) -> None:
+    """Compare the forecast with the day's budget. Arguments as in `forecast_day`."""
+    day = forecast_day(settings, found, now, servers)
+    budget = settings.budget_daily_usd
+    limit = "no limit for all bots together" if budget is None else f"the budget is ${budget:.2f}"
+    text = f"{day.text}; {limit}"
+    if budget is not None and day.dollars > budget:
         advice = "lower COORDINATOR_SCHEDULE_MAX, or raise BUDGET_DAILY_USD"
         found.warn(
-            "costs", text, "run the automation tasks less often, or raise BUDGET_DAILY_USD" if any(tasks) else advice
+            "costs", text, "run the automation tasks less often, or raise BUDGET_DAILY_USD" if day.tasks else advice
         )
     elif budget is None:
         found.warn("costs", text, "set BUDGET_DAILY_USD; without it, mentions may cost any sum")

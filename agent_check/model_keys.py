@@ -68,7 +68,7 @@ async def _check_model(models: _ModelList, model: ModelSettings, found: Findings
         report(key, f"{model.lacks} is not set", f"set {model.lacks}, or remove the model from the list")
         return False
     error = await error_of(model, model.model)
-    if error is not None and not _unknown(error):
+    if error is not None and not is_unknown(error):
         _key_finding(models, model, error, found)
         return False
     found.ok(key, _accepted(model))
@@ -102,7 +102,7 @@ async def _check_image_model(agent: AgentSettings, found: Findings) -> None:
     if isinstance(error, (ConnectionFailed, TimedOut, BadKey)):
         return  # reported for the key already
     text = (
-        f"{agent.image_model} is unknown to the provider" if _unknown(error) else f"{agent.image_model}: {error.kind}"
+        f"{agent.image_model} is unknown to the provider" if is_unknown(error) else f"{agent.image_model}: {error.kind}"
     )
     usual = agent.spec.image_model or "none"
     advice = f"correct {agent.spec.image_model_setting} (usually {usual}){_address(seller)}"
@@ -125,7 +125,8 @@ async def error_of(settings: ModelSettings, name: str) -> ModelError | None:
     return None
 
 
-def _unknown(error: ModelError) -> bool:
+def is_unknown(error: ModelError) -> bool:
+    """Whether the provider took the key, but has no such model."""
     return error.status == 404
 
 

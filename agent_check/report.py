@@ -44,7 +44,7 @@ def summary(sections: Sequence[ReportSection], marks: Mapping[Level, str] = _MAR
 class _Printer:
     def __init__(self, console: Console, redact: Redactor) -> None:
         self._console, self._redact = console, redact
-        self.marks = _MARKS if _can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
+        self.marks = _MARKS if can_show("".join(_MARKS.values()), console.encoding) else _PLAIN_MARKS
 
     def links(self, sections: Sequence[ReportSection]) -> None:
         linked = [section for section in sections if section.link]
@@ -85,13 +85,16 @@ class _Printer:
         self._console.print(Text(self._clean(text)), soft_wrap=True)
 
     def _clean(self, text: str) -> str:
-        text = self._redact.secrets(text)
-        text = "".join(char if char.isprintable() else " " for char in text)
-        encoding = self._console.encoding
-        return text if _can_show(text, encoding) else text.encode(encoding, "replace").decode(encoding)
+        return printable(self._redact.secrets(text), self._console.encoding)
 
 
-def _can_show(text: str, encoding: str) -> bool:
+def printable(text: str, encoding: str) -> str:
+    """The text without control characters, and with ? for what the encoding lacks."""
+    text = "".join(char if char.isprintable() else " " for char in text)
+    return text if can_show(text, encoding) else text.encode(encoding, "replace").decode(encoding)
+
+
+def can_show(text: str, encoding: str) -> bool:
     try:
         text.encode(encoding)
     except UnicodeEncodeError:

@@ -41,7 +41,7 @@ async def run_check(
     MCP servers see a part of `environment`, by default this process's own.
     """
     environment = process_environment() if environment is None else environment
-    with _quiet():
+    with quiet():
         sections = await check_all(
             settings, seconds=seconds, use_default_redis=use_default_redis, clock=clock, environment=environment
         )
@@ -135,7 +135,7 @@ def _cause(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the log, whose content is in the report, unless LOG_LEVEL=DEBUG."""
     before = logging.root.manager.disable
     if not logging.getLogger().isEnabledFor(logging.DEBUG):

@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 def main(arguments: Sequence[str]) -> int:
     """Run run_all.py with these arguments; return the exit code."""
     options = _options(arguments)
+    if options.setup:
+        from agent_setup.setup import run_setup
+
+        return run_setup(lambda: main(("--check",)), environ=process_environment())
     settings = _settings(local=options.local, model=options.model)
     if settings is None:
         return 2
@@ -229,8 +233,15 @@ def _names(text: str) -> tuple[str, ...]:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
+<<<<<<< HEAD
     if (options.once or options.scripted or options.model is not None) and not options.local:
         parser.error("--once, --scripted and --model need --local")
+=======
+    if (options.once or options.scripted) and not options.local:
+        parser.error("--once and --scripted need --local")
+    if options.setup and (options.only or options.without):
+        parser.error("--only and --without cannot be used with --setup, which asks about each bot")
+>>>>>>> 7e85685 (A set-up in the terminal asks for tokens, keys, channels and themes, checks each at once, and writes .env)
     if options.local and (options.only or options.without):
         parser.error("--only and --without cannot be used with --local, which runs all four bots")
     return options
@@ -246,6 +257,9 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--local", action="store_true", help="try it in this terminal, without Discord, tokens or keys")
     what.add_argument("--check", action="store_true", help="check tokens, keys, channels and Redis; posts nothing")
+    what.add_argument(
+        "--setup", action="store_true", help="ask for tokens, keys and channels, check them, and write .env"
+    )
     parser.add_argument(
         "--once", action="store_true", help="with --local: run one conversation, print a summary and exit"
     )

@@ -38,7 +38,9 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_coordinator.__main__": ANYTHING,  # a way to start, as run_all and run_bot are
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord"},
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
-    **dict.fromkeys(("agent_check", "agent_runtime", "agent_local", "run_all", "run_bot", "benchmarks"), ANYTHING),
+    **dict.fromkeys(
+        ("agent_check", "agent_runtime", "agent_local", "agent_setup", "run_all", "run_bot", "benchmarks"), ANYTHING
+    ),
 }
 """Package or module → what of ours it may import besides itself."""
 

@@ -121,8 +121,9 @@ def test_the_page_of_options_and_the_program_say_the_same_of_each() -> None:
 def test_the_page_of_themes_says_what_the_code_does() -> None:
     rows = table(THEMES_PAGE, "Theme")
     assert list(rows) == list(THEMES)
-    for name, (_, share, search, pictures) in rows.items():
+    for name, (summary, share, search, pictures) in rows.items():
         theme = THEMES[name]
+        assert summary == theme.summary, name
         assert share == f"{theme.window_share:.0%}".replace("%", " %"), name
         assert search == ("yes" if theme.search else ""), name
         assert pictures == ("always" if theme.always_draw else "now and then" if theme.maybe_draw else ""), name

@@ -1,0 +1,91 @@
+"""Ask for the time zone and for the money of a day."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import time
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from agent_check.findings import Findings
+from agent_check.forecast import forecast_day
+from agent_config import DEFAULT_BUDGET, machine_timezone
+from agent_setup.answers import BUDGET, TIME_ZONE
+from agent_setup.choices import ChoiceError
+from agent_setup.session import Session
+
+_MOST = 1_000_000.0
+
+
+def choose_habits(session: Session) -> None:
+    session.talk.heading("Time and money")
+    _ask_zone(session)
+    _ask_budget(session)
+
+
+def zone_named(text: str) -> str:
+    """An IANA name by itself or by its city, in any case: "berlin" → "Europe/Berlin". Raises ChoiceError."""
+    names = available_timezones()
+    word = re.sub(r"\s+", "_", text.strip())
+    found = [name for name in names if name.lower() == word.lower()]
+    found = found or [name for name in names if name.lower().rpartition("/")[2] == word.lower()]
+    if len(found) == 1 or _exists(word):
+        return found[0] if len(found) == 1 else word
+    near = sorted(found) or difflib.get_close_matches(word.title(), sorted(names), n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise ChoiceError(f"There is no such time zone. Type a name such as Europe/Berlin.{hint}")
+
+
+def budget_of(text: str) -> str:
+    """ "$7.50" → "7.5"; "0" for none. Raises ChoiceError."""
+    word = text.strip().removeprefix("$").strip().lower()
+    if word == "none":
+        return "0"
+    try:
+        dollars = float(word)
+    except ValueError:
+        dollars = math.nan
+    if not 0 <= dollars <= _MOST:
+        raise ChoiceError("Type US dollars, such as 5 or 0.50; 0 for no limit.")
+    return f"{dollars:g}" if dollars < 1000 else f"{dollars:.0f}"
+
+
+def _ask_zone(session: Session) -> None:
+    usual = session.answers.get(TIME_ZONE) or _machines(session)
+    why = "" if session.answers.get(TIME_ZONE) else ", this machine's"
+    question = f"Time zone, for the hours at which the bots talk [{usual}{why}]:"
+    zone = session.talk.pick(question, lambda text: zone_named(text or usual))
+    session.answers.give(TIME_ZONE, zone)
+    session.talk.good(f"{zone}: it is {datetime.now(ZoneInfo(zone)):%H:%M} there")
+
+
+def _machines(session: Session) -> str:
+    name = machine_timezone(session.answers.environ).key
+    return name if name and _exists(name) else "UTC"
+
+
+def _exists(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True
+
+
+def _ask_budget(session: Session) -> None:
+    """Say what a day is likely to cost, and ask how much it may cost at most."""
+    talk, settings = session.talk, session.answers.settings()
+    day = forecast_day(settings, Findings(), time.time())
+    works = any(agent.token is not None and agent.usable for agent in settings.agents.values())
+    if works:
+        talk.say(f"Your bots cost {day.text}.")
+    usual = session.answers.get(BUDGET) or f"{DEFAULT_BUDGET:g}"
+    question = f"At most how many US dollars a day, for all bots together (0: no limit) [{usual}]:"
+    budget = talk.pick(question, lambda text: budget_of(text or usual))
+    session.answers.give(BUDGET, budget)
+    if budget == "0":
+        talk.warn("Without a limit, people's mentions may cost any sum.")
+    elif works and float(budget) < day.dollars:
+        talk.warn("That is less than a day is likely to cost: the bots fall silent when it is used up.")
