@@ -104,17 +104,17 @@ def _checked(session: Session, agent: AgentSettings, token: str) -> FoundBot | s
                 continue
             talk.warn("The token goes unchecked.")
             return token
-        return found if _belongs(session, agent, found) else None
+        return found if _belongs(session, agent, found, tail(token)) else None
 
 
-def _belongs(session: Session, agent: AgentSettings, found: FoundBot) -> bool:
+def _belongs(session: Session, agent: AgentSettings, found: FoundBot, ending: str) -> bool:
     """Whether the bot is this agent's: no other agent's, and not named like one unless the owner says so."""
     talk, name = session.talk, found.name
     for other, bot in session.bots.items():
         if other != agent.name and bot.id == found.id:
             talk.bad(f"This is {session.title(other)}'s token. Each bot needs an application of its own.")
             return False
-    talk.good(f"Discord knows this token: the bot is called {name}")
+    talk.good(f"Discord knows this token, {ending}: the bot is called {name}")
     others = [one.display_name for one in session.agents() if one.name != agent.name]
     if agent.display_name.lower() in name.lower() or not any(one.lower() in name.lower() for one in others):
         return True

@@ -12,7 +12,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:,+=@%~-]*")
 # The parts of a line as dotenv's parser reads it: up to the value, the value, a comment and the line's end.
 _LINE = re.compile(
     r"""
-      (?P<head>\s*(?:export[^\S\r\n]+)?(?:'[^']+'|[^=\#\s]+)[^\S\r\n]*=[^\S\r\n]*)
+      (?P<head>\s*(?:export[^\S\r\n]+)?(?:'[^']+'|[^=\#\s]+)[^\S\r\n]*=(?:[^\S\r\n]*(?![\s\#]))?)
       (?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\r\n]*?)
       (?P<tail>(?:[^\S\r\n]+\#[^\r\n]*)?[^\S\r\n]*(?:\r\n|\r|\n)?)\Z
     """,

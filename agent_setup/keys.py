@@ -87,7 +87,8 @@ def _is_settled(session: Session, agent: str, model: ModelSettings, provider: st
         with talk.waiting(f"Asking {provider}"):
             error = model_error(now)
         if error is None:
-            talk.good(f"{provider} accepts the key; the model is {now.model}")
+            ending = tail(session.answers.get(model.key_setting))
+            talk.good(f"{provider} accepts the key, {ending}; the model is {now.model}")
             return True
         if isinstance(error, BadKey):
             talk.bad(f"{provider} refuses this key{_status(error)}. Copy it whole, or make a new one.")

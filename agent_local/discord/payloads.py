@@ -98,7 +98,7 @@ def channel(world: World, c: Channel) -> Json:
         "nsfw": False,
         "rate_limit_per_user": 0,
         "last_message_id": last,
-        "parent_id": None,
+        "parent_id": None if c.parent_id is None else str(c.parent_id),
         "flags": 0,
     }
 

@@ -25,7 +25,7 @@ def tell_changed(backend: Backend, channel: Channel) -> None:
 def delete(backend: Backend, channel: Channel) -> None:
     """Delete a guild's channel, its threads first, or one thread."""
     guild = backend.world.guilds[channel.guild_id or 0]
-    for thread in [c for c in guild.channels.values() if c.parent_id == channel.id]:
+    for thread in [c for c in guild.channels.values() if c.is_thread and c.parent_id == channel.id]:
         delete(backend, thread)
     for message_id in list(channel.messages):
         backend.forget(channel, message_id)
