@@ -1,4 +1,5 @@
 # make local    four bots talk on this machine, no token and no key; options by ARGS, as in: make local ARGS=--once
+# make setup    asks for tokens, keys, channels and themes, checks each at once, and writes .env
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
@@ -17,14 +18,17 @@ READY = $(VENV)/requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local run test lint bench chaos mutants
+.PHONY: help local setup run test lint bench chaos mutants
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,5s/^# //p' Makefile
+	@sed -n '1,6s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
+
+setup: $(READY)
+	@$(PY) run_all.py --setup
 
 run: $(READY)
 	@$(PY) run_all.py $(ARGS)

@@ -122,9 +122,9 @@ async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClien
     except discord.HTTPException as error:
         raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
     except (aiohttp.ClientError, OSError) as error:
-        raise NoAnswerError(f"cannot be reached, is this machine online? ({type(error).__name__})") from None
+        raise NoAnswerError(f"cannot be reached from this machine ({type(error).__name__})") from None
     except (LookupError, TypeError, ValueError) as error:
-        reason = "sends an answer that cannot be read, is there a proxy in between?"
+        reason = "cannot be understood, as if a proxy answered in its place"
         raise NoAnswerError(f"{reason} ({type(error).__name__})") from None
 
 

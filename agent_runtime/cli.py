@@ -233,15 +233,10 @@ def _names(text: str) -> tuple[str, ...]:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = _parser()
     options = parser.parse_args(arguments)
-<<<<<<< HEAD
     if (options.once or options.scripted or options.model is not None) and not options.local:
         parser.error("--once, --scripted and --model need --local")
-=======
-    if (options.once or options.scripted) and not options.local:
-        parser.error("--once and --scripted need --local")
     if options.setup and (options.only or options.without):
         parser.error("--only and --without cannot be used with --setup, which asks about each bot")
->>>>>>> 7e85685 (A set-up in the terminal asks for tokens, keys, channels and themes, checks each at once, and writes .env)
     if options.local and (options.only or options.without):
         parser.error("--only and --without cannot be used with --local, which runs all four bots")
     return options

@@ -56,8 +56,10 @@ class Answers:
         return bool(there) and there != self.get(key)
 
     def changes(self) -> dict[str, str]:
-        """The answers that differ from the file."""
-        return {key: text for key, text in self._given.items() if text != self.in_file.get(key, "")}
+        """The answers that differ from the file. What is emptied is emptied under its other name too."""
+        changed = {key: text for key, text in self._given.items() if text != self._first(self.in_file, key)}
+        others = {OTHER_NAMES[key] for key, text in changed.items() if not text and key in OTHER_NAMES}
+        return changed | {other: "" for other in others if other in self.in_file}
 
     def settings(self) -> Settings:
         """The settings of a start with these answers. Raises SettingsError."""
@@ -79,10 +81,7 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
     Raises UnusableSettingsError for problems that the questions do not solve.
     """
     problems: list[str] = []
-    in_file = {
-        key.upper() if key.upper() in ASKED else key: text for key, text in read_env_file(path, problems).items()
-    }
-    own = {key.upper() if key.upper() in ASKED else key: text for key, text in environ.items()}
+    in_file, own = _in_capitals(read_env_file(path, problems)), _in_capitals(environ)
     wrong = _problems(Answers(in_file, own))
     unsolved = [*problems, *(line for line in wrong if not _keys(line) <= ASKED)]
     if unsolved:
@@ -90,6 +89,12 @@ def read_answers(path: Path, environ: Mapping[str, str]) -> tuple[Answers, list[
     asked_again = {key for line in wrong for key in _keys(line)}
     kept = {key: text for key, text in in_file.items() if key not in asked_again}
     return Answers(kept, {key: text for key, text in own.items() if key not in asked_again}), wrong
+
+
+def _in_capitals(texts: Mapping[str, str]) -> dict[str, str]:
+    """Names of settings are read in any case."""
+    known = ASKED.union(OTHER_NAMES.values())
+    return {key.upper() if key.upper() in known else key: text for key, text in texts.items()}
 
 
 def _problems(answers: Answers) -> list[str]:

@@ -39,16 +39,16 @@ def zone_named(text: str) -> str:
 
 
 def budget_of(text: str) -> str:
-    """ "$7.50" → "7.5"; "0" for none. Raises ChoiceError."""
+    """ "$7.50" → "7.5"; "none" for no limit. Raises ChoiceError."""
     word = text.strip().removeprefix("$").strip().lower()
     if word == "none":
-        return "0"
+        return word
     try:
         dollars = float(word)
     except ValueError:
         dollars = math.nan
-    if not 0 <= dollars <= _MOST:
-        raise ChoiceError("Type US dollars, such as 5 or 0.50; 0 for no limit.")
+    if not 0 < dollars <= _MOST:
+        raise ChoiceError("Type US dollars, such as 5 or 0.50, or none for no limit.")
     return f"{dollars:g}" if dollars < 1000 else f"{dollars:.0f}"
 
 
@@ -78,14 +78,13 @@ def _ask_budget(session: Session) -> None:
     """Say what a day is likely to cost, and ask how much it may cost at most."""
     talk, settings = session.talk, session.answers.settings()
     day = forecast_day(settings, Findings(), time.time())
-    works = any(agent.token is not None and agent.usable for agent in settings.agents.values())
-    if works:
-        talk.say(f"Your bots cost {day.text}.")
+    if day.dollars:
+        talk.say(f"Your bots are likely to cost {day.text}.")
     usual = session.answers.get(BUDGET) or f"{DEFAULT_BUDGET:g}"
-    question = f"At most how many US dollars a day, for all bots together (0: no limit) [{usual}]:"
+    question = f"At most how many US dollars a day, for all bots together (or none) [{usual}]:"
     budget = talk.pick(question, lambda text: budget_of(text or usual))
     session.answers.give(BUDGET, budget)
-    if budget == "0":
+    if budget == "none":
         talk.warn("Without a limit, people's mentions may cost any sum.")
-    elif works and float(budget) < day.dollars:
+    elif float(budget) < day.dollars:
         talk.warn("That is less than a day is likely to cost: the bots fall silent when it is used up.")

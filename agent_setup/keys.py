@@ -108,7 +108,7 @@ def _is_settled(session: Session, agent: str, model: ModelSettings, provider: st
 
 def _trouble(provider: str, error: ModelError) -> str:
     if isinstance(error, ConnectionFailed):
-        return f"{provider} cannot be reached, is this machine online?"
+        return f"{provider} cannot be reached from this machine"
     if isinstance(error, TimedOut):
         return f"{provider} gives no answer"
     if isinstance(error, Retryable):
