@@ -121,11 +121,10 @@ async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClien
         raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
     except discord.HTTPException as error:
         raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
-    except (aiohttp.ClientError, OSError) as error:
-        raise NoAnswerError(f"cannot be reached from this machine ({type(error).__name__})") from None
-    except (LookupError, TypeError, ValueError) as error:
-        reason = "cannot be understood, as if a proxy answered in its place"
-        raise NoAnswerError(f"{reason} ({type(error).__name__})") from None
+    except (aiohttp.ClientError, OSError):
+        raise NoAnswerError("cannot be reached from this machine") from None
+    except (LookupError, TypeError, ValueError):
+        raise NoAnswerError("cannot be understood, as if a proxy answered in its place") from None
 
 
 async def read_application(http: HTTPClient) -> Application:

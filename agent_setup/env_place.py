@@ -148,4 +148,4 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or type(error).__name__
+    return (isinstance(error, OSError) and error.strerror) or "its links lead in a circle"
