@@ -107,6 +107,7 @@ class _Local:
             rng=random.Random(self.rng.random()),
             delay=self._thinking_time,
             can_draw=bool(agent.image_model),
+            remedy=_remedy(agent),
         )
 
     def _thinking_time(self) -> float:
@@ -247,6 +248,12 @@ def content_of(server: DiscordStandIn) -> Callable[[int], bytes | None]:
 def _coordinator(runtime: Runtime) -> Coordinator:
     assert runtime.coordinator is not None
     return runtime.coordinator
+
+
+def _remedy(agent: AgentSettings) -> str:
+    """What to do so that the agent's model speaks instead of a script."""
+    lacks = "" if agent.usable else next((model.lacks for model in agent.models if model.lacks), "")
+    return f"{f'set {lacks}' if lacks else 'start without --scripted'} and {agent.display_name} answers itself"
 
 
 def _spoken_by(agent: AgentSettings) -> str:

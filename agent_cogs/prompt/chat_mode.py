@@ -13,7 +13,9 @@ from agent_cogs.answer.partial_json import text_so_far
 from agent_cogs.answer.schema import CONTRACT, DECISION_SCHEMA, REPAIR
 from agent_cogs.prompt.view import TurnView
 from agent_context.build import TurnContext, build_system, memory_part
+from agent_context.entries import Entry
 from agent_context.layout.chat import build_history
+from agent_context.layout.render import attachment_marks
 from agent_context.layout.tail import build_tail
 from agent_context.steering.options import Options
 from agent_llm.types import Message, Prompt
@@ -110,7 +112,9 @@ def labels(context: TurnContext) -> dict[str, str]:
     """Describe the turn for logs and scripted models; never sent to a provider."""
     target = context.target
     newest = context.window.entries[-1] if context.window.entries else None
-    person = context.unanswered[-1] if context.unanswered else None
+    waiting = context.unanswered
+    said = [entry for entry in waiting if entry.speaker.id == waiting[-1].speaker.id]  # perhaps in several pieces
+    task = context.task
     asked = target if context.trigger in ("mention", "reactive", "call") else None
     return {
         "agent": context.me.key,
@@ -121,10 +125,20 @@ def labels(context: TurnContext) -> dict[str, str]:
         "topic": context.topic or "",
         "round": str(context.round_number),
         "asked": asked.text if asked else "",
+        "asked_files": _files(asked) if asked else "",
         "asker": asked.speaker.name if asked else "",
         "last_speaker": newest.speaker.name if newest else "",
         "last_text": newest.text if newest else "",
         "last_message_id": str(newest.id) if newest else "",
-        "human_said": person.text if person else "",
-        "human_name": person.speaker.name if person else "",
+        "aside": "1" if any(entry.speaker.kind == "person" for entry in context.window.entries[-2:]) else "",
+        "human_said": "\n".join(entry.text for entry in said if entry.text),
+        "human_name": said[-1].speaker.name if said else "",
+        "human_files": " ".join(filter(None, map(_files, said))),
+        "task": task.text if task else "",
+        "task_from_outside": "1" if task and task.data else "",
+        "task_unheard": "1" if task and task.unheard else "",
     }
+
+
+def _files(entry: Entry) -> str:
+    return " ".join(attachment_marks(entry))

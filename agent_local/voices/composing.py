@@ -1,90 +1,38 @@
-"""Composing a turn of a voice from its lines, without repeating itself.
+"""Composing a turn of a voice in the bots' conversation from its lines, without repeating itself.
 
 Fields of lines: {last} the previous speaker, {quote} some of their words, {topic}, {other} another agent, {human} the
-person that wrote meanwhile, {asker} the person that is answered, {x} the subject of the question, {pick} the chosen
-option, {me} the voice's own name.
+person that wrote meanwhile, {asker} the person that is answered, {x} the subject of the question or task, {pick} the
+chosen option or a sum's result, {me} the voice's own name.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Sequence
 
-from agent_discord.objects.mentions import clean_name
-from agent_local.voices.asking import SMALL_TALK, Utterance, understand
 from agent_local.voices.lines import ThemeLines, Topic, persona, persona_key, theme_lines
 from agent_local.voices.memory import SaidLines
 from agent_local.voices.phrases import capital, gist, phrase, plain, quotable
+from agent_local.voices.scene import Scene, Words
 
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
 ECHO = 0.25  # quote the previous speaker
 ASIDE = 0.3  # a line that fits any topic, while there are unused ones on this topic
 GENERAL = 0.5  # of the asides: one of the persona's own
 ASK = 0.3  # end with a question to another agent
-MAX_TOPIC = 60  # characters
 MAX_CAPTION = 160
 
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A voice's knowledge of its turn: the labels of a Prompt, cleaned."""
-
-    me: str
-    others: tuple[str, ...]
-    theme: str
-    trigger: str
-    topic: str
-    round: int
-    asked: str
-    asker: str
-    last: str | None  # None if there is no message yet, or the last one is the voice's own
-    last_text: str
-    last_message_id: str | None
-    human: str | None
-    human_said: str
-
-    @classmethod
-    def of(cls, labels: Mapping[str, str], *, me: str) -> Scene:
-        """Read a prompt's labels; all of them are optional."""
-
-        def said(key: str) -> str:
-            return labels.get(key, "").strip()
-
-        me = said("display_name") or me
-        last = clean_name(said("last_speaker")) if said("last_speaker") else None
-        message_id = said("last_message_id")
-        return cls(
-            me=me,
-            others=tuple(clean_name(name) for name in said("others").split(",") if name.strip()),
-            theme=said("theme"),
-            trigger=said("trigger") or "mention",
-            topic=phrase(plain(said("topic")), MAX_TOPIC),
-            round=int(said("round")) if said("round").isdecimal() else 1,
-            asked=said("asked"),
-            asker=clean_name(said("asker")) if said("asker") else "friend",
-            last=None if last == me else last,
-            last_text=said("last_text"),
-            last_message_id=message_id if message_id.isdecimal() and last != me else None,
-            human=clean_name(said("human_name")) if said("human_said") else None,
-            human_said=said("human_said"),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The text of a turn; `picture` describes a requested picture."""
-
-    text: str
-    topic: str | None = None
-    picture: str | None = None
+_ONE = re.compile(r"\{topic\} (?:is|was|has|does|gets|looks|depends|behaves|shows|works|comes|resists|deserves)\b")
+_NOT_MANY = re.compile(r"(?:ss|us|is|news)$")
+_AFTER_HEAD = re.compile(r"\b(?:that|of|in|on|for|to|with|from|who|before|after|at|over|or)\b")
 
 
 class Composer:
     """Compose turns of an agent. All chance comes from `rng`; no line is repeated while there are unused ones."""
 
-    def __init__(self, agent: str, rng: random.Random) -> None:
-        self._key, self._rng, self._said = persona_key(agent), rng, SaidLines(rng)
+    def __init__(self, agent: str, rng: random.Random, said: SaidLines) -> None:
+        self._key, self._rng, self._said = persona_key(agent), rng, said
         self._persona = persona(agent)
 
     def opening(self, scene: Scene) -> Words:
@@ -92,66 +40,37 @@ class Composer:
         theme = theme_lines(scene.theme)
         least = min(map(self._lines_said, theme.topics))
         topic = self._rng.choice([topic for topic in theme.topics if self._lines_said(topic) == least])
-        intro = "" if self._own_tone(theme) else self._said.pick(self._persona["open"])
-        return Words(f"{intro} {self._said.pick(topic.of('open'))}".strip(), topic.name)
+        opening = self._said.pick(topic.of("open"))
+        intro = "" if theme.own_tone else self._said.pick(_fitting(self._persona["open"], opening))
+        return Words(f"{intro} {opening}".strip(), topic.name)
 
-    def answer(self, scene: Scene) -> Words:
-        """Answer a person's question."""
-        return self._answer(scene, scene.asked, scene.asker)
-
-    def join(self, scene: Scene) -> Words:
-        """Add to the answer that another agent gave to a person."""
-        asked = self._understood(scene, scene.asked)
-        words = self._reply(scene, asked, scene.asker)
-        if scene.last in (None, scene.asker) or asked.kind in SMALL_TALK:
-            return words
-        lead = self._said.pick(self._persona["join"]).format_map(_fields(scene))
-        return Words(f"{lead} {words.text}", picture=words.picture)
-
-    def turn(self, scene: Scene) -> Words:
-        """A turn of a round: respond to the person that wrote meanwhile, otherwise to the previous speaker."""
-        if scene.human:
-            lead = self._said.pick(self._persona["human"]).format_map(_fields(scene))
-            words = self._answer(scene, scene.human_said, scene.human)
-            return Words(f"{lead} {words.text}", picture=words.picture)
-        return Words(self._contribution(scene))
+    def turn(self, scene: Scene) -> Words | None:
+        """Respond to the previous speaker; None where nothing that fits is left to say."""
+        text = self._contribution(scene)
+        return Words(text) if text else None
 
     def farewell(self, scene: Scene) -> str:
         """A sentence that closes the topic."""
         own = theme_lines(scene.theme).any.of(f"{self._key} end")
-        return self._fill(self._said.pick(own or self._persona["end"]), scene)
+        return self._fill(self._said.pick(own or _agreeing(self._persona["end"], scene)), scene)
 
     def emoji(self) -> str:
         return self._rng.choice(self._persona["emoji"])
 
-    def _answer(self, scene: Scene, text: str, asker: str) -> Words:
-        return self._reply(scene, self._understood(scene, text), asker)
-
-    def _understood(self, scene: Scene, text: str) -> Utterance:
-        return understand(text, (scene.me, *scene.others, "bots"))
-
-    def _reply(self, scene: Scene, asked: Utterance, asker: str) -> Words:
-        section = self._rng.choice(("yes", "no")) if asked.kind == "yesno" else asked.kind
-        fields = _fields(scene) | {
-            "asker": asker,
-            "x": asked.x,
-            "pick": self._rng.choice(asked.options) if asked.options else "",
-        }
-        text = capital(self._said.pick(self._persona[section]).format_map(fields))
-        return Words(text, picture=asked.x if asked.kind == "draw" else None)
-
     def _contribution(self, scene: Scene) -> str:
         theme = theme_lines(scene.theme)
         points = self._points(scene, theme)
-        paired = "pair" in self._persona and not self._own_tone(theme)
-        if self._chance(PAIR) and scene.last and len(points) > 1 and paired:
-            return self._pair(scene, points)
+        if not points and theme.own_tone:
+            return ""
+        single = [point for point in points if "{last}" not in point]
+        if self._chance(PAIR) and scene.previous and len(single) > 1 and "pair" in self._persona and not theme.own_tone:
+            return self._pair(scene, single)
         point = self._said.pick(points or self._everything(scene, theme))
         if "{last}" in point:
             text = self._fill(point, scene)
         else:
             text = f"{self._lead(scene, theme)} {self._fill(point, scene)}".strip()
-        if self._chance(ASK) and scene.others and not self._own_tone(theme):
+        if self._chance(ASK) and scene.others and not theme.own_tone:
             text += " " + self._fill(self._said.pick(self._persona["ask"]), scene)
         return text
 
@@ -166,30 +85,29 @@ class Composer:
     def _asides(self, scene: Scene, theme: ThemeLines) -> list[str]:
         """Unused lines that fit any topic: the theme's or the persona's."""
         fitting = self._said.fresh(_sayable(theme.any.of(self._key), scene))
-        if self._own_tone(theme):
+        if theme.own_tone:
             return fitting
-        general = self._said.fresh(self._persona["body"])
+        general = self._said.fresh(_agreeing(self._persona["body"], scene))
         return general if general and (not fitting or self._chance(GENERAL)) else fitting
 
     def _everything(self, scene: Scene, theme: ThemeLines) -> Sequence[str]:
+        """Used lines too, once no unused one is left."""
         topic = theme.topic(scene.topic)
-        about = _sayable([*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)], scene)
-        return about if about and self._own_tone(theme) else [*about, *self._persona["body"]]
-
-    def _own_tone(self, theme: ThemeLines) -> bool:
-        """Whether the theme has transitions of its own, because the persona's remarks would not fit its tone."""
-        return bool(theme.any.of(f"{self._key} lead"))
+        about = [*(topic.of(self._key) if topic else ()), *theme.any.of(self._key)]
+        return [*_sayable(about, scene), *_agreeing(self._persona["body"], scene)]
 
     def _lines_said(self, topic: Topic) -> int:
         lines = (*topic.of("open"), *topic.of(self._key))
         return len(lines) - len(self._said.fresh(lines))
 
     def _lead(self, scene: Scene, theme: ThemeLines) -> str:
-        """A transition from the previous speaker, by name."""
-        if scene.last is None:
-            return "" if self._own_tone(theme) else self._said.pick(self._persona["solo"])
+        """A transition from the previous speaker, by name, or back to the topic after an aside."""
+        own = theme.any.of(f"{self._key} lead")
+        if scene.previous is None:
+            section = "back" if scene.aside else "solo"
+            return "" if own else self._fill(self._said.pick(_agreeing(self._persona[section], scene)), scene)
         quote = quotable(scene.last_text)
-        if own := theme.any.of(f"{self._key} lead"):
+        if own:
             lead = self._said.pick(own)
         elif quote and self._chance(ECHO):
             lead = self._said.pick(self._persona["echo"])
@@ -198,18 +116,15 @@ class Composer:
         return self._fill(lead, scene, quote or "")
 
     def _pair(self, scene: Scene, points: list[str]) -> str:
-        plain_points = [point for point in points if "{last}" not in point]
-        if len(plain_points) < 2:
-            plain_points = points
-        first = self._said.pick(plain_points)
-        second = self._said.pick([point for point in plain_points if point != first])
+        first = self._said.pick(points)
+        second = self._said.pick([point for point in points if point != first])
         intro = self._fill(self._said.pick(self._persona["pair"]), scene)
         return f"{intro}\n- {self._fill(first, scene)}\n- {self._fill(second, scene)}"
 
     def _fill(self, line: str, scene: Scene, quote: str = "") -> str:
         others = [name for name in scene.others if name != scene.last] or list(scene.others)
         other = self._rng.choice(others) if others and "{other}" in line else ""
-        return capital(line.format_map(_fields(scene) | {"other": other, "quote": quote}))
+        return capital(line.format_map(scene.fields | {"other": other, "quote": quote}))
 
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
@@ -221,16 +136,22 @@ def caption_picture(scene: Scene, text: str) -> str:
     return f"{scene.topic}: {scene_of}" if scene.topic else scene_of
 
 
-def _fields(scene: Scene) -> dict[str, str]:
-    return {
-        "me": scene.me,
-        "last": scene.last or "",
-        "topic": scene.topic or "this",
-        "human": scene.human or "",
-        "asker": scene.asker,
-    }
-
-
 def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:
     """Leave out lines with {last} if there is no previous speaker."""
-    return [line for line in lines if scene.last or "{last}" not in line]
+    return [line for line in lines if scene.previous or "{last}" not in line]
+
+
+def _fitting(intros: Iterable[str], opening: str) -> list[str]:
+    """An introduction that promises a question needs one."""
+    return [intro for intro in intros if "?" in opening or "question" not in intro]
+
+
+def _agreeing(lines: Iterable[str], scene: Scene) -> list[str]:
+    """Leave out lines whose verb does not agree with a topic in the plural."""
+    many = _is_plural(scene.topic)
+    return [line for line in lines if not (many and _ONE.search(line))]
+
+
+def _is_plural(topic: str) -> bool:
+    head = _AFTER_HEAD.split(topic)[0].strip()
+    return " and " in head or (head.endswith("s") and not _NOT_MANY.search(head))

@@ -8,12 +8,14 @@ the personas' own transitions and endings would not fit (a story, a kind word), 
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from agent_local.voices.phrases import words_of
 from agent_themes import DEFAULT_THEME
 
 Lines = Mapping[str, tuple[str, ...]]
@@ -21,6 +23,10 @@ Lines = Mapping[str, tuple[str, ...]]
 FOLDER = Path(__file__).parent / "lines"
 PERSONAS = ("chatgpt", "claude", "gemini", "grok")
 ANY = "any"
+TELLING = 4  # letters of a word that tells a subject
+_COMMON = words_of(
+    "about again from have into more never only over some than that their them they thing this with would your"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,11 @@ class ThemeLines:
 
     topics: tuple[Topic, ...]
     any: Topic
+
+    @property
+    def own_tone(self) -> bool:
+        """Whether it has transitions of its own, because the personas' remarks would not fit its tone."""
+        return any(key.endswith(" lead") for key in self.any.lines)
 
     def topic(self, name: str) -> Topic | None:
         """The topic of that name, None if there are no lines for it."""
@@ -73,6 +84,29 @@ def theme_lines(theme: str) -> ThemeLines:
         path = path.with_name(f"{DEFAULT_THEME}.txt")
     topics = _topics(path)
     return ThemeLines(tuple(topic for topic in topics if topic.name != ANY), _named(ANY, topics))
+
+
+def topic_in(text: str, subject: str = "") -> Topic | None:
+    """The topic that a text names with all its words, or that a subject names with some. Themes with a tone of their
+    own do not count: their lines say nothing by themselves."""
+    words, part = _words(text), _words(subject)
+    for topic, name in _topics_by_words():
+        if name <= words or (part and part <= name):
+            return topic
+    return None
+
+
+@cache
+def _topics_by_words() -> tuple[tuple[Topic, frozenset[str]], ...]:
+    themes = [theme_lines(theme) for theme in sorted(known_themes())]
+    topics = [topic for theme in themes if not theme.own_tone for topic in theme.topics]
+    return tuple((topic, name) for topic in topics if (name := _words(topic.name)))
+
+
+def _words(text: str) -> frozenset[str]:
+    """The words that tell a subject, without their plurals."""
+    found = (word.removesuffix("s") for word in re.findall(r"[\w'-]+", text.casefold()))
+    return frozenset(word for word in found if len(word) >= TELLING and word not in _COMMON)
 
 
 @cache

@@ -11,17 +11,20 @@ QUOTE_WORDS = range(3, 9)
 _MARKUP = re.compile(r"<[@#:][^>\n]*>|https?://\S+|[*_~|`]+")
 _QUOTES = re.compile(r"[\"“”„«»]")
 _CLAUSES = re.compile(r"[.!?;:,\n…()]+")
+_FIRST = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
+_SUBTEXT = re.compile(r"^-# .*$", re.MULTILINE)  # Discord's small print: the note under an answer
 _JOINTS = frozenset({"and", "but", "or", "so", "which", "since", "because", "that"})
-_TURNED = {
-    "i": "you", "i'm": "you're", "i've": "you've", "i'll": "you'll", "me": "you", "my": "your", "mine": "yours",
-    "myself": "yourself", "am": "are", "you": "I", "you're": "I'm", "your": "my", "yours": "mine", "yourself": "myself",
-}  # fmt: skip
+
+
+def words_of(text: str) -> frozenset[str]:
+    """A set of words, written as a text."""
+    return frozenset(text.split())
 
 
 def plain(text: str, names: Iterable[str] = ()) -> str:
     """Reduce a text to one line without markup, links, quotation marks or mentions of `names`; other @names lose
     their @."""
-    text = _QUOTES.sub("", _MARKUP.sub(" ", text))
+    text = _QUOTES.sub("", _MARKUP.sub(" ", _SUBTEXT.sub("", text)))
     for name in sorted(filter(None, names), key=len, reverse=True):
         text = re.sub(rf"@{re.escape(name)}\b[,:]?", " ", text, flags=re.IGNORECASE)
     return " ".join(text.replace("@", "").split())
@@ -35,9 +38,10 @@ def phrase(text: str, limit: int = MAX_PHRASE) -> str:
     return text[:limit].rpartition(" ")[0] or text[:limit]
 
 
-def turned(text: str) -> str:
-    """Turn a text to the listener's side: "my garden" → "your garden"."""
-    return " ".join(_TURNED.get(word.lower(), word) for word in text.split())
+def first_sentence(text: str) -> str:
+    """The text up to the end of its first sentence, without the mark that ends it."""
+    match = _FIRST.match(text.strip())
+    return match["x"] if match else ""
 
 
 def quotable(text: str) -> str | None:

@@ -14,8 +14,11 @@ from dataclasses import asdict, dataclass, replace
 
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_llm.usage_estimate import tokens_of
-from agent_local.voices.composing import Composer, Scene, Words, caption_picture
+from agent_local.voices.answering import Answers
+from agent_local.voices.composing import Composer, caption_picture
 from agent_local.voices.drawing import draw_png
+from agent_local.voices.memory import SaidLines
+from agent_local.voices.scene import Scene, Words
 from agent_themes import theme_named
 
 SKIP = 0.12
@@ -43,7 +46,11 @@ class _Decision:
 
 
 class ScriptedVoice:
-    """Speaks for `agent` from prepared lines. `delay` returns the seconds that an answer takes; None: no delay."""
+    """Speaks for `agent` from prepared lines. `delay` returns the seconds that an answer takes; None: no delay.
+
+    `remedy` tells people, now and then, what to do for a model's answer: "set ANTHROPIC_API_KEY and Claude answers
+    itself".
+    """
 
     def __init__(
         self,
@@ -52,11 +59,13 @@ class ScriptedVoice:
         rng: random.Random,
         delay: Callable[[], float] | None = None,
         can_draw: bool = True,
+        remedy: str = "",
     ) -> None:
         self._agent, self._rng, self._delay = agent, rng, delay
         self.can_draw = can_draw
         self.free = True
-        self._composer = Composer(agent, rng)
+        said = SaidLines(rng)
+        self._composer, self._answers = Composer(agent, rng, said), Answers(agent, rng, said, remedy)
 
     @property
     def name(self) -> str:
@@ -86,28 +95,36 @@ class ScriptedVoice:
             await asyncio.sleep(min(self._delay(), seconds))
 
     def _decide(self, scene: Scene) -> _Decision:
-        if scene.trigger == "starter":
-            return self._say(scene, self._composer.opening(scene))
-        if scene.trigger == "continue":
-            return self._say(scene, self._composer.turn(scene))
-        if scene.trigger in ("mention", "call"):
-            return self._say(scene, self._composer.answer(scene))
-        if not scene.human and self._chance(SKIP):
-            return _Decision(skip=True)
-        if scene.trigger == "reactive":
-            return self._react(scene, self._say(scene, self._composer.join(scene)))
+        match scene.trigger:
+            case "starter":
+                return self._say(scene, self._composer.opening(scene))
+            case "mention" | "call":
+                return self._say(scene, self._answers.to_asker(scene))
+            case "continue":
+                return self._say(scene, self._composer.turn(scene) or Words(self._composer.farewell(scene)))
+            case "errand":
+                return self._say(scene, self._answers.to_task(scene))
+            case "reactive":
+                return self._react(scene, self._say(scene, self._answers.joining(scene)))
         return self._round(scene)
 
     def _round(self, scene: Scene) -> _Decision:
-        if scene.last_message_id and not scene.human and scene.round > 1 and self._chance(ONLY_REACT):
+        if scene.human:
+            return self._react(scene, self._say(scene, self._answers.to_human(scene)))
+        if self._chance(SKIP):
+            return _Decision(skip=True)
+        if scene.last_message_id and scene.round > 1 and self._chance(ONLY_REACT):
             return _Decision(react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
         words = self._composer.turn(scene)
-        ending = not scene.human and self._chance(wish_to_end(scene.round))
-        if ending:
-            words = Words(f"{words.text} {self._composer.farewell(scene)}", picture=words.picture)
+        ending = words is not None and self._chance(wish_to_end(scene.round))
+        if words and ending:
+            gap = "\n" if "\n" in words.text else " "
+            words = Words(f"{words.text}{gap}{self._composer.farewell(scene)}")
         return self._react(scene, self._say(scene, words, ending=ending))
 
-    def _say(self, scene: Scene, words: Words, *, ending: bool = False) -> _Decision:
+    def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> _Decision:
+        if words is None:
+            return _Decision(skip=True)
         theme = theme_named(scene.theme)
         picture = words.picture
         if picture is None and (theme.always_draw or (theme.maybe_draw and self._chance(DRAW))):
@@ -122,7 +139,7 @@ class ScriptedVoice:
 
     def _react(self, scene: Scene, decision: _Decision) -> _Decision:
         """Sometimes add a reaction to the last message."""
-        if scene.last_message_id is None or not self._chance(REACT):
+        if decision.skip or scene.last_message_id is None or not self._chance(REACT):
             return decision
         return replace(decision, react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
 

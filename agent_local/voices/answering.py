@@ -1,0 +1,102 @@
+"""Answering people from prepared lines, and saying so.
+
+A note under the first answer to a person, and under every sixth from then on, says that it is a prepared line. A
+question that needs a model gets an answer that says that, in the persona's voice; a subject that the themes have lines
+on gets one of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from agent_local.voices.asking import Kind, Utterance, understand
+from agent_local.voices.lines import Topic, persona, persona_key, topic_in
+from agent_local.voices.memory import SaidLines
+from agent_local.voices.phrases import capital, first_sentence, phrase, plain
+from agent_local.voices.scene import Scene, Words
+
+NOTE = "prepared line"
+NOTE_EVERY = 6  # answers to a person
+MAX_TASK = 100  # characters of an instruction
+
+_ON_A_SUBJECT: frozenset[Kind] = frozenset({"about", "opinion"})
+_ON_A_TOPIC: frozenset[Kind] = _ON_A_SUBJECT | {"unknown", "reflect", "heard"}
+_LED: frozenset[Kind] = frozenset({"reflect", "heard"})  # the other kinds' lines turn to the person by themselves
+
+
+class Answers:
+    """The answers of an agent. `remedy` says what to do for a real model's answer, "" for nothing."""
+
+    def __init__(self, agent: str, rng: random.Random, said: SaidLines, remedy: str) -> None:
+        self._key, self._persona = persona_key(agent), persona(agent)
+        self._rng, self._said = rng, said
+        self._note = f"\n-# {NOTE}; {remedy}" if remedy else f"\n-# {NOTE}"
+        self._answered: Counter[str] = Counter()
+
+    def to_asker(self, scene: Scene) -> Words:
+        """Answer the person that called."""
+        asked = self._understood(scene, scene.asked, scene.asked_files)
+        return self._noted(self._reply(scene, asked, scene.asker), scene.asker)
+
+    def to_human(self, scene: Scene) -> Words:
+        """Answer the person that wrote into the conversation."""
+        human = scene.human or ""
+        said = self._understood(scene, scene.human_said, scene.human_files)
+        words = self._reply(scene, said, human)
+        if said.kind in _LED:
+            lead = self._said.pick(self._persona["human"]).format_map(scene.fields)
+            words = Words(f"{lead} {words.text}")
+        return self._noted(words, human)
+
+    def joining(self, scene: Scene) -> Words | None:
+        """Add to another agent's answer where that is more than a second excuse."""
+        asked = self._understood(scene, scene.asked, scene.asked_files)
+        topic = self._topic(asked)
+        if asked.kind != "choice" and topic is None:
+            return None
+        words = Words(self._on(topic)) if topic else self._reply(scene, asked, scene.asker)
+        if scene.last in (None, scene.asker):
+            return words
+        lead = self._said.pick(self._persona["join"]).format_map(scene.fields)
+        return Words(f"{lead} {words.text}")
+
+    def to_task(self, scene: Scene) -> Words | None:
+        """Take up an instruction of automation; None where nobody would read it."""
+        if scene.unheard:
+            return None
+        subject = phrase(first_sentence(plain(scene.task)), MAX_TASK)
+        line = self._pick("news" if scene.news else "task", subject)
+        return self._noted(Words(capital(line.format_map(scene.fields | {"x": subject}))), "")
+
+    def _understood(self, scene: Scene, text: str, files: bool) -> Utterance:
+        return understand(text, (scene.me, *scene.others, "bots"), files=files)
+
+    def _reply(self, scene: Scene, asked: Utterance, asker: str) -> Words:
+        fields = scene.fields | {
+            "asker": asker,
+            "x": asked.x,
+            "pick": asked.result or (self._rng.choice(asked.options) if asked.options else ""),
+        }
+        if (topic := self._topic(asked)) is not None:
+            lead = self._pick("know").format_map(fields | {"topic": topic.name})
+            return Words(f"{capital(lead)} {self._on(topic)}")
+        text = capital(self._pick(asked.kind, asked.x).format_map(fields))
+        return Words(text, picture=asked.x if asked.kind == "draw" else None)
+
+    def _topic(self, asked: Utterance) -> Topic | None:
+        """The topic of a theme that the message is about."""
+        if asked.kind not in _ON_A_TOPIC:
+            return None
+        return topic_in(asked.said, asked.x if asked.kind in _ON_A_SUBJECT else "")
+
+    def _on(self, topic: Topic) -> str:
+        return self._said.pick([line for line in topic.of(self._key) if "{" not in line])
+
+    def _pick(self, section: str, x: str = "") -> str:
+        return self._said.pick([line for line in self._persona[section] if x or "{x}" not in line])
+
+    def _noted(self, words: Words, asker: str) -> Words:
+        due = self._answered[asker] % NOTE_EVERY == 0
+        self._answered[asker] += 1
+        return Words(words.text + self._note, words.topic, words.picture) if due else words
