@@ -251,9 +251,10 @@ def _coordinator(runtime: Runtime) -> Coordinator:
 
 
 def _remedy(agent: AgentSettings) -> str:
-    """What to do so that the agent's model speaks instead of a script."""
-    lacks = "" if agent.usable else next((model.lacks for model in agent.models if model.lacks), "")
-    return f"{f'set {lacks}' if lacks else 'start without --scripted'} and {agent.display_name} answers itself"
+    """The step after which the agent's model speaks instead of a script."""
+    lacks = [] if agent.usable else [model.lacks for model in agent.models if model.lacks]
+    step = f"set {lacks[0]}" if lacks else "start without --scripted"
+    return f"{step} and {agent.display_name} answers itself"
 
 
 def _spoken_by(agent: AgentSettings) -> str:

@@ -29,7 +29,7 @@ SOURCES = [
     *(path for folder in ("agent_*", "benchmarks") for path in ROOT.glob(f"{folder}/**/*.py")),
 ]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("config/*"), ROOT / ".env.example", ROOT / "Makefile"]
-SPOKEN = ("agent_themes.py",)
+SPOKEN = ("agent_themes.py", "turning.py")
 PERSISTED = re.compile(r"""["`]errand["`]|['`]told:|\w+\.py::\w+""")
 """A trigger in kept records, a field in Redis; and names of tests."""
 

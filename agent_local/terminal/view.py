@@ -28,6 +28,7 @@ NARROW = 70  # columns; below it a message is shown under its author
 CHANNEL_COLUMNS = 14
 NAME_COLUMNS = 16
 NUMBER_COLUMNS = 3
+SMALL = "-# "  # begins a line of Discord's small print
 SNIPPET = 40  # characters
 REMEMBERED = 500  # messages
 PINNED, REPLY = 6, 19  # types of messages; the first reports a pin
@@ -86,7 +87,7 @@ class View:
     def plain(self, text: str) -> str:
         """An answer to a command as plain text: names for mentions, times of day, no markup of Discord's."""
         text = harmless(self._named(_TIME.sub(self._clock_time, text), {})).replace("**", "")
-        lines = (line.removeprefix("-# ") for line in text.splitlines() if not line.startswith("```"))
+        lines = (line.removeprefix(SMALL) for line in text.splitlines() if not line.startswith("```"))
         return "\n".join(lines).strip("\n")
 
     def _clock_time(self, match: re.Match[str]) -> str:
@@ -154,9 +155,11 @@ class View:
         return [Text(f"↱ to {self._numbered(data.get('message_reference') or {})}", "dim")]
 
     def _content(self, data: Data) -> Text:
-        """The text, with mentions as names in their users' colours."""
+        """The text, with mentions as names in their users' colours, and Discord's small print dim."""
         mentioned = {_id(user, "id"): _shown_name(user) for user in data.get("mentions") or ()}
-        text = Text(harmless(_LINK.sub(self._link_number, self._named(str(data["content"]), mentioned))))
+        named = harmless(_LINK.sub(self._link_number, self._named(str(data["content"]), mentioned)))
+        lines = [Text(line.removeprefix(SMALL), "dim" if line.startswith(SMALL) else "") for line in named.split("\n")]
+        text = Text("\n").join(lines)
         for name, colour in self._names.users.values():
             text.highlight_words([f"@{clean_name(name)}"], f"bold {colour}")
         return text
@@ -190,7 +193,7 @@ class View:
         seen = self._seen.get(_id(data, "message_id"))
         if seen is None:
             return _aside("↳", user, (f" reacted {emoji} to an earlier message", ""))
-        words = one_line(self._named(seen.text, {}))
+        words = one_line(self._named(seen.text, {}).replace(f"\n{SMALL}", "\n"))
         snippet = words if len(words) <= SNIPPET else f"{words[:SNIPPET].strip()}…"
         about = f": {snippet}" if snippet else ""
         return _aside("↳", user, (f" reacted {emoji} to ", ""), (seen.author, seen.style), (about, ""))

@@ -94,7 +94,10 @@ class Answers:
         return self._said.pick([line for line in topic.of(self._key) if "{" not in line])
 
     def _pick(self, section: str, x: str = "") -> str:
-        return self._said.pick([line for line in self._persona[section] if x or "{x}" not in line])
+        """A line that names the subject, or one for no subject."""
+        lines = self._persona[section]
+        fitting = [line for line in lines if ("{x}" in line or "{pick}" in line) == bool(x)]
+        return self._said.pick(fitting or lines)
 
     def _noted(self, words: Words, asker: str) -> Words:
         due = self._answered[asker] % NOTE_EVERY == 0

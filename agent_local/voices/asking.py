@@ -132,7 +132,7 @@ _CODE = re.compile(r"[(){}\[\]=;<>/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """A message that was understood. `x`: its subject in the listener's words, "" where they cannot be told; `result`:
+    """A message that was understood. `x`: its subject in the listener's words, "" where they are not clear; `result`:
     of a sum; `said`: the text without markup."""
 
     kind: Kind

@@ -14,8 +14,9 @@ MAX_TOPIC = 60  # characters
 @dataclass(frozen=True, slots=True)
 class Scene:
     """`last`: the previous speaker, None for nobody or the voice itself. `aside`: a person has just spoken or was just
-    answered, so the last message is not of the bots' conversation. `human` wrote into it and waits for an answer, `asker`
-    has called the voice. `task`: the instruction of automation, or `news` from outside; `unheard`: it is not posted."""
+    answered, so the last message is no part of the bots' conversation. `human` wrote into it and waits for an answer,
+    `asker` has called the voice. `task`: the instruction of automation, or `news` from outside; `unheard`: the answer
+    is not posted."""
 
     me: str
     others: tuple[str, ...]

@@ -1,8 +1,8 @@
 """Turning a person's words to the listener's side: "my garden" → "your garden", "I disagree with you" → "you disagree
 with me". Pure.
 
-English tells "I" from "me" and "am" from "are" where "you" and "are" do not, so a word's neighbours decide. Where they
-do not decide, there is no turned text: a wrong one reads worse than none.
+"I" and "me" are both "you", "am" and "are" both "are", so a word's neighbours decide. Where they do not, there is no
+turned text: a wrong one reads worse than none.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _SAME = {
 _BE_OF_YOU = {"am": "are", "was": "were", "wasn't": "weren't"}
 _BE_OF_ME = {"are": "am", "were": "was", "weren't": "wasn't"}
 _AUXILIARIES = words_of(
-    "am are was were wasn't weren't do did does don't didn't have had haven't hadn't can can't could couldn't will won't"
-    " would wouldn't should shouldn't may might must shall"
+    "am are was were wasn't weren't do did does don't didn't have had haven't hadn't can can't could couldn't will"
+    " won't would wouldn't should shouldn't may might must shall"
 )
 _VERBS = _AUXILIARIES | words_of(
     "agree ask asked believe came come disagree feel felt forget forgot gave get give go got hate hear heard help"
     " helped keep knew know learn leave left let like liked live look looked love loved made make mean meant meet met"
     " mentioned miss missed need never play played promise promised put read really remember repeat run said saw say"
-    " see seem sent showed sleep speak spoke start take talk talked tell think thought took told tried try turn understand understood use"
-    " used want wanted went work worked write wrote always also just only often still"
+    " see seem sent showed sleep speak spoke start take talk talked tell think thought took told tried try turn"
+    " understand understood use used want wanted went work worked write wrote always also just only often still"
 )
 _ADVERBS = words_of("also always just never not often only probably really still")
 _BEFORE_AN_OBJECT = words_of(
@@ -95,7 +95,7 @@ def _turned_words(words: list[str], before: str) -> list[str] | None:
 
 
 def _role(low: list[str], at: int, before: str) -> str | None:
-    """Whether "you" is a subject or an object, None if that cannot be told."""
+    """Whether "you" is a subject or an object, None if that is not clear."""
     previous = low[at - 1] if at else before
     following = low[at + 1] if at + 1 < len(low) else ""
     if previous in _AUXILIARIES:

@@ -135,25 +135,91 @@ async def test_nobody_skips_when_asked_when_starting_or_when_a_person_wrote() ->
 
 
 async def test_a_person_who_wrote_meanwhile_is_answered_by_name() -> None:
-    answer = await decision(
-        voice("claude"),
-        trigger="round",
-        last_speaker="Grok",
-        last_text="Nonsense.",
-        human_said="what do you think about my garden?",
-        human_name="Ada",
-    )
-    assert "Ada" in answer["text"]
-    assert "your garden" in answer["text"]
+    for said in ("what do you think about my garden?", "I disagree with all of you", "ok"):
+        answer = await decision(
+            voice("claude"),
+            trigger="round",
+            last_speaker="Grok",
+            last_text="Nonsense.",
+            human_said=said,
+            human_name="Ada",
+        )
+        assert "Ada" in answer["text"]
+
+
+SCRIPTED = re.compile(r"script|prepared|prewritten|model|written|english")
 
 
 @pytest.mark.parametrize("agent", PERSONAS)
-async def test_each_voice_answers_what_it_is_asked(agent: str) -> None:
-    assert "tide pools" in (await ask(f"@{NAMES[agent]} what do you think about tide pools?", agent)).lower()
-    assert await ask("what is 17 + 25?", agent) in {line.replace("{asker}", "Ada") for line in persona(agent)["math"]}
+async def test_each_voice_answers_what_a_script_can(agent: str) -> None:
+    assert "42" in await ask("what is 17 + 25?", agent)
     assert all(["script" in (await ask("Who are you?", agent, seed)).lower() for seed in range(9)])
     assert re.search("tea|coffee", (await ask("tea or coffee?", agent)).lower())
     assert "your bicycle is blue" in await ask("my bicycle is blue", agent)
+
+
+@pytest.mark.parametrize("agent", PERSONAS)
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what time is it?", "is the Earth flat?", "who won the election?", "why is the sky blue?",
+        "what did I say before?",
+        "what do you think about tide pools?", "tell me about tide pools", "what is a quine?", "write me a poem",
+        "are you happy?", "https://example.com/a", "wie geht es dir?", "hello " * 200,
+    ],
+)  # fmt: skip
+async def test_what_needs_a_model_is_said_to_need_one_and_not_made_up(agent: str, question: str) -> None:
+    for seed in range(8):
+        answer = (await ask(question, agent, seed)).partition("\n-# ")[0]
+        assert SCRIPTED.search(answer.lower()), answer
+
+
+async def test_a_subject_that_a_theme_has_lines_on_gets_one_of_them() -> None:
+    topic = theme_lines("debate").topics[0]
+    answer = await ask(f"what do you think about {topic.name}?", "grok")
+    assert any(line in answer for line in topic.of("grok"))
+
+
+async def test_the_first_answer_to_each_person_and_some_later_ones_say_that_they_are_prepared() -> None:
+    speaker = ScriptedVoice("claude", rng=random.Random(1), remedy="set ANTHROPIC_API_KEY and Claude answers itself")
+    note = "\n-# prepared line; set ANTHROPIC_API_KEY and Claude answers itself"
+    said = [await decision(speaker, trigger="mention", asked="hello", asker="Ada") for _ in range(7)]
+    assert [answer["text"].endswith(note) for answer in said] == [True, False, False, False, False, False, True]
+    joined = await decision(speaker, trigger="round", human_said="I like tea", human_name="Bob")
+    assert joined["text"].endswith(note)
+    assert not (await decision(speaker, trigger="round"))["text"].endswith(note)
+
+
+@pytest.mark.parametrize("agent", PERSONAS)
+async def test_an_instruction_of_automation_is_taken_up_as_a_prepared_line(agent: str) -> None:
+    for labels in (
+        {"task": "Remind everybody to drink tea. Be kind."},
+        {"task": "Tea is out", "task_from_outside": "1"},
+    ):
+        for seed in range(4):
+            text = (await decision(voice(agent, seed), trigger="errand", **labels))["text"]
+            assert labels["task"].partition(".")[0] in text
+            assert SCRIPTED.search(text.lower())
+    assert (await decision(voice(agent), trigger="errand", task="Note it", task_unheard="1"))["skip"]
+
+
+async def test_after_an_aside_with_a_person_the_conversation_goes_on_with_its_topic() -> None:
+    for seed in range(20):
+        answer = await decision(
+            voice("grok", seed),
+            trigger="round",
+            topic="the price of tea",
+            last_speaker="Claude",
+            last_text="I am scripted and cannot know that, Ada.",
+            aside="1",
+        )
+        assert answer["skip"] or "Claude" not in answer["text"].split(":")[0]
+
+
+async def test_a_second_bot_joins_only_where_it_has_more_than_an_excuse() -> None:
+    asked = {"trigger": "reactive", "asker": "Ada", "last_speaker": "Claude"}
+    assert (await decision(voice("grok"), **asked, asked="what time is it?"))["skip"]
+    assert (await decision(voice("grok"), **asked, asked="tea or coffee?"))["text"]
 
 
 async def test_a_drawing_that_is_asked_for_is_drawn() -> None:
@@ -233,8 +299,37 @@ def test_no_line_stands_twice_and_all_personas_have_the_same_sections() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "x"),
     [
-        ("", "greet", ""),
-        ("@Claude", "greet", ""),
+        ("", "empty", ""),
+        ("@Claude", "empty", ""),
+        ("@claude ???", "empty", ""),
+        ("@claude 🙂", "empty", ""),
+        ("@claude https://example.com/a", "unseen", ""),
+        ("have a look at https://example.com/a", "unseen", ""),
+        ("tell me about my boat", "request", ""),
+        ("tell me about tide pools", "about", "tide pools"),
+        ("what is a tide pool?", "about", "a tide pool"),
+        ("explain quantum physics to me", "about", "quantum physics"),
+        ("define irony", "about", "irony"),
+        ("what time is it?", "unknown", ""),
+        ("what's the weather like?", "unknown", ""),
+        ("do you know what time it is?", "unknown", ""),
+        ("what did I say before?", "unknown", ""),
+        ("is it Monday or Tuesday?", "unknown", ""),
+        ("which is bigger, the sun or the moon?", "unknown", ""),
+        ("I have a cat. What does it eat?", "unknown", ""),
+        ("write me a poem", "request", ""),
+        ("could you fix my code?", "request", ""),
+        ("are you happy?", "self", ""),
+        ("what are you doing?", "self", ""),
+        ("my dog died yesterday", "sad", ""),
+        ("I want to die", "crisis", ""),
+        ("wie geht es dir?", "language", ""),
+        ("¿cómo estás?", "language", ""),
+        ("привет, как дела?", "language", ""),
+        ("the die is cast", "reflect", "the die is cast"),
+        ("words " * 100, "long", ""),
+        ("lol", "heard", ""),
+        ("you never listen", "heard", ""),
         ("Good morning @Claude!", "greet", ""),
         ("hey, how are you?", "how", ""),
         ("are you a bot?", "who", ""),
@@ -244,8 +339,8 @@ def test_no_line_stands_twice_and_all_personas_have_the_same_sections() -> None:
         ("Hello, what's your opinion on my boat?", "opinion", "your boat"),
         ("do you like rain? I do.", "opinion", "rain"),
         ("draw a cat in a hat!", "draw", "a cat in a hat"),
-        ("why is the sky blue?", "why", "why is the sky blue"),
-        ("is this the best of worlds?", "yesno", "is this the best of worlds"),
+        ("why is the sky blue?", "unknown", ""),
+        ("is this the best of worlds?", "unknown", ""),
         ("I never said that", "reflect", "you never said that"),
     ],
 )
@@ -260,19 +355,32 @@ def test_a_choice_has_its_two_options() -> None:
     assert understand("I never know whether it is good or bad").kind == "reflect"
 
 
+def test_a_picture_without_words_is_noticed() -> None:
+    assert understand("", files=True).kind == "unseen"
+
+
 @pytest.mark.parametrize(
-    ("text", "is_sum"),
+    ("text", "result"),
     [
-        ("@Claude what is 12*12?", True),
-        ("how much is 15% of 80?", True),
-        ("10 / 4 =", True),
-        ("what is 42?", False),
-        ("is 2024 a leap year?", False),
-        ("what happened on 2024-11-20?", False),
+        ("@Claude what is 12*12?", "144"),
+        ("how much is 15% of 80?", "12"),
+        ("10 / 4 =", "2.5"),
+        ("what is 10 divided by 3?", "about 3.3333"),
+        ("(2 + 3) × -4", "-20"),
+        ("what is 1,000 + 1?", "1,001"),
+        ("2^10", "1,024"),
+        ("1 / 0", None),
+        ("9^99", None),
+        ("(" * 90 + "1" + ")" * 5, ""),
+        ("what is 42?", ""),
+        ("is 2024 a leap year?", ""),
+        ("2024-11-20", ""),
     ],
 )
-def test_a_sum_is_recognised_and_not_reflected_back(text: str, is_sum: bool) -> None:
-    assert (understand(text, ["Claude"]).kind == "math") is is_sum
+def test_a_small_sum_is_worked_out(text: str, result: str | None) -> None:
+    asked = understand(text, ["Claude"])
+    assert (asked.kind == "sum", asked.kind == "math") == (bool(result), result is None)
+    assert asked.result == (result or "")
 
 
 async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:

@@ -36,6 +36,15 @@ async def test_in_a_conversation_without_a_message_yet_nobody_has_joined_in(scen
     assert "has joined in" not in scene.prompt.text
 
 
+async def test_a_scripted_model_is_given_a_persons_words_in_one_piece(scene: Scene) -> None:
+    opening = await scene.hear("Tea is soup.", author=31, name="Grok", bot=True)
+    await scene.hear("wait", author=BOB)
+    await scene.hear("what about spaces?", author=BOB)
+    await scene.instruct(conversation_history=[{"agent": "grok", "text": "Tea is soup.", "message_id": opening}])
+    labels = scene.prompt.labels
+    assert (labels["human_name"], labels["human_said"], labels["aside"]) == ("Bob", "wait\nwhat about spaces?", "1")
+
+
 async def test_a_reaction_that_names_no_message_is_to_what_another_one_said_last(scene: Scene) -> None:
     heard = await scene.hear("what a day", author=BOB)
     await scene.hear("I am here.", author=scene.me.id, name="Claude", bot=True)
