@@ -67,6 +67,13 @@ def test_only_the_tag_of_this_version_can_be_released_with_what_the_changelog_sa
     assert "v99.0.0" in refused.stderr
 
 
+def test_the_image_gets_every_module_of_the_program_and_no_tool_of_development() -> None:
+    wanted = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    copied = {path.name for pattern in wanted for path in ROOT.glob(pattern)}
+    modules = {path.name for path in (*ROOT.glob("*.py"), *(init.parent for init in ROOT.glob("*/__init__.py")))}
+    assert copied - {"LICENSE", "README.md", "personas", "pyproject.toml"} == modules - {"tests", "benchmarks"}
+
+
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout  # noqa: S603
