@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from logging.handlers import MemoryHandler, RotatingFileHandler
 
 from agent_config import Settings, SettingsError
+from agent_local.warning_notes import WarningNotes
 from agent_process.logs import set_up_logging
 from agent_process.redaction import Redactor
 
@@ -43,21 +44,14 @@ class SessionLog:
             logging.getLogger().handlers.clear()
 
     def show_warnings(self, note: Callable[[str], None]) -> None:
-        """Pass every warning to `note`: earlier ones now, others as they come."""
-        warnings, root = _Warnings(note, self._redact), logging.getLogger()
+        """Pass warnings to `note`: earlier ones now, others as they come."""
+        names = {name: agent.display_name for name, agent in self._settings.agents.items()}
+        warnings = WarningNotes(note, self._redact, names, str(self._settings.data_dir / LOG_FILE))
+        root = logging.getLogger()
         self._early.setTarget(warnings)
         self._early.flush()
         root.removeHandler(self._early)
         root.addHandler(warnings)
-
-
-class _Warnings(logging.Handler):
-    def __init__(self, note: Callable[[str], None], redact: Callable[[str], str]) -> None:
-        super().__init__(logging.WARNING)
-        self._note, self._redact = note, redact
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._note(f"{record.levelname.lower()}: {self._redact(record.getMessage())}")
 
 
 @contextmanager
