@@ -9,6 +9,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
 from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world.world import User
+from agent_local.summary import ENDINGS
 
 
 def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
@@ -24,7 +25,9 @@ def give_hints(note: Callable[[str], None], server: DiscordStandIn, coordinator:
     def on_ended(event: Event) -> None:
         if isinstance(event, ConversationEnded):
             name = server.world.channel(event.report.channel_id).name
-            note(f"the conversation in #{name} has ended; /fire starts another")
+            ending, spoke = ENDINGS[event.report.ended_because], event.report.messages
+            what = f"the conversation in #{name} has ended" if spoke else f"no bot spoke in #{name}"
+            note(f"{what}: {ending}; /fire starts another")
 
     def on_message(event: str, data: Mapping[str, Any]) -> None:
         if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:

@@ -8,9 +8,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agent_coordinator.conversations.state import Tally
+from agent_coordinator.conversations.state import EndReason, Tally
 from agent_coordinator.events import ConversationReport
 
+ENDINGS: Mapping[EndReason, str] = {
+    "agreed": "the bots agreed to end it",
+    "round_limit": "it had as many rounds as a conversation may have",
+    "too_few_spoke": "only one bot had something to say",
+    "most_skipped": "most bots had nothing to say",
+    "chance": "each round makes an end more likely",
+    "nobody_opened": "no bot opened it",
+    "channel_taken": "another conversation took the channel",
+    "budget": "today's budget is used up",
+    "stopped": "a person stopped it",
+    "joined": "the bots that joined in have spoken",
+    "too_old": "it was too old to be resumed",
+}
 HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
 
 
@@ -23,7 +36,7 @@ def summary(report: ConversationReport, names: Mapping[str, str]) -> RenderableT
     for agent, tally in sorted(report.per_agent.items()):
         table.add_row(Text(names.get(agent, agent)), *_cells(tally))
     rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
-    return Group(Text(f"{rounds}, ended: {report.ended_because}", "bold"), table)
+    return Group(Text(f"{rounds}, ended: {ENDINGS[report.ended_because]}", "bold"), table)
 
 
 def _cells(tally: Tally) -> tuple[str, ...]:

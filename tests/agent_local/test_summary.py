@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import get_args
 
 from rich.console import Console
 
-from agent_coordinator.conversations.state import Tally
+from agent_coordinator.conversations.state import EndReason, Tally
 from agent_coordinator.events import ConversationReport
-from agent_local.summary import summary
+from agent_local.summary import ENDINGS, summary
 
 REPORT = ConversationReport(
     conversation_id="c",
@@ -45,11 +46,15 @@ def printed(report: ConversationReport) -> list[str]:
 
 def test_the_table_has_a_row_for_each_agent_and_one_for_all() -> None:
     lines = printed(REPORT)
-    assert lines[0].strip() == "4 rounds, ended: round_limit"
+    assert lines[0].strip() == "4 rounds, ended: it had as many rounds as a conversation may have"
     cells = {line.split()[0]: line.split()[1:] for line in lines[2:] if line.strip()}
     assert cells["Claude"] == ["1,200", "0", "0", "0", "0", "4", "120", "$0.5000"]
     assert cells["grok"][:2] == ["34", "2"]
     assert cells["all"] == ["1,234", "2", "0", "0", "0", "4", "120", "$0.7500"]
+
+
+def test_every_ending_has_words() -> None:
+    assert set(ENDINGS) == set(get_args(EndReason))
 
 
 def test_a_single_round_is_counted_as_one() -> None:
