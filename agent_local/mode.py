@@ -40,7 +40,6 @@ from agent_local.local_settings import (
     local_settings,
     local_world,
 )
-from agent_local.models.chosen_model import problem_with
 from agent_local.models.server_kinds import advice
 from agent_local.models.server_search import Found, looking_for_servers, nothing_found
 from agent_local.models.thinking import Thinking, WatchedModel
@@ -49,7 +48,7 @@ from agent_local.standard_streams import fill_standard_streams
 from agent_local.summary import summary
 from agent_local.terminal.saved_files import SavedFiles
 from agent_local.terminal.terminal import Header, Terminal
-from agent_local.terminal.view import Names, one_line
+from agent_local.terminal.view import Names
 from agent_local.voices.voice import ScriptedVoice
 from agent_personas.files import PERSONA_FILES
 from agent_process.version import version_line
@@ -66,15 +65,9 @@ FILES = "files"  # the folder of saved files, below the data folder
 log = logging.getLogger(__name__)
 
 
-def run_local(settings: Settings, *, once: bool, scripted: bool, model: str | None = None) -> int:
-    """Run until the person leaves; return the exit code. Raises SettingsError if the data folder is not writable.
-
-    `settings` were loaded with `model`, if there is one.
-    """
+def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
+    """Run until the person leaves; return the exit code. Raises SettingsError if the data folder is not writable."""
     fill_standard_streams()
-    if model is not None and (problem := problem_with(settings, model)):
-        print(one_line(problem), file=sys.stderr)
-        return 2
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks must not end the conversation
     with writable():

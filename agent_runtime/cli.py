@@ -61,12 +61,18 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
     from agent_local.local_settings import LOCAL
     from agent_local.only_start import AlreadyRunning, only_start
 
+    if options.model is not None:
+        from agent_local.models.chosen_model import problem_with
+
+        if problem := problem_with(settings, options.model):
+            print(problem, file=sys.stderr)
+            return 2
     _make_data_dir(settings)
     try:
         with only_start(settings.data_dir / LOCAL):
             from agent_local.mode import run_local  # slow to import, and a second start needs its answer at once
 
-            return run_local(settings, once=options.once, scripted=options.scripted, model=options.model)
+            return run_local(settings, once=options.once, scripted=options.scripted)
     except AlreadyRunning as running:
         print(running, file=sys.stderr)
         return 1

@@ -12,6 +12,7 @@ from agent_llm.errors import BadKey, ModelError, Retryable
 from agent_llm.profiles import DEFAULTS
 from agent_local.models.server_kinds import KINDS, listed_names, plain_name, some_of
 from agent_local.models.server_search import JsonAnswer, NoAnswer, address_of, get_json, json_session, key_of
+from agent_local.terminal.view import one_line
 from agent_settings.models import KEY_SETTINGS, PROVIDERS, endpoint_key
 
 MOST_NAMED = 8
@@ -24,7 +25,7 @@ def problem_with(settings: Settings, name: str) -> str | None:
     `settings` were loaded with it, so it is the model of all agents.
     """
     problem = asyncio.run(_problem_with(settings, name))
-    return f"--model {name}: {problem}" if problem else None
+    return one_line(f"--model {name}: {problem}") if problem else None
 
 
 async def _problem_with(settings: Settings, name: str) -> str | None:

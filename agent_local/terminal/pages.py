@@ -42,9 +42,9 @@ class Header:
 
     def panel(self) -> Panel:
         scripted = [name for name, model in self.voices.items() if model is None]
-        models = {name: model for name, model in self.voices.items() if model is not None}
-        free = [f"{name} ({model})" for name, model in models.items() if model in self.free]
-        paid = [f"{name} ({model})" for name, model in models.items() if model not in self.free]
+        models = dict.fromkeys(model for model in self.voices.values() if model is not None)
+        free = [self._speakers(model) for model in models if model in self.free]
+        paid = [self._speakers(model) for model in models if model not in self.free]
         lines = []
         if scripted:
             lines.append(_labelled("scripted", f"{', '.join(scripted)}: prepared lines, no model, no cost"))
@@ -58,6 +58,9 @@ class Header:
         return Panel(
             Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
         )
+
+    def _speakers(self, model: str) -> str:
+        return f"{', '.join(name for name, voice in self.voices.items() if voice == model)} ({model})"
 
 
 def help_page(width: int) -> RenderableType:

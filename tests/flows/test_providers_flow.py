@@ -13,6 +13,7 @@ from aiohttp.abc import AbstractResolver
 from aiohttp.test_utils import TestServer
 from PIL import Image
 
+from agent_config import AGENTS
 from agent_net.addresses import is_public
 from agent_net.public_fetcher import PublicFetcher
 from agent_runtime.models import provider_model
@@ -153,7 +154,7 @@ servers:
 """
 
 
-async def test_in_local_mode_a_bot_on_a_model_server_converses_with_the_tools_of_an_mcp_server(tmp_path):
+async def test_in_local_mode_all_bots_speak_by_one_model_each_with_its_soul_and_the_tools_of_an_mcp_server(tmp_path):
     """The one conversation of --once begins when the servers of tools are there, however long they take."""
 
     def answer(request):
@@ -164,12 +165,17 @@ async def test_in_local_mode_a_bot_on_a_model_server_converses_with_the_tools_of
 
     async with ChatServer(answer, models=("llama3",)) as server:
         on_server(tmp_path, server, more=MCP)
-        models = {f"{name}_MODEL": "ollama/llama3" for name in ("CHATGPT", "CLAUDE", "GEMINI", "GROK")}
-        environment = {"HOME": str(tmp_path), "COLUMNS": "200", "TIMEZONE": "UTC", **models}
-        with Program(tmp_path, "--local", "--once", environment=environment) as process:
+        environment = {"HOME": str(tmp_path), "COLUMNS": "200", "TIMEZONE": "UTC", "CLAUDE_MODEL": "claude-own"}
+        arguments = ("--local", "--once", "--model", "ollama/llama3")
+        with Program(tmp_path, *arguments, environment=environment) as process:
             assert await process.ended(within=100) == 0, process.stderr
     assert process.stderr == ""
-    assert "Grok (ollama/llama3): a model on your own machines, no cost" in process.stdout
+    assert "ChatGPT, Claude, Gemini, Grok (ollama/llama3): a model on your own machines, no cost" in process.stdout
+    systems = {request.messages[0]["content"] for request in server.requests}
+    souls = {name: [text for text in systems if spec.personality in text] for name, spec in AGENTS.items()}
+    assert all(len(own) == 1 for own in souls.values()), souls.keys()
+    assert len(systems) == len(AGENTS)
+    assert {request.path for request in server.requests} == {"/api/chat"}
     said = [line for line in process.stdout.splitlines() if " #debate " in line]
     assert any("The sum is 42." in line for line in said)
     assert all("lab__add" in tool_names(request) for request in server.requests)

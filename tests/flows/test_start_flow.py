@@ -102,11 +102,24 @@ def test_what_a_start_fails_at_is_told_without_a_traceback(tmp_path, environment
     assert "s3cret" not in ended.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--once"], ["--scripted"], ["--local", "--only", "grok"], ["--only", "bing"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["--once"], ["--scripted"], ["--local", "--only", "grok"], ["--only", "bing"]),
+        *(["--model", "ollama/x"], ["--local", "--scripted", "--model", "ollama/x"]),
+    ],
+)
 def test_options_that_do_not_go_together_are_refused(tmp_path, arguments):
     ended = run(tmp_path, *arguments)
     assert ended.returncode == 2
     assert "usage:" in ended.stderr
+
+
+def test_a_model_that_cannot_be_used_ends_the_start_in_one_line_and_nothing_is_created(tmp_path):
+    ended = run(tmp_path, "--local", "--model", "llama3.3", TIMEZONE="UTC")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert re.fullmatch(r"--model llama3\.3: expected provider/model, .*\n", ended.stderr)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_run_bot_without_a_name_says_how_to_give_one(tmp_path):
