@@ -71,6 +71,7 @@ LIVE_ONLY = frozenset(
         *("GUILD_IDS", "AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP", "COORDINATOR_PRIORITY_CHANNELS"),
         *("OWNER_CHANNEL_ID", "OUTPUT_CHANNEL_ID", "BOT_IDS", "BOTS_ROLE_ID", "IGNORE_USER_IDS", "IGNORE_ROLE_IDS"),
         *("MODERATOR_IDS", "STOP_ROLE_IDS", "STOP_USER_IDS", "OWNER_USER_IDS", "REDIS_URL", "DISCORD_BOT_TOKEN"),
+        "MENTIONS_PER_MINUTE",
     )
 )
 """Settings that only a real Discord server and its Redis need, besides the bots' tokens."""
@@ -143,7 +144,7 @@ def load_settings(
     own = fronts(settings.personas_dir, tuple(agents))
     settings = with_agents(settings, keys, agents, folder, problems, own, model, in_environment)
     problems += [text for involved, text in conflicts(settings) if wrong.isdisjoint(involved)]
-    odd_names += typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents)
+    odd_names += typos(in_file, (*setting_names(agents), *settings.keys, *settings.named), agents.values())
     odd_names += name_warnings(given)
     if problems:
         raise SettingsError(problems, odd_names)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from agent_settings.agents import AgentSpec
 from agent_settings.fields import MILLISECONDS, in_seconds
 
 OTHER_NAMES = {
@@ -94,12 +95,28 @@ def _same(one: str, other: str) -> bool:
         return one == other
 
 
-def typos(in_file: Collection[str], ours: Collection[str], agents: Iterable[str]) -> Iterator[str]:
-    """Likely typing errors among the names in .env; the process environment has many other programs' names. `ours`:
-    all keys."""
-    known = {*ours, *OTHER_NAMES.values(), *OLD_NAMES}
+def typos(in_file: Collection[str], ours: Collection[str], agents: Collection[AgentSpec]) -> Iterator[str]:
+    """Likely mistakes among the names in .env; the process environment has many other programs' names. `ours`: all
+    keys."""
+    known, guesses = {*ours, *OTHER_NAMES.values(), *OLD_NAMES}, _guesses(agents)
     for key in sorted(key for key in in_file if key not in known and key.upper() not in known):
-        if close := difflib.get_close_matches(key.upper(), ours, n=1, cutoff=0.85):
+        name = key.upper()
+        close = [guesses[name]] if name in guesses else difflib.get_close_matches(name, ours, n=1, cutoff=0.85)
+        if close:
             yield f"{key} in .env: ignored, not a setting; did you mean {close[0]}?"
-        elif key.upper().startswith("BOT_TOKEN_"):
-            yield f"{key} in .env: ignored, no such agent; agents are {', '.join(agents)}"
+        elif name.startswith("BOT_TOKEN_"):
+            yield f"{key} in .env: ignored, no such agent; agents are {', '.join(spec.name for spec in agents)}"
+        elif name in ("BOT_TOKEN", "DISCORD_TOKEN"):
+            tokens = ", ".join(spec.token_setting for spec in agents)
+            yield f"{key} in .env: ignored, not a setting; each bot has a token of its own: {tokens}"
+
+
+def _guesses(agents: Iterable[AgentSpec]) -> dict[str, str]:
+    """Names that people try for a bot's token and key → our names."""
+    guesses: dict[str, str] = {}
+    for spec in agents:
+        name = spec.name.upper()
+        guesses |= dict.fromkeys((f"{name}_TOKEN", f"{name}_BOT_TOKEN", f"DISCORD_TOKEN_{name}"), spec.token_setting)
+        tried = (f"{name}_API_KEY", f"{name}_KEY", spec.key_setting.replace("_API", ""))
+        guesses |= dict.fromkeys(tried, spec.key_setting)
+    return guesses

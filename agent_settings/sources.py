@@ -63,7 +63,7 @@ def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterato
     if direct := next((name for name in PERSONA_SIGNS if name in found), None):
         yield (
             f"{key}: expected a folder with one folder for each bot: move {folder / direct} and the files beside it"
-            f" into one, such as {folder / next(iter(agents))}"
+            f" into one, such as {folder / 'claude'}"
         )
         return
     hint = "; for options, endpoints and tool servers set CONFIG_FILES_DIR" if key == "CONFIG_DIR" else ""

@@ -463,6 +463,22 @@ def test_a_mistyped_name_in_the_file_is_a_warning_without_its_value(tmp_path: Pa
     assert not any(word in text for word in ("canary", "POSTGRES", "GUILD_IDSS"))
 
 
+@pytest.mark.parametrize(
+    ("tried", "ours"),
+    [
+        ("CLAUDE_API_KEY", "ANTHROPIC_API_KEY"),
+        ("openai_key", "OPENAI_API_KEY"),
+        ("GROK_TOKEN", "BOT_TOKEN_GROK"),
+        ("DISCORD_TOKEN", "BOT_TOKEN_CHATGPT, BOT_TOKEN_CLAUDE"),
+    ],
+)
+def test_a_name_that_people_try_is_answered_with_ours(tried: str, ours: str, tmp_path: Path) -> None:
+    (line,) = load_settings({}, env_file(tmp_path, f"{tried}=canary\n")).warnings
+    assert line.startswith(f"{tried} in .env: ignored, not a setting; ")
+    assert ours in line
+    assert "canary" not in line
+
+
 def test_mistyped_names_are_told_together_with_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({}, env_file(tmp_path, "GUILD_ID=canary\nLOG_LEVEL=loud\n"))
