@@ -46,7 +46,7 @@ class Answers:
         words = self._reply(scene, said, human)
         if said.kind in _LED:
             lead = self._said.pick(self._persona["human"]).format_map(scene.fields)
-            words = Words(f"{lead} {words.text}")
+            words = Words(f"{lead} {words.text.replace(f', {human}', '', 1)}")  # the lead has named them
         return self._noted(words, human)
 
     def joining(self, scene: Scene) -> Words | None:

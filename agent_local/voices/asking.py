@@ -36,8 +36,9 @@ _CRISIS = re.compile(
 )
 _SAD = re.compile(
     r"\b(?:i(?:'m|’m| am| feel)(?: \w+)? (?:sad|lonely|depressed|heartbroken|miserable|hopeless|grieving|scared|afraid"
-    r"|exhausted|overwhelmed)|(?:died|passed away)|broke up with me|lost my (?:job|\w*mother|\w*father|\w*mum|\w*mom"
-    r"|\w*dad|brother|sister|wife|husband|partner|friend|dog|cat|baby))\b",
+    r"|exhausted|overwhelmed)|my\b.{0,40}\b(?:died|passed away|is dying)|broke up with me"
+    r"|(?:nobody|no one)(?: ever| really)? (?:listens|likes|loves|cares|understands)|lost my (?:job|\w*mother|\w*father"
+    r"|\w*mum|\w*mom|\w*dad|brother|sister|wife|husband|partner|friend|dog|cat|baby))\b",
     re.I,
 )
 _FOREIGN = words_of(
@@ -46,7 +47,7 @@ _FOREIGN = words_of(
     " bonjour c'est comment est et je le les merci moi mon nous ou où pas pourquoi que quel quelle qui salut suis sur"
     " toi tu une va vas vous ça"
     " adiós buenas buenos bueno cómo como con dónde eres es está estás gracias hola la los mi muchas noches por porque"
-    " puedes qué quién soy te tengo tienes una usted días"
+    " puedes hablas español qué quién soy te tengo tienes una usted días"
     " buongiorno che chi ciao come cosa di grazie il io lo non per perché sei sono stai tutto"
     " boa bom dia obrigado obrigada olá onde quem são você"
     " cześć dzień dobry jak jest się dziękuję ik het een niet jij waar wat hoe hej jag och är inte tack"
@@ -62,8 +63,10 @@ _DRAW = re.compile(r"\b(?:draw|paint|sketch)(?: me| us)?\s+(?P<x>.+)|\b(?:pictur
 _JOKE = re.compile(r"\b(?:tell|know|another|any|got|good|make)\b.*\bjokes?\b|^jokes?\b|\bmake (?:me|us) laugh\b", re.I)
 _WHO = re.compile(
     r"\b(?:who|what) (?:exactly |really )?are you(?: exactly| really| then)?(?=$|[?!.,])|\byour name\b"
-    r"|\bintroduce yourself\b|\bare you (?:really )?(?:an? )?(?:real|human|ai|robot|bot|scripted|script|person|machine"
-    r"|llm|model|language model)\b|^(?:are|is) (?:you|this)(?: really)? (?:claude|gpt\S*|chatgpt|gemini|grok)\b",
+    r"|\bintroduce yourself\b|\bare (?:you|these|they) all (?:real|bots|human)\b"
+    r"|\bis (?:any|every|some)(?:body|one)(?: here)? (?:real|human)\b"
+    r"|\bare you (?:really )?(?:an? )?(?:real|human|ai|robot|bot|scripted|script|person|machine|llm|model"
+    r"|language model)\b|^(?:are|is) (?:you|this)(?: really)? (?:claude|gpt\S*|chatgpt|gemini|grok)\b",
     re.I,
 )
 _HOW = re.compile(
@@ -96,14 +99,15 @@ _OPINION = re.compile(
     re.I,
 )
 _ABOUT = re.compile(
-    r"^(?:(?:can|could|would|will) you |please )*(?:tell (?:me|us) (?:more |something |everything )?about|talk about"
+    r"^(?:(?:can|could|would|will) you |please |let's )*(?:talk about"
+    r"|tell (?:me|us) (?:more |something |everything )?about"
     r"|explain(?: to me)?|define|describe|what do you know about|have you (?:ever )?heard of|who (?:is|was|were)|who's"
     r"|what(?:'s|’s| is| are| was| were)(?: meant by| the meaning of)?)\s+(?P<x>.+?)(?: to (?:me|us))?[?!. ]*$",
     re.I,
 )
 _OF_THE_MOMENT = re.compile(
     r"(?<![\w-])(?:time|date|day|today|tonight|tomorrow|yesterday|now|weather|temperature|news|score|price|year|my|your|we|you"
-    r"|i|me|he|she|it|they|this|that|these|those|there|here|up|wrong|new|next|left|going|happening|doing|best)(?![\w-])",
+    r"|i|me|he|she|it|they|this|that|these|those|there|here|up|wrong|new|next|left|going|happening|doing|best|right|correct|winning)(?![\w-])",
     re.I,
 )
 _REQUEST = re.compile(
@@ -111,7 +115,7 @@ _REQUEST = re.compile(
     r"(?:write|translate|summari[sz]e|code|program|fix|debug|calculate|compute|solve|search|find|look|google|check|read"
     r"|open|play|sing|rhyme|list|give|make|create|build|compare|recommend|suggest|remind|book|send|help|teach|show|tell"
     r"|imagine|pretend|role.?play|act|continue|repeat|rewrite|improve|correct|convert|plan|answer|count|name|guess|say"
-    r"|stop|ignore|forget|analy[sz]e|explain|define|describe|review|generate|proofread|spell|draft|run|print)\b",
+    r"|stop|ignore|forget|analy[sz]e|explain|define|describe|review|generate|remember|proofread|spell|draft|run|print)\b",
     re.I,
 )
 _ASKS_FOR_KNOWLEDGE = re.compile(r"\bdo you (?:know|remember|recall)\b|\b(?:can|could) you tell\b", re.I)
@@ -127,6 +131,9 @@ _QUESTION = re.compile(
     re.I,
 )
 _OF_THE_LISTENER = re.compile(r"\b(?:I|I'm|I've|I'll|I'd|my|mine|myself)\b")
+_EXCLAIMS = re.compile(
+    r"(?:haha|lol|wow|ok|okay|nice|great|good|cool|yes|yeah|no|nope|sure|hm+|well|oh|ah|please|same|true)\b", re.I
+)
 _CODE = re.compile(r"[(){}\[\]=;<>/\\]")
 
 
@@ -176,7 +183,7 @@ def _sum(text: str, names: Iterable[str]) -> Utterance | None:
 
 def _foreign(said: str) -> Utterance | None:
     letters = [char for char in said if char.isalpha()]
-    if sum(char > "\u024f" for char in letters) * 2 > len(letters):  # no Latin letters
+    if "¿" in said or "¡" in said or sum(char > "\u024f" for char in letters) * 2 > len(letters):  # not Latin
         return Utterance("language")
     words = re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", said.lower())
     foreign = sum(word in _FOREIGN for word in words)
@@ -244,7 +251,7 @@ def _statement(said: str) -> Utterance:
     """Quote it back only where it is about the person or the world, and short."""
     sentence = phrase(first_sentence(said), len(said) + 1)
     back = turned(sentence) if len(sentence) <= MOST_REFLECTED and len(sentence.split()) > 2 else None
-    if back is None or _OF_THE_LISTENER.search(back) or _CODE.search(sentence):
+    if back is None or _OF_THE_LISTENER.search(back) or _CODE.search(sentence) or _EXCLAIMS.match(sentence):
         return Utterance("heard")
     return Utterance("reflect", back)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from agent_local.voices.lines import ThemeLines, Topic, persona, persona_key, theme_lines
 from agent_local.voices.memory import SaidLines
-from agent_local.voices.phrases import capital, gist, phrase, plain, quotable
+from agent_local.voices.phrases import capital, first_sentence, gist, phrase, plain, quotable
 from agent_local.voices.scene import Scene, Words
 
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
@@ -23,6 +23,7 @@ GENERAL = 0.5  # of the asides: one of the persona's own
 ASK = 0.3  # end with a question to another agent
 MAX_CAPTION = 160
 
+_NEEDS_COLON = re.compile(r"\b(?:and|but|do|is|look|on|or|so|this|with|\w+ing):$")
 _ONE = re.compile(r"\{topic\} (?:is|was|has|does|gets|looks|depends|behaves|shows|works|comes|resists|deserves)\b")
 _NOT_MANY = re.compile(r"(?:ss|us|is|news)$")
 _AFTER_HEAD = re.compile(r"\b(?:that|of|in|on|for|to|with|from|who|before|after|at|over|or)\b")
@@ -44,10 +45,14 @@ class Composer:
         intro = "" if theme.own_tone else self._said.pick(_fitting(self._persona["open"], opening))
         return Words(f"{intro} {opening}".strip(), topic.name)
 
-    def turn(self, scene: Scene) -> Words | None:
-        """Respond to the previous speaker; None where nothing that fits is left to say."""
-        text = self._contribution(scene)
-        return Words(text) if text else None
+    def turn(self, scene: Scene, *, ending: bool = False) -> Words | None:
+        """Respond to the previous speaker; None where nothing that fits is left to say. `ending`: close the topic, with
+        no question to another agent."""
+        text = self._contribution(scene, asks=not ending)
+        if not text or not ending:
+            return Words(text) if text else None
+        gap = "\n" if "\n" in text else " "
+        return Words(f"{text}{gap}{self.farewell(scene)}")
 
     def farewell(self, scene: Scene) -> str:
         """A sentence that closes the topic."""
@@ -57,7 +62,7 @@ class Composer:
     def emoji(self) -> str:
         return self._rng.choice(self._persona["emoji"])
 
-    def _contribution(self, scene: Scene) -> str:
+    def _contribution(self, scene: Scene, *, asks: bool) -> str:
         theme = theme_lines(scene.theme)
         points = self._points(scene, theme)
         if not points and theme.own_tone:
@@ -69,8 +74,8 @@ class Composer:
         if "{last}" in point:
             text = self._fill(point, scene)
         else:
-            text = f"{self._lead(scene, theme)} {self._fill(point, scene)}".strip()
-        if self._chance(ASK) and scene.others and not theme.own_tone:
+            text = _led(self._lead(scene, theme), self._fill(point, scene))
+        if asks and self._chance(ASK) and scene.others and not theme.own_tone:
             text += " " + self._fill(self._said.pick(self._persona["ask"]), scene)
         return text
 
@@ -134,6 +139,13 @@ def caption_picture(scene: Scene, text: str) -> str:
     """Describe a picture for a post."""
     scene_of = phrase(plain(gist(text)), MAX_CAPTION)
     return f"{scene.topic}: {scene_of}" if scene.topic else scene_of
+
+
+def _led(lead: str, point: str) -> str:
+    """A point behind its lead; one with a colon of its own gets no second one before it."""
+    if ":" in first_sentence(point) and not _NEEDS_COLON.search(lead):
+        lead = re.sub(r":$", ".", lead)
+    return f"{lead} {point}".strip()
 
 
 def _sayable(lines: Sequence[str], scene: Scene) -> list[str]:

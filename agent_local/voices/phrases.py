@@ -13,12 +13,17 @@ _QUOTES = re.compile(r"[\"“”„«»]")
 _CLAUSES = re.compile(r"[.!?;:,\n…()]+")
 _FIRST = re.compile(r"^(?P<x>.+?)(?:[?!.]+(?:\s.*)?)?$")
 _SUBTEXT = re.compile(r"^-# .*$", re.MULTILINE)  # Discord's small print: the note under an answer
-_JOINTS = frozenset({"and", "but", "or", "so", "which", "since", "because", "that"})
 
 
 def words_of(text: str) -> frozenset[str]:
     """A set of words, written as a text."""
     return frozenset(text.split())
+
+
+_NO_BEGINNING = words_of(
+    "and but or so which since because that if when while whatever whether what who where how has have is are do does"
+    " can would could let pull"
+)
 
 
 def plain(text: str, names: Iterable[str] = ()) -> str:
@@ -50,7 +55,7 @@ def quotable(text: str) -> str | None:
         return None
     for clause in _CLAUSES.split(plain(gist(text))):
         words = clause.split()
-        if len(words) in QUOTE_WORDS and len(clause) <= MAX_PHRASE and words[0].lower() not in _JOINTS:
+        if len(words) in QUOTE_WORDS and len(clause) <= MAX_PHRASE and words[0].lower() not in _NO_BEGINNING:
             return clause.strip()
     return None
 
@@ -61,4 +66,6 @@ def gist(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """Begin with a capital letter, also inside of a quotation mark."""
+    start = len(text) - len(text.lstrip('"“'))
+    return text[:start] + text[start : start + 1].upper() + text[start + 1 :]

@@ -11,7 +11,11 @@ MOST_CHARACTERS = 100  # of a sum
 DECIMALS = 4  # shown of a result that has no end
 
 _ASKED = re.compile(r"^(?:what(?:'s|’s| is| are)|how much (?:is|are)|calculate|compute|and)\s+", re.IGNORECASE)
+_NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+)  # fmt: skip
 _WORDS = (
+    *((re.compile(rf"\b{word}\b", re.I), str(number)) for number, word in enumerate(_NUMBERS)),
     (re.compile(r"\bplus\b", re.I), "+"),
     (re.compile(r"\bminus\b|[−–]", re.I), "-"),
     (re.compile(r"\btimes\b|\bmultiplied by\b|[×·]|(?<=[\d\s)])x(?=[\d\s(])", re.I), "*"),

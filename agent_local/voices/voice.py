@@ -115,12 +115,8 @@ class ScriptedVoice:
             return _Decision(skip=True)
         if scene.last_message_id and scene.round > 1 and self._chance(ONLY_REACT):
             return _Decision(react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
-        words = self._composer.turn(scene)
-        ending = words is not None and self._chance(wish_to_end(scene.round))
-        if words and ending:
-            gap = "\n" if "\n" in words.text else " "
-            words = Words(f"{words.text}{gap}{self._composer.farewell(scene)}")
-        return self._react(scene, self._say(scene, words, ending=ending))
+        ending = self._chance(wish_to_end(scene.round))
+        return self._react(scene, self._say(scene, self._composer.turn(scene, ending=ending), ending=ending))
 
     def _say(self, scene: Scene, words: Words | None, *, ending: bool = False) -> _Decision:
         if words is None:
