@@ -199,7 +199,7 @@ def missing_tokens_message(settings: Settings) -> str:
     keys = f", and its key ({', '.join(lacking)})" if lacking else ""
     return (
         f"No bot token is set. Set at least one of {tokens}{keys}.\n"
-        "To go live, copy .env.example to .env and fill in a token and its API key for each bot (see README).\n"
+        "To go live: make setup asks for all of it; or copy .env.example to .env and fill it in (README, Going live).\n"
         "To try it on this machine, without tokens or keys: make local (which runs python run_all.py --local)"
     )
 
