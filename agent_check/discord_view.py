@@ -121,10 +121,15 @@ async def logged_in(token: str, seconds: float) -> AsyncIterator[tuple[HTTPClien
         raise NoAnswerError(f"gives no answer within {seconds:g} s") from None
     except discord.HTTPException as error:
         raise NoAnswerError(f"answers with an error (HTTP {error.status})") from None
-    except (aiohttp.ClientError, OSError):
-        raise NoAnswerError("cannot be reached from this machine") from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise NoAnswerError(f"cannot be reached from this machine{cause(error)}") from None
     except (LookupError, TypeError, ValueError):
         raise NoAnswerError("cannot be understood, as if a proxy answered in its place") from None
+
+
+def cause(error: Exception) -> str:
+    """The system's words for a failed connection, in brackets; "" where there are none."""
+    return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
 
 
 async def read_application(http: HTTPClient) -> Application:

@@ -14,7 +14,7 @@ import discord
 from rich.console import Console
 
 from agent_check import bots, machine, report, tools
-from agent_check.discord_view import BotView
+from agent_check.discord_view import BotView, cause
 from agent_check.findings import Findings, Level, ReportSection
 from agent_check.forecast import check_costs
 from agent_check.model_keys import check_key
@@ -121,17 +121,12 @@ async def _guarded(check: Awaitable[T], found: Findings, subject: str, seconds: 
     except discord.HTTPException as error:
         found.wrong(subject, f"answers {error.status}", "run this check again later")
     except (aiohttp.ClientError, OSError) as error:
-        found.wrong(subject, f"cannot be reached{_cause(error)}", "check the network, then run this check again")
+        found.wrong(subject, f"cannot be reached{cause(error)}", "check the network, then run this check again")
     except Exception as error:
         log.debug("%s: the check failed", subject, exc_info=error)
         reason = str(error) or "it gave no reason"
         found.wrong(subject, f"failed: {reason}"[:200], "fix what this names, then run this check again")
     return None
-
-
-def _cause(error: Exception) -> str:
-    """The system's words for a failed connection, in brackets; "" where there are none."""
-    return f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
 
 
 @contextmanager

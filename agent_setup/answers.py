@@ -112,4 +112,4 @@ def _keys(problem: str) -> set[str]:
 
 def tail(secret: str) -> str:
     """The end of a secret, by which its owner recognises it."""
-    return f"ending in …{secret[-4:]}" if len(secret) >= _VISIBLE else f"{len(secret)} characters"
+    return f"ending in {secret[-4:]}" if len(secret) >= _VISIBLE else f"{len(secret)} characters"

@@ -54,7 +54,8 @@ def _explain(session: Session, agent: AgentSettings) -> None:
     session.talk.say(
         f"  1. Open {PORTAL} and press New Application.",
         f"     Its name is the bot's name, such as {agent.display_name}.",
-        "  2. On its page Bot switch on Message Content Intent (under Privileged Gateway Intents), and save.",
+        "  2. Open its page Bot, in the menu on the left. Under Privileged Gateway Intents switch on",
+        "     Message Content Intent, and save.",
         "  3. On the same page press Reset Token, and copy the token.",
     )
 
@@ -78,8 +79,6 @@ def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
             token = ""
             continue
         session.answers.give(setting, token)
-        if session.answers.overruled(setting):
-            talk.warn(f"{setting} is also set in the environment, which wins over .env: unset it there.")
         if isinstance(found, FoundBot):
             session.bots[agent.name] = found
             _check_application(session, agent, token)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Protocol, TypeVar
 
 from rich.console import Console
@@ -34,7 +34,8 @@ class TerminalReader:
     """A person at a terminal."""
 
     def __init__(self) -> None:
-        import readline  # noqa: F401 - lets input() edit the line
+        with suppress(ImportError):  # some builds of Python lack it
+            import readline  # noqa: F401 - lets input() edit the line
 
     def line(self, prompt: str) -> str:
         return input(prompt)
@@ -65,7 +66,7 @@ class Dialogue:
 
     def __init__(self, reader: Reader, console: Console) -> None:
         self._reader, self._console = reader, console
-        self._plain = not can_show("✓✗…", console.encoding)
+        self._plain = not can_show("✓✗", console.encoding)
 
     def say(self, *lines: str) -> None:
         for line in lines or ("",):

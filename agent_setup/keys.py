@@ -32,10 +32,8 @@ def ask_keys(session: Session, agent: str, *, kept: bool) -> None:
     """Ask for the key of each of the agent's models that was not asked for yet. `kept`: the owner keeps this bot as it
     is, so a key that is there is only checked."""
     for model in session.answers.settings().agents[agent].models:
-        if model.provider == "bedrock" and model.lacks:
-            session.talk.warn(f"{model.name} is on Bedrock: set {model.lacks} in .env, see docs/providers.md")
-        elif not model.needs_key:
-            session.talk.good(f"{model.name} needs no key")
+        if not model.needs_key or model.provider == "bedrock":  # that has credentials of its own
+            session.talk.good(f"{model.name} needs no API key")
         elif model.key_setting not in session.keys or not session.answers.get(model.key_setting):
             session.keys.add(model.key_setting)
             _ask_key(session, agent, model, kept)
@@ -58,14 +56,13 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
                 session.answers.give(setting, before)
                 if not before:
                     talk.warn(f"{session.title(agent)} stays offline until {setting} is set.")
+                    talk.say("  docs/providers.md has models that need no key, such as those on your own machine.")
                 return
             if not model.base_url and (problem := wrong_key(key, model.provider)):
                 talk.bad(problem)
                 key = ""
                 continue
         session.answers.give(setting, key)
-        if session.answers.overruled(setting):
-            talk.warn(f"{setting} is also set in the environment, which wins over .env: unset it there.")
         if _is_settled(session, agent, model, provider):
             return
         key = ""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from agent_config import SettingsError
 from agent_process.redaction import Redactor
 from agent_process.signals import INTERRUPTED
 from agent_setup import env_place
@@ -47,9 +48,7 @@ def run_setup(
         talk.bad(str(error))
         return 2
     except UnusableSettingsError as error:
-        talk.bad("Settings that this does not ask for are wrong. Correct them first:")
-        talk.say(*(f"  {line}" for line in error.problems))
-        return 2
+        return _refuse(talk, error.problems)
     session = Session(talk, answers)
     try:
         _introduce(session, place, asked_again)
@@ -62,12 +61,20 @@ def run_setup(
     except KeyboardInterrupt:
         talk.say("", f"Stopped. {NOTHING}")
         return INTERRUPTED
+    except SettingsError as error:  # answers that do not go with the settings that are there
+        return _refuse(talk, error.problems)
     except Exception:
         # The outermost edge: what was typed must not be in the traceback.
         print(Redactor(_secrets(session)).secrets(traceback.format_exc()), file=sys.stderr)
         talk.bad(f"The set-up ended because of an unexpected error. {NOTHING}")
         return 1
     return _finish(session, check)
+
+
+def _refuse(talk: Dialogue, problems: list[str]) -> int:
+    talk.bad("Settings that this does not ask for are wrong. Correct them in .env first:")
+    talk.say(*(f"  {line}" for line in problems), NOTHING)
+    return 2
 
 
 def _end_as_by_ctrl_c() -> None:
@@ -191,6 +198,8 @@ def _summarize(session: Session, place: env_place.EnvPlace) -> None:
     )
     if OLD_CHANNELS in answers.changes():
         talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
+    if winning := sorted(key for key in ASKED if answers.overruled(key)):
+        talk.warn(f"The environment has other values, which win over .env: unset there {', '.join(winning)}")
 
 
 def _finish(session: Session, check: Callable[[], int]) -> int:
@@ -205,7 +214,7 @@ def _finish(session: Session, check: Callable[[], int]) -> int:
     talk.say()
     if code == 0:
         talk.say(
-            "Start the bots:  make run",
+            "Start the bots, or restart them:  make run",
             "With a conversation right away:  COORDINATOR_FIRE_ON_STARTUP=true make run",
         )
     else:

@@ -227,7 +227,7 @@ async def test_the_environment_is_offered_and_named_where_it_wins(tmp_path: Path
         assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
         names = "ANTHROPIC_API_KEY, BOT_TOKEN_GROK, XAI_API_KEY"
         assert f"Set in the environment, which wins over .env when the bots start: {names}" in scene.printed
-        assert "XAI_API_KEY is also set in the environment, which wins over .env: unset it there." in scene.printed
+        assert "The environment has other values, which win over .env: unset there XAI_API_KEY\n" in scene.printed
         text = scene.env.read_text()
         assert all(f"{line}\n" in text for line in (f"XAI_API_KEY={KEYS['grok']}", f"BOT_TOKEN_GROK={TOKENS['grok']}"))
         assert f"ANTHROPIC_API_KEY={KEYS['claude']}\n" in text
@@ -261,6 +261,19 @@ async def test_wrong_settings_are_asked_again_or_stop_the_set_up_before_the_firs
         assert scene.typist.questions == []
         assert "MAX_QUEUE_DEPTH: expected" in scene.printed
         assert "line 2: expected KEY=value" in scene.printed
+
+
+async def test_a_model_without_a_key_asks_for_none_and_one_that_lacks_its_region_stops(tmp_path: Path) -> None:
+    async with setup_scene(tmp_path) as scene:
+        scene.env.write_text("CLAUDE_MODEL=ollama/llama3.3\n")
+        typed = [answer for answer in only("claude") if answer[0] != "ANTHROPIC_API_KEY"]
+        assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
+        assert "ollama/llama3.3 needs no API key" in scene.printed
+        assert scene.settings().agents["claude"].usable
+        scene.env.write_text("CLAUDE_MODEL=bedrock/a-model\n")
+        assert await scene.run(*typed[:3]) == 2
+        assert "AWS_REGION: expected the region" in scene.printed
+        assert scene.env.read_text() == "CLAUDE_MODEL=bedrock/a-model\n"
 
 
 async def test_a_file_that_cannot_be_written_loses_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
