@@ -36,8 +36,12 @@ class EnvPlace:
 
     @property
     def open_to_others(self) -> bool:
-        """Whether other users of the machine may read it."""
+        """Whether every user of the machine may read or change it."""
         return self.exists and bool(self.path.stat().st_mode & _WORLD)
+
+    @property
+    def open_to_group(self) -> bool:
+        return self.exists and bool(self.path.stat().st_mode & stat.S_IRGRP)
 
 
 def find_place(folder: Path) -> EnvPlace:

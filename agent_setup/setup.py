@@ -166,7 +166,8 @@ def _written(session: Session, place: env_place.EnvPlace, folder: Path, changes:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         session.talk.bad(f"{place.path} could not be written ({reason}). Correct that, then answer yes again.")
         return False
-    session.talk.good(f"Written: {place.path.absolute()}, which only you can read. Keep it to yourself.")
+    readers = "you and its group" if place.open_to_group else "only you"
+    session.talk.good(f"Written: {place.path.absolute()}, which {readers} can read. Keep it to yourself.")
     if old is not None:
         session.talk.say(f"  The old one is kept as {old.name}; delete it when all is well.")
     return True
