@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from agent_check.forecast import INPUT_TOKENS, OUTPUT_TOKENS
 from agent_check.permissions import NEEDED, WELCOME
 from agent_cogs.answer.schema import DECISION_SCHEMA
 from agent_cogs.events import REASONS
@@ -23,6 +25,8 @@ from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
 from agent_cogs.turn.failure_replies import SIGNS
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
+from agent_llm.pricing import price
+from agent_llm.types import Usage
 from agent_local.discord.server import routed_to
 from agent_local.discord.world.worlds import small_world
 from agent_local.voices.voice import ScriptedVoice
@@ -106,6 +110,20 @@ def test_what_wins_over_what_is_one_sentence_on_every_page_that_says_it() -> Non
         assert plain in text or "settings.md)" in text, name
 
 
+def test_the_page_of_costs_has_the_default_models_and_about_their_prices() -> None:
+    """Within a factor of two: a new version of the price list changes some."""
+    rows = table((ROOT / "docs" / "costs.md").read_text(encoding="utf-8"), "bot")
+    assert list(rows) == [spec.display_name for spec in AGENTS.values()]
+    for spec, (model, *dollars) in zip(AGENTS.values(), rows.values(), strict=True):
+        assert model == spec.model
+        turn = Usage(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
+        costs = [price(spec.provider, model, turn), price(spec.provider, model, replace(turn, searches=1))]
+        if spec.image_model:
+            costs.append(price(spec.provider, spec.image_model, Usage(pictures=1)))
+        for shown, cost in zip(dollars, costs, strict=bool(spec.image_model)):
+            assert 0.5 < float(shown.strip("$")) / cost.cost_usd < 2, (spec.name, shown)
+
+
 def test_the_page_of_tools_has_the_default_of_the_code() -> None:
     assert f"`{','.join(DEFAULT_TOOLS)}`" in (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
 
@@ -150,6 +168,11 @@ def test_the_readme_is_short_begins_with_commands_and_has_an_env_that_is_enough_
     assert live.guild_ids
     more = {name for row in table(README, "Setting") for name in re.findall(r"[A-Z_]+", row)}
     assert more | set(names) <= set(setting_names())
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    for page in ROOT.glob("docs/*.md"):
+        assert f"](docs/{page.name})" in README, page.name
 
 
 def test_the_page_of_commands_explains_every_sign_of_a_bot() -> None:
