@@ -66,8 +66,10 @@ def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterato
             f" into one, such as {folder / 'claude'}"
         )
         return
-    hint = "; for options, endpoints and tool servers set CONFIG_FILES_DIR" if key == "CONFIG_DIR" else ""
-    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else{hint}"
+    instead = "; set PERSONAS_DIR, which counts more (CONFIG_FILES_DIR is for options and endpoints)"
+    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else" + (
+        instead if key == "CONFIG_DIR" else ""
+    )
 
 
 _Model = TypeVar("_Model", bound=Keys)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_config import Settings, SettingsError, load_settings, setting_names
+from agent_settings.names import OLD_NAMES
 
-KEYS = setting_names()
+KEYS = (*setting_names(), *OLD_NAMES)
 NUMBERS = st.integers().map(str) | st.floats().map(str)
 ODD = [
     "9" * 5000,
