@@ -8,7 +8,7 @@ from agent_check.bots import TEXT_CHANNELS
 from agent_check.discord_view import BotView, ChannelView
 from agent_check.permissions import NEEDED, missing
 from agent_setup.answers import CHANNELS, OLD_CHANNELS
-from agent_setup.choices import guessed_theme, numbers, theme_of
+from agent_setup.choices import example, guessed_theme, numbers, theme_of
 from agent_setup.lookups import look_up_channels
 from agent_setup.session import Session
 from agent_themes import THEMES
@@ -29,13 +29,16 @@ def choose_channels(session: Session) -> None:
     before = session.answers.settings().channels
     if before:
         talk.say(f"Now: {', '.join(f'{_name(session, one)} ({theme})' for one, theme in before.items())}")
+    if any(lacking(views, channel) for channel in listed):
+        talk.say("A permission that is missing can be given later in Discord; the check at the end names it again.")
+    names = [channel.name for channel in listed]
     leaves = "Enter keeps them" if before else "Enter chooses none yet"
 
     def read(text: str) -> list[ChannelView]:
-        return [listed[number - 1] for number in numbers(text, len(listed))] if text else []
+        return [listed[number - 1] for number in numbers(text, len(listed), names)] if text else []
 
-    example = "1" if len(listed) == 1 else "1,2" if len(listed) < 4 else "1,3-4"
-    chosen = talk.pick(f"In which channels shall they speak? By number, such as {example} ({leaves}):", read)
+    question = f"In which channels shall they speak? By number, such as {example(len(listed))} ({leaves}):"
+    chosen = talk.pick(question, read)
     if chosen:
         _choose_themes(session, chosen, before)
     elif not before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from agent_themes import DEFAULT_THEME, THEMES
@@ -32,15 +32,19 @@ class ChoiceError(ValueError):
     """An answer that is no choice from the list; the text says what is expected."""
 
 
-def numbers(text: str, count: int) -> list[int]:
-    """ "1,3-5" → [1, 3, 4, 5], in the order typed and without repetition. Raises ChoiceError beyond 1 to `count`."""
+def numbers(text: str, count: int, names: Sequence[str] = ()) -> list[int]:
+    """ "1,3-5" → [1, 3, 4, 5], in the order typed and without repetition. `names`, of one word each, may stand for
+    their numbers ("#debate"). Raises ChoiceError beyond 1 to `count`."""
     found: list[int] = []
     for part in re.split(r"[,\s]+", re.sub(r"\s*(?:-|–)\s*", "-", text.strip())):
         if not part:
             continue
+        if not _is_number(part, count) and part.removeprefix("#") in names:
+            found.append(names.index(part.removeprefix("#")) + 1)
+            continue
         first, dash, last = part.partition("-")
         if not _is_number(first, count) or (dash and not _is_number(last, count)):
-            raise ChoiceError(f"Type numbers from 1 to {count}, such as {_example(count)}.")
+            raise ChoiceError(f"Type numbers from 1 to {count}, such as {example(count)}.")
         found += range(int(first), int(last or first) + 1)
         if dash and int(first) > int(last):
             raise ChoiceError(f"Type the smaller number first: {last}-{first}.")
@@ -71,5 +75,6 @@ def _is_number(text: str, count: int) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= count
 
 
-def _example(count: int) -> str:
+def example(count: int) -> str:
+    """How to choose several of a list this long."""
     return "1" if count == 1 else "1,2" if count < 4 else "1,3-4"

@@ -100,7 +100,9 @@ class Dialogue:
         return self._answer(self._reader.line, question)
 
     def ask_hidden(self, question: str) -> str:
-        return self._answer(self._reader.hidden, question)
+        """As `ask`, without echo; the word skip, which other questions take, counts as Enter."""
+        answer = self._answer(self._reader.hidden, question)
+        return "" if answer.lower() == "skip" else answer
 
     def _answer(self, read: Callable[[str], str], question: str) -> str:
         prompt = f"{self._clean(question)} "

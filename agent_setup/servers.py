@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from agent_check.bots import link_to_invite, options_in
 from agent_setup.answers import SERVERS
-from agent_setup.choices import numbers
+from agent_setup.choices import example, numbers
 from agent_setup.lookups import look_up_servers
 from agent_setup.session import Session
 
@@ -47,7 +47,8 @@ def _chosen(session: Session, found: Servers) -> list[int]:
     def read(text: str) -> list[int]:
         return [listed[number - 1] for number in numbers(text or kept, len(listed))]
 
-    return talk.pick(f"In which servers shall they speak? By number{f' [{kept}]' if kept else ''}:", read)
+    leaves = f" [{kept}]" if kept else ""
+    return talk.pick(f"In which servers shall they speak? By number, such as {example(len(listed))}{leaves}:", read)
 
 
 def _invited(session: Session, servers: Collection[int]) -> Servers:

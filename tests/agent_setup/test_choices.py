@@ -24,6 +24,12 @@ def test_numbers_are_read_in_the_order_typed(text: str, found: list[int]) -> Non
     assert numbers(text, 5) == found
 
 
+def test_a_name_of_the_list_stands_for_its_number() -> None:
+    assert numbers("#memes, 1 what-if", 3, ["debate", "memes", "what-if"]) == [2, 1, 3]
+    with pytest.raises(ChoiceError):
+        numbers("#other", 3, ["debate", "memes", "what-if"])
+
+
 @pytest.mark.parametrize("text", ["", ",", "0", "6", "1-6", "5-1", "a", "-1", "1-", "²", "99999999999"])
 def test_what_is_no_number_of_the_list_says_what_is_expected(text: str) -> None:
     with pytest.raises(ChoiceError, match=r"^Type "):
