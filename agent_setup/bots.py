@@ -32,7 +32,7 @@ def _set_up_bot(session: Session, agent: AgentSettings) -> bool:
             _ask_token(session, agent, "")
         return False
     outside = session.answers.in_environment(setting) == token
-    place = f"{setting} of the environment" if outside else "a token"
+    place = "a token in the environment" if outside else "a token"
     ways = ("keep", "change") if outside else ("keep", "change", "off")
     ask = "keep it or change it?" if outside else "keep it, change it, or turn the bot off?"
     way = talk.choose(f"{agent.display_name} has {place}, {tail(token)}: {ask}", ways, default="keep")

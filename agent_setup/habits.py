@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 import time
+from collections.abc import Collection
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -33,9 +34,16 @@ def zone_named(text: str) -> str:
     found = found or [name for name in names if name.lower().rpartition("/")[2] == word.lower()]
     if len(found) == 1 or _exists(word):
         return found[0] if len(found) == 1 else word
-    near = sorted(found) or difflib.get_close_matches(word.title(), sorted(names), n=3, cutoff=0.6)
+    near = sorted(found) or _near(word.lower(), names)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     raise ChoiceError(f"There is no such time zone. Type a name such as Europe/Berlin.{hint}")
+
+
+def _near(word: str, names: Collection[str]) -> list[str]:
+    """At most three names that are spelled alike, or whose city is."""
+    spellings = {part: name for name in sorted(names) for part in (name.lower(), name.lower().rpartition("/")[2])}
+    alike = difflib.get_close_matches(word, spellings, n=3, cutoff=0.7)
+    return list(dict.fromkeys(spellings[one] for one in alike))
 
 
 def budget_of(text: str) -> str:

@@ -69,8 +69,8 @@ def _ask_key(session: Session, agent: str, model: ModelSettings, kept: bool) -> 
 
 
 def _keeps(session: Session, setting: str, key: str) -> bool:
-    place = " of the environment" if session.answers.in_environment(setting) == key else ""
-    question = f"There is {setting}{place} already, {tail(key)}: keep it or change it?"
+    place = " in the environment" if session.answers.in_environment(setting) == key else ""
+    question = f"{setting} is set already{place}, {tail(key)}: keep it or change it?"
     return session.talk.choose(question, ("keep", "change"), default="keep") == "keep"
 
 

@@ -199,8 +199,12 @@ def _summarize(session: Session, place: env_place.EnvPlace) -> None:
     )
     if OLD_CHANNELS in answers.changes():
         talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
-    if winning := sorted(key for key in ASKED if answers.overruled(key)):
-        talk.warn(f"The environment has other values, which win over .env: unset there {', '.join(winning)}")
+    _warn_of_environment(session)
+
+
+def _warn_of_environment(session: Session) -> None:
+    if winning := sorted(key for key in ASKED if session.answers.overruled(key)):
+        session.talk.warn(f"The environment has other values, which win over .env: unset there {', '.join(winning)}")
 
 
 def _finish(session: Session, check: Callable[[], int]) -> int:
@@ -219,6 +223,7 @@ def _finish(session: Session, check: Callable[[], int]) -> int:
             "With a conversation right away:  COORDINATOR_FIRE_ON_STARTUP=true make run",
         )
     else:
+        _warn_of_environment(session)
         talk.say(
             "Do what it says, then check again:  make run ARGS=--check",
             "To change an answer:  make setup",

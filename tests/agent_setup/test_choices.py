@@ -75,9 +75,10 @@ def test_a_time_zone_is_found_by_its_city_too(text: str, zone: str) -> None:
     assert zone_named(text) == zone
 
 
-def test_a_time_zone_that_there_is_not_brings_those_that_may_be_meant() -> None:
+@pytest.mark.parametrize("text", ["Europe/Berln", "Berln", "europe berlin"])
+def test_a_time_zone_that_there_is_not_brings_those_that_may_be_meant(text: str) -> None:
     with pytest.raises(ChoiceError, match=r"Did you mean .*Europe/Berlin"):
-        zone_named("Europe/Berln")
+        zone_named(text)
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,8 @@ async def test_the_environment_is_offered_and_named_where_it_wins(tmp_path: Path
     async with setup_scene(tmp_path) as scene:
         scene.environ |= {"ANTHROPIC_API_KEY": KEYS["claude"], "BOT_TOKEN_GROK": TOKENS["grok"], "XAI_API_KEY": "other"}
         typed = [("Set up ChatGPT?", "n"), ("Set up Claude?", ""), ("Token of Claude", TOKENS["claude"])]
-        typed += [("There is ANTHROPIC_API_KEY of the environment", ""), ("Set up Gemini?", "n")]
-        typed += [("Grok has BOT_TOKEN_GROK of the environment", ""), ("XAI_API_KEY", KEYS["grok"])]
+        typed += [("ANTHROPIC_API_KEY is set already in the environment", ""), ("Set up Gemini?", "n")]
+        typed += [("Grok has a token in the environment", ""), ("XAI_API_KEY", KEYS["grok"])]
         assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
         names = "ANTHROPIC_API_KEY, BOT_TOKEN_GROK, XAI_API_KEY"
         assert f"Set in the environment, which wins over .env when the bots start: {names}" in scene.printed
