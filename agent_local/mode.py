@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from io import TextIOWrapper
 from typing import TypeVar
 
 from rich.console import Console
@@ -44,7 +43,7 @@ from agent_local.models.server_kinds import advice
 from agent_local.models.server_search import Found, looking_for_servers, nothing_found
 from agent_local.models.thinking import Thinking, WatchedModel
 from agent_local.session_log import LOG_FILE, SessionLog, writable
-from agent_local.standard_streams import fill_standard_streams
+from agent_local.standard_streams import allow_any_characters, fill_standard_streams
 from agent_local.summary import summary
 from agent_local.terminal.saved_files import SavedFiles
 from agent_local.terminal.terminal import Header, Terminal
@@ -68,8 +67,7 @@ log = logging.getLogger(__name__)
 def run_local(settings: Settings, *, once: bool, scripted: bool) -> int:
     """Run until the person leaves; return the exit code. Raises SettingsError if the data folder is not writable."""
     fill_standard_streams()
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks must not end the conversation
+    allow_any_characters()
     with writable():
         session = _Local(settings, once=once, scripted=scripted)
     return asyncio.run(session.run())

@@ -28,6 +28,7 @@ NARROW = 70  # columns; below it a message is shown under its author
 CHANNEL_COLUMNS = 14
 NAME_COLUMNS = 16
 NUMBER_COLUMNS = 3
+ASIDE_COLUMNS = 6  # before the lines between messages
 SMALL = "-# "  # begins a line of Discord's small print
 SNIPPET = 40  # characters
 REMEMBERED = 500  # messages
@@ -173,7 +174,7 @@ class View:
         known = {user: name for user, (name, _) in self._names.users.items()}
         return to_names(text, {**mentioned, **known}, self._names.channels, self._names.roles)
 
-    def _edit(self, data: Data) -> Text | None:
+    def _edit(self, data: Data) -> Padding | None:
         """None for an update that did not change the text: a preview, a pin, a thread."""
         seen, content = self._seen.get(_id(data, "id")), data.get("content")
         if content is None or seen is None or seen.text == content:
@@ -181,14 +182,14 @@ class View:
         self._seen[_id(data, "id")] = _Seen(seen.author, seen.style, str(content))
         return _aside("✎", (seen.author, seen.style), (" edited: ", ""), (self._content(data).plain, ""))
 
-    def _deletion(self, data: Data) -> Text:
+    def _deletion(self, data: Data) -> Padding:
         seen = self._seen.pop(_id(data, "id"), None)
         self._numbers.delete(_id(data, "id"))
         if seen is None:
             return _aside("✗", ("an earlier message was deleted", ""))
         return _aside("✗", ("a message of ", ""), (seen.author, seen.style), (" was deleted", ""))
 
-    def _reaction(self, data: Data) -> Text:
+    def _reaction(self, data: Data) -> Padding:
         user, emoji = self._user(_id(data, "user_id")), one_line((data.get("emoji") or {}).get("name")) or "?"
         seen = self._seen.get(_id(data, "message_id"))
         if seen is None:
@@ -242,12 +243,12 @@ def _is_picture(attachment: Data) -> bool:
     return media_type.startswith("image/") or name.lower().endswith(PICTURES)
 
 
-def _aside(mark: str, *parts: tuple[str, str]) -> Text:
+def _aside(mark: str, *parts: tuple[str, str]) -> Padding:
     """A dim line between the messages."""
-    text = Text(f"      {mark} ", "dim")
+    text = Text(f"{mark} ", "dim")
     for words, style in parts:
         text.append(words, style=f"dim {style}".strip())
-    return text
+    return Padding(text, (0, 0, 0, ASIDE_COLUMNS), expand=False)
 
 
 def _id(data: Data, key: str) -> int:

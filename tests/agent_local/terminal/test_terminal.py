@@ -419,6 +419,9 @@ async def test_fire_where_none_can_start_is_one_line() -> None:
 async def test_a_narrow_terminal_shows_every_line_within_its_width(width: int) -> None:
     screen, out = terminal("/help", "/who", "/channels", "/nonsense", width=width)
     screen.show("MESSAGE_CREATE", message("word " * 30, type=19, message_reference={"message_id": "1"}))
+    before = len(out.getvalue().splitlines())
+    screen.show("MESSAGE_REACTION_ADD", {"user_id": "2", "message_id": "100", "emoji": {"name": "x"}})
+    assert all(line.startswith("      ") for line in out.getvalue().splitlines()[before:])
     await screen.run()
     assert all(len(line.rstrip()) <= width for line in out.getvalue().splitlines())
 
