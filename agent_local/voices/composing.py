@@ -19,11 +19,11 @@ from agent_local.voices.scene import Scene, Words
 PAIR = 0.25  # of the turns: two points as a list, for personas with a section "pair"
 ECHO = 0.25  # quote the previous speaker
 ASIDE = 0.3  # a line that fits any topic, while there are unused ones on this topic
-GENERAL = 0.5  # of the asides: one of the persona's own
+GENERAL = 0.3  # of the asides: one of the persona's own
 ASK = 0.3  # end with a question to another agent
 MAX_CAPTION = 160
 
-_NEEDS_COLON = re.compile(r"\b(?:and|but|do|is|look|on|or|so|this|with|\w+ing):$")
+_NEEDS_COLON = re.compile(r"\b(?:add|and|but|do|is|it|look|now|on|or|so|then|this|which|with|\w+ing):$")
 _ONE = re.compile(r"\{topic\} (?:is|was|has|does|gets|looks|depends|behaves|shows|works|comes|resists|deserves)\b")
 _NOT_MANY = re.compile(r"(?:ss|us|is|news)$")
 _AFTER_HEAD = re.compile(r"\b(?:that|of|in|on|for|to|with|from|who|before|after|at|over|or)\b")
@@ -59,8 +59,9 @@ class Composer:
         own = theme_lines(scene.theme).any.of(f"{self._key} end")
         return self._fill(self._said.pick(own or _agreeing(self._persona["end"], scene)), scene)
 
-    def emoji(self) -> str:
-        return self._rng.choice(self._persona["emoji"])
+    def emoji(self, scene: Scene) -> str:
+        """A reaction in the theme's tone, otherwise in the persona's."""
+        return self._rng.choice(theme_lines(scene.theme).any.of(f"{self._key} emoji") or self._persona["emoji"])
 
     def _contribution(self, scene: Scene, *, asks: bool) -> str:
         theme = theme_lines(scene.theme)
@@ -75,9 +76,13 @@ class Composer:
             text = self._fill(point, scene)
         else:
             text = _led(self._lead(scene, theme), self._fill(point, scene))
-        if asks and self._chance(ASK) and scene.others and not theme.own_tone:
-            text += " " + self._fill(self._said.pick(self._persona["ask"]), scene)
+        if asks and self._chance(ASK) and scene.others and (questions := self._questions(theme)):
+            text += " " + self._fill(self._said.pick(questions), scene)
         return text
+
+    def _questions(self, theme: ThemeLines) -> Sequence[str]:
+        """The theme's questions to another agent, otherwise the persona's where they fit its tone."""
+        return theme.any.of(f"{self._key} ask") or (() if theme.own_tone else self._persona["ask"])
 
     def _points(self, scene: Scene, theme: ThemeLines) -> list[str]:
         """Unused lines: on this topic first, now and then asides."""

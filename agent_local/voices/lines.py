@@ -1,9 +1,9 @@
 """The lines that voices speak from, read from the text files under lines/.
 
 A persona file has sections, `[lead]` and one line each below. A theme file has topics, `== silence`, with `open:` lines
-that any agent may start with and lines of each agent, `claude: …`; its `== any` holds lines that fit every topic. Where
-the personas' own transitions and endings would not fit (a story, a kind word), `== any` has others: `claude lead: …`,
-`claude end: …`. The fields in lines, such as {last}, are explained in composing.py.
+that any agent may start with and lines of each agent, `claude: …`. Its `== any` holds lines that fit every topic, and
+`claude lead: …`, `claude end: …`, `claude ask: …` or `claude emoji: …` where the personas' own would not fit (a story,
+a kind word). The fields in lines, such as {last}, are explained in composing.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMMON = words_of(
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Lines on a topic, by "open", an agent's key, or a key with "lead" or "end"."""
+    """Lines on a topic, by "open", an agent's key, or a key with "lead", "end", "ask" or "emoji"."""
 
     name: str
     lines: Lines

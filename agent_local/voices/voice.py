@@ -114,7 +114,7 @@ class ScriptedVoice:
         if self._chance(SKIP):
             return _Decision(skip=True)
         if scene.last_message_id and scene.round > 1 and self._chance(ONLY_REACT):
-            return _Decision(react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
+            return _Decision(react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
         ending = self._chance(wish_to_end(scene.round))
         return self._react(scene, self._say(scene, self._composer.turn(scene, ending=ending), ending=ending))
 
@@ -137,7 +137,7 @@ class ScriptedVoice:
         """Sometimes add a reaction to the last message."""
         if decision.skip or scene.last_message_id is None or not self._chance(REACT):
             return decision
-        return replace(decision, react_emoji=self._composer.emoji(), react_to_message_id=scene.last_message_id)
+        return replace(decision, react_emoji=self._composer.emoji(scene), react_to_message_id=scene.last_message_id)
 
     def _chance(self, probability: float) -> bool:
         return self._rng.random() < probability
