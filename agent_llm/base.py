@@ -15,7 +15,16 @@ from typing import Any, ClassVar, TypeVar
 
 from agent_llm import pricing
 from agent_llm.endpoints import Aws, Endpoint
-from agent_llm.errors import BadAnswer, BadRequest, CannotDraw, ModelError, PrefillRefused, Refused, ToolsRefused
+from agent_llm.errors import (
+    BadAnswer,
+    BadRequest,
+    CannotDraw,
+    ModelError,
+    PrefillRefused,
+    PromptTooLong,
+    Refused,
+    ToolsRefused,
+)
 from agent_llm.profiles import Profile, profile_of
 from agent_llm.retry import Retrier
 from agent_llm.types import Drawing, Message, Prompt, Reply, Usage
@@ -155,7 +164,7 @@ class ProviderModel:
             return await self._shaped(replace(prompt, tools=()), history, ends)
         except BadRequest as error:
             doubtful = self.doubts_schema and wants_schema(prompt, self.profile)
-            if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused):
+            if not doubtful or error.status not in REFUSED_SHAPES or isinstance(error, PrefillRefused | PromptTooLong):
                 raise
         with_schema, self.profile = self.profile, replace(self.profile, schema=False)
         try:

@@ -11,6 +11,7 @@
         QuotaUsedUp             the account has no money or quota left
         BadRequest              400, 404, 413, 422: our request or the model's name is wrong
           PrefillRefused        400: the model does not continue a prefilled answer
+          PromptTooLong         400, 413, 500: the prompt is longer than the model's context
           ToolsRefused          400, 500: the model, or its server as it was started, calls no functions
         Refused                 the model or its filter declined to answer
         BadAnswer               an unusable answer: empty, cut off, wrong shape
@@ -119,6 +120,12 @@ class PrefillRefused(BadRequest):
     """The model does not continue a prefilled answer (400)."""
 
     kind = "the model does not continue a prefilled answer"
+
+
+class PromptTooLong(BadRequest):
+    """The prompt is longer than the model's context, as its server has loaded it (400, 413, 500)."""
+
+    kind = "the prompt is longer than the model's context"
 
 
 class ToolsRefused(BadRequest):

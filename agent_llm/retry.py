@@ -10,6 +10,7 @@ answer instead (`fallback.py`), and for how long the failed model is avoided.
 | TimedOut | no: its time is used up | yes | 60 s |
 | QuotaUsedUp, BadKey, NotInstalled | no | yes | 15 min |
 | BadRequest, PrefillRefused, ToolsRefused | no | no: the next would get the same prompt | - |
+| PromptTooLong | no | yes: the next may have a larger context | - |
 | Refused, BadAnswer, CannotDraw | no | no: the next would get the same prompt | - |
 | SessionLost | no: the caller reports it | no | - |
 
@@ -37,6 +38,7 @@ from agent_llm.errors import (
     ModelError,
     NotInstalled,
     PrefillRefused,
+    PromptTooLong,
     QuotaUsedUp,
     RateLimited,
     Refused,
@@ -74,6 +76,7 @@ FAILURE_RULES: Mapping[type[ModelError], FailureRule] = {
     NotInstalled: _ACCOUNT_FAILED,
     BadRequest: _NO_RECOVERY,
     PrefillRefused: _NO_RECOVERY,
+    PromptTooLong: FailureRule(fall_back=True),
     ToolsRefused: _NO_RECOVERY,
     Refused: _NO_RECOVERY,
     BadAnswer: _NO_RECOVERY,

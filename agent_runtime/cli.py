@@ -62,11 +62,14 @@ def _run_local(settings: Settings, options: argparse.Namespace) -> int:
     from agent_local.only_start import AlreadyRunning, only_start
 
     if options.model is not None:
-        from agent_local.models.chosen_model import problem_with
+        from agent_local.models.chosen_model import check_model
 
-        if problem := problem_with(settings, options.model):
-            print(problem, file=sys.stderr)
+        verdict = check_model(settings, options.model)
+        if verdict.problem:
+            print(verdict.problem, file=sys.stderr)
             return 2
+        if verdict.warning:
+            print(f"Warning: {verdict.warning}", file=sys.stderr)
     _make_data_dir(settings)
     try:
         with only_start(settings.data_dir / LOCAL):

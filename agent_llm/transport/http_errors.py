@@ -16,6 +16,7 @@ from agent_llm.errors import (
     BadRequest,
     ModelError,
     PrefillRefused,
+    PromptTooLong,
     QuotaUsedUp,
     RateLimited,
     Refused,
@@ -52,6 +53,15 @@ _NO_PREFILL = (
 )
 # The words of Ollama, llama.cpp (with status 500) and vLLM.
 _NO_TOOLS = ("does not support tools", "tools param requires --jinja", "requires --enable-auto-tool-choice")
+# The words of OpenAI and most others, vLLM, llama.cpp, LM Studio (two), Anthropic.
+_TOO_LONG = (
+    "context_length_exceeded",
+    "maximum context length",
+    "exceed_context_size",
+    "context length of only",
+    "context size has been exceeded",
+    "prompt is too long",
+)
 _CODE = re.compile(r"[A-Za-z0-9_.:\[\]-]{1,60}")
 
 
@@ -84,6 +94,8 @@ def _kind(status: int, words: str) -> type[ModelError]:
         return RateLimited
     if status in (400, 422, 500) and any(sign in words for sign in _NO_TOOLS):
         return ToolsRefused
+    if status in (400, 413, 500) and any(sign in words for sign in _TOO_LONG):
+        return PromptTooLong
     if status >= 500 or status in (408, 409, 425, 499):
         return ServerFailed
     if status in (400, 422) and any(sign in words for sign in _NO_PREFILL):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from agent_check.model_keys import error_of
 from agent_config import ModelSettings, Settings
 from agent_llm.errors import BadKey, ModelError, Retryable
 from agent_llm.profiles import DEFAULTS
+from agent_local.models.context_size import context_warning
 from agent_local.models.server_kinds import KINDS, listed_names, plain_name, some_of
 from agent_local.models.server_search import JsonAnswer, NoAnswer, address_of, get_json, json_session, key_of
 from agent_local.terminal.view import one_line
@@ -19,23 +21,34 @@ MOST_NAMED = 8
 NO_LIST = (404, 405)
 
 
-def problem_with(settings: Settings, name: str) -> str | None:
-    """A line on why the bots cannot use this model, and what to do; None for a model that they can use.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A line each, "" for none: why the bots cannot use the model and what to do, or what will go wrong with it."""
 
-    `settings` were loaded with it, so it is the model of all agents.
-    """
-    problem = asyncio.run(_problem_with(settings, name))
-    return one_line(f"--model {name}: {problem}") if problem else None
+    problem: str = ""
+    warning: str = ""
 
 
-async def _problem_with(settings: Settings, name: str) -> str | None:
+def check_model(settings: Settings, name: str) -> Verdict:
+    """Check the model `name`. `settings` were loaded with it, so it is the model of all agents."""
+    verdict = asyncio.run(_verdict(settings, name))
+    lines = (one_line(f"--model {name}: {line}") if line else "" for line in (verdict.problem, verdict.warning))
+    return Verdict(*lines)
+
+
+async def _verdict(settings: Settings, name: str) -> Verdict:
     provider, _, model = name.partition("/")
     known = {*PROVIDERS, *settings.endpoints}
     if provider not in known or (not model and provider in KEY_SETTINGS):
-        return f"expected provider/model, such as ollama/llama3.3; the providers are {', '.join(sorted(known))}"
+        expected = f"expected provider/model, such as ollama/llama3.3; the providers are {', '.join(sorted(known))}"
+        return Verdict(expected)
     if provider not in KEY_SETTINGS:
-        return await _problem_at_endpoint(settings, provider, model)
-    return await _problem_at_provider(next(iter(settings.agents.values())).models[0])
+        return await _at_endpoint(settings, provider, model)
+    return Verdict(await _problem_at_provider(_of_all(settings)) or "")
+
+
+def _of_all(settings: Settings) -> ModelSettings:
+    return next(iter(settings.agents.values())).models[0]
 
 
 async def _problem_at_provider(model: ModelSettings) -> str | None:
@@ -56,17 +69,18 @@ def _status(error: ModelError) -> str:
     return f" ({error.status})" if error.status else "; check the network"
 
 
-async def _problem_at_endpoint(settings: Settings, provider: str, model: str) -> str | None:
-    needed = next(iter(settings.agents.values())).models[0].lacks if model else None
-    if needed:
-        return f"{needed} is not set; set it in .env"
+async def _at_endpoint(settings: Settings, provider: str, model: str) -> Verdict:
+    if model and (needed := _of_all(settings).lacks):
+        return Verdict(f"{needed} is not set; set it in .env")
     address, key = address_of(settings, provider), key_of(settings, provider)
-    try:
-        async with json_session() as session:
+    async with json_session() as session:
+        try:
             answer = await get_json(session, f"{address}/models", key)
-    except NoAnswer:
-        return f"nothing answers at {_shown(address)}; {_to_do(settings, provider)}"
-    return _problem_in(answer, provider, model, address, has_key=key is not None)
+        except NoAnswer:
+            return Verdict(f"nothing answers at {_shown(address)}; {_to_do(settings, provider)}")
+        if problem := _problem_in(answer, provider, model, address, has_key=key is not None):
+            return Verdict(problem)
+        return Verdict(warning=await context_warning(session, provider, address, model, key, answer.body) or "")
 
 
 def _to_do(settings: Settings, provider: str) -> str:

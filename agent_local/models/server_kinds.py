@@ -22,7 +22,8 @@ MOST_SHOWN = 3
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of server. `name` is the provider's, `path` lists its models, beside /v1. `names` returns their names, and
-    None for an answer of another program. `start` and `get` say how to start it, and how to get a model."""
+    None for an answer of another program. `start`, `get` and `longer` say how to start it, to get a model, and to get a
+    longer context."""
 
     name: str
     title: str
@@ -30,6 +31,7 @@ class Kind:
     names: Callable[[Body], list[str] | None]
     start: str
     get: str
+    longer: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +95,42 @@ def _owned_by(owner: str, body: Body) -> list[str] | None:
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("ollama", "Ollama", "/api/tags", _ollama, "ollama serve", "Get one: ollama pull llama3.2"),
-        Kind("lmstudio", "LM Studio", "/api/v0/models", _lm_studio, "lms server start", "Get one: lms get qwen3-4b"),
+        Kind(
+            "ollama",
+            "Ollama",
+            "/api/tags",
+            _ollama,
+            start="ollama serve",
+            get="Get one: ollama pull llama3.2",
+            longer="take a model with a longer context",
+        ),
+        Kind(
+            "lmstudio",
+            "LM Studio",
+            "/api/v0/models",
+            _lm_studio,
+            start="lms server start",
+            get="Get one: lms get qwen3-4b",
+            longer="load it again: lms load MODEL --context-length 16384",
+        ),
         Kind(
             "llamacpp",
             "llama.cpp",
             "/v1/models",
             partial(_owned_by, "llamacpp"),
-            "llama-server -hf ggml-org/gemma-3-4b-it-GGUF",
-            "",
+            start="llama-server -hf ggml-org/gemma-3-4b-it-GGUF",
+            get="",
+            longer="start it with -c 16384",
         ),
-        Kind("vllm", "vLLM", "/v1/models", partial(_owned_by, "vllm"), "vllm serve Qwen/Qwen3-4B", ""),
+        Kind(
+            "vllm",
+            "vLLM",
+            "/v1/models",
+            partial(_owned_by, "vllm"),
+            start="vllm serve Qwen/Qwen3-4B",
+            get="",
+            longer="start it with --max-model-len 16384",
+        ),
     )
 }
 """Provider → kind."""

@@ -26,6 +26,7 @@ from agent_runtime.bot_run import cancel
 from agent_settings.models import endpoint_key
 
 PATIENCE = 0.2  # seconds from the first question; the rest of the start takes longer
+SECONDS = 5.0  # for an answer
 MOST_BYTES = 4_000_000  # gateways list hundreds of models
 _CHUNK = 65_536
 
@@ -101,14 +102,23 @@ def json_session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(auto_decompress=False)
 
 
-async def get_json(session: aiohttp.ClientSession, url: str, key: str | None, seconds: float = 5.0) -> JsonAnswer:
+async def get_json(session: aiohttp.ClientSession, url: str, key: str | None) -> JsonAnswer:
     """Return the answer to a GET. Raises NoAnswer."""
+    return await _request(session, "GET", url, key)
+
+
+async def post_json(session: aiohttp.ClientSession, url: str, key: str | None, body: Mapping[str, Any]) -> JsonAnswer:
+    """Return the answer to a POST. Raises NoAnswer."""
+    return await _request(session, "POST", url, key, body)
+
+
+async def _request(
+    session: aiohttp.ClientSession, method: str, url: str, key: str | None, body: Mapping[str, Any] | None = None
+) -> JsonAnswer:
     headers = {"accept-encoding": "identity"} | ({"authorization": f"Bearer {key}"} if key else {})
+    asking = session.request(method, url, headers=headers, json=body, allow_redirects=False)
     try:
-        async with (
-            asyncio.timeout(seconds),
-            session.get(url, headers=headers, allow_redirects=False) as response,
-        ):
+        async with asyncio.timeout(SECONDS), asking as response:
             return JsonAnswer(response.status, _object_in(await _bounded(response)))
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
         raise NoAnswer from error

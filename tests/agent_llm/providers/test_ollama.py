@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_llm.endpoints import ENDPOINTS, Endpoint
-from agent_llm.errors import BadAnswer, BadRequest, ModelError, ServerFailed
+from agent_llm.errors import BadAnswer, BadRequest, ModelError, PromptTooLong, ServerFailed
 from agent_llm.types import Message, Picture, Prompt, Tool, ToolCall, ToolResult, ToolRound
 from agent_llm.wire.ollama import LEAST_CONTEXT, MOST_CONTEXT, context_for
 from tests.support.models.chat_api import ChatAnswer
@@ -153,3 +153,20 @@ async def test_a_model_that_calls_no_tools_is_asked_without_them_from_then_on(
             assert (await model.complete(Prompt(text="hi", tools=(WEATHER,)))).text == "hello"
     assert ["tools" in each.body for each in server.requests] == [True, False, False]
     assert f"{provider}/gemma calls no tools and goes on without them" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("provider", "refusal"),
+    [
+        ("llamacpp", ChatAnswer(status=400, error="request (5000) exceeds it: exceed_context_size_error")),
+        ("lmstudio", ChatAnswer(status=400, error="the model is loaded with context length of only 4096 tokens")),
+        ("vllm", ChatAnswer(status=400, error="This model's maximum context length is 4096 tokens")),
+    ],
+)
+async def test_a_prompt_that_is_longer_than_a_servers_context_is_named_as_the_reason(
+    provider: str, refusal: ChatAnswer
+) -> None:
+    async with chatting(refusal, provider=provider) as (model, server):
+        with pytest.raises(PromptTooLong, match="the prompt is longer than the model's context"):
+            await model.complete(Prompt(text="hi", schema=SCHEMA))
+    assert len(server.requests) == 1

@@ -7,20 +7,22 @@ import pytest
 from aiohttp import web
 
 from agent_config import load_settings
-from agent_local.models.chosen_model import problem_with
+from agent_local.models.chosen_model import check_model
+from agent_local.models.server_kinds import KINDS
 from tests.support.models.local_servers import serving, speaking
 from tests.support.models.model_server import ModelServer
 
 NOBODY = "http://127.0.0.1:1"
 
 
-async def problem(folder, name, *, at=NOBODY, **environment):
+async def problem(folder, name, *, at=NOBODY, warning=False, **environment):
     """The line, where every server of the owner's is at this address."""
-    endpoints = {each: {"base_url": f"{at}/v1"} for each in ("ollama", "lmstudio", "groq", "lab")}
+    endpoints = {each: {"base_url": f"{at}/v1"} for each in ("ollama", "lmstudio", "llamacpp", "vllm", "lab")}
     (folder / "endpoints.yaml").write_text(json.dumps({"endpoints": endpoints}))
     environment = {"CONFIG_FILES_DIR": str(folder), **environment}
     settings = load_settings(environment, env_file=None, local=True, model=name)
-    return await asyncio.to_thread(problem_with, settings, name)
+    verdict = await asyncio.to_thread(check_model, settings, name)
+    return verdict.warning if warning else verdict.problem or None
 
 
 def listing(*names, status=200):
@@ -94,6 +96,29 @@ async def test_a_provider_is_asked_about_its_model_with_the_key(tmp_path, model,
         )
         assert server.requests == [], "it costs nothing"
     assert found == (None if line is None else f"--model openai/{model}: {line}")
+
+
+CONTEXTS = {
+    "ollama": ("/api/show", {"model_info": {"general.architecture": "phi2", "phi2.context_length": 4096}}),
+    "lmstudio": ("/api/v0/models", {"data": [{"id": "x", "state": "loaded", "loaded_context_length": 4096}]}),
+    "llamacpp": ("/props", {"default_generation_settings": {"n_ctx": 4096}}),
+    "vllm": ("/v1/models", {"data": [{"id": "x", "max_model_len": 4096}]}),
+}
+
+
+@pytest.mark.parametrize("provider", CONTEXTS)
+async def test_a_context_that_is_too_small_is_a_warning_that_says_how_to_get_a_longer_one(tmp_path, provider):
+    path, body = CONTEXTS[provider]
+    for tokens, warns in (("4096", True), ("8192", False), ('"x"', False)):
+        written = json.dumps(body).replace("4096", tokens)
+        answer = web.Response(text=written, content_type="application/json")
+        async with serving({**listing("x"), path: answer}) as address:
+            line = await problem(tmp_path, f"{provider}/x", at=address, warning=True)
+        if warns:
+            assert "reads 4,096 tokens at a time by this model, less than a long prompt has (8,192); " in line
+            assert line.endswith(f"{KINDS[provider].longer}, or set CONTEXT_WINDOW_SIZE lower")
+        else:
+            assert line == ""
 
 
 def test_all_agents_get_the_model_whatever_else_is_set(tmp_path):

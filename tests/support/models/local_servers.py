@@ -54,7 +54,7 @@ async def serving(routes: Mapping[str, web.Response]) -> AsyncIterator[str]:
         return web.Response(status=found.status, body=found.body, headers=found.headers)
 
     app = web.Application()
-    app.router.add_get("/{path:.*}", handle)
+    app.router.add_route("*", "/{path:.*}", handle)
     async with TestServer(app, host="127.0.0.1") as server:
         yield f"http://127.0.0.1:{server.port}"
 
