@@ -66,10 +66,9 @@ def not_for_personas(folder: Path, key: str, agents: Collection[str]) -> Iterato
             f" into one, such as {folder / 'claude'}"
         )
         return
-    instead = "; set PERSONAS_DIR, which counts more (CONFIG_FILES_DIR is for options and endpoints)"
-    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else" + (
-        instead if key == "CONFIG_DIR" else ""
-    )
+    instead = "set PERSONAS_DIR, which counts more (CONFIG_FILES_DIR is for options and endpoints)"
+    advice = f"; {instead}" if key == "CONFIG_DIR" else ""
+    yield f"{key}: expected a folder of personas, or an empty one: {folder} holds something else{advice}"
 
 
 _Model = TypeVar("_Model", bound=Keys)

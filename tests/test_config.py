@@ -212,6 +212,7 @@ def test_a_setting_is_known_in_any_case_of_letters(tmp_path: Path) -> None:
     assert (settings.agent_max_daily, settings.log_level, settings.agent_name) == (5, "DEBUG", "grok")
     assert (settings.personas_dir, settings.keys["ENDPOINT_LAB_KEY"].get_secret_value()) == (Path("who"), "k")
     assert settings.agents["claude"].token == SecretStr("t")
+    assert not [line for line in settings.warnings if "in .env: ignored" in line]
     assert load_settings({"AGENT_MAX_daily": "7"}, path).agent_max_daily == 7, "the environment wins, in any case"
     assert problems_of({}, env_file(tmp_path, "Agent_Name=grok\n"))[0].startswith("AGENT_NAME: ")
 
