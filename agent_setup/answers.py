@@ -37,6 +37,7 @@ class Answers:
     in_file: Mapping[str, str]
     environ: Mapping[str, str]
     _given: dict[str, str] = field(default_factory=dict)
+    _settings: Settings | None = None  # of the answers until now
 
     def get(self, key: str) -> str:
         """The text of a setting, "" for none."""
@@ -46,6 +47,7 @@ class Answers:
 
     def give(self, key: str, text: str) -> None:
         self._given[key] = text
+        self._settings = None
 
     def in_environment(self, key: str) -> str:
         return self._first(self.environ, key)
@@ -63,6 +65,11 @@ class Answers:
 
     def settings(self) -> Settings:
         """The settings of a start with these answers. Raises SettingsError."""
+        if self._settings is None:
+            self._settings = self._load()
+        return self._settings
+
+    def _load(self) -> Settings:
         given = {key: text for key, text in self._given.items() if text}
         emptied = {other for key, other in OTHER_NAMES.items() if key in self._given} | self._given.keys()
         below = {**self.in_file, **self.environ}

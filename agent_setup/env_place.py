@@ -130,9 +130,7 @@ def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, 
             continue
         try:
             with open(descriptor, "wb") as file:
-                if os.geteuid() == 0:
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-                os.fchmod(file.fileno(), mode)
+                os.fchmod(file.fileno(), _given_to(file.fileno(), owner, mode))
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -141,6 +139,20 @@ def _create(folder: Path, names: list[str], data: bytes, owner: os.stat_result, 
             raise
         return path
     raise FileExistsError(17, "a file of that name exists", str(folder / names[-1]))
+
+
+def _given_to(descriptor: int, owner: os.stat_result, mode: int) -> int:
+    """Give the file to the owner (as root) and to the group that may read it; return the mode, without a right for a
+    group that it cannot be given to."""
+    now = os.fstat(descriptor)
+    try:
+        if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (owner.st_uid, owner.st_gid):
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        elif mode & stat.S_IRGRP and now.st_gid != owner.st_gid:
+            os.fchown(descriptor, -1, owner.st_gid)
+    except PermissionError:
+        return mode & ~stat.S_IRGRP
+    return mode
 
 
 def _sync_folder(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +75,23 @@ def test_only_a_group_that_was_let_in_alone_may_read_the_new_file(tmp_path: Path
     kept = write_settings(find_place(tmp_path), {"A": "2"}, "", NOW)
     assert kept is not None
     assert [stat.S_IMODE(path.stat().st_mode) for path in (env, kept)] == [after, 0o600]
+
+
+def test_a_group_that_the_new_file_cannot_be_given_to_may_not_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    env = tmp_path / ".env"
+    env.write_text("A=1\n")
+    env.chmod(0o640)
+    other_group = env.stat().st_gid + 1
+    monkeypatch.setattr(env_place.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(env_place.os, "fchown", refused)
+    monkeypatch.setattr(env_place.os, "fstat", lambda _: SimpleNamespace(st_uid=1000, st_gid=other_group))
+    write_settings(find_place(tmp_path), {"A": "2"}, "", NOW)
+    assert stat.S_IMODE(env.stat().st_mode) == 0o600
 
 
 def test_two_old_files_of_one_second_are_both_kept(tmp_path: Path) -> None:
