@@ -64,7 +64,7 @@ def _ask_zone(session: Session) -> None:
     usual = session.answers.get(TIME_ZONE) or _machines(session)
     why = "" if session.answers.get(TIME_ZONE) else ", this machine's"
     question = f"Time zone, for the hours at which the bots talk [{usual}{why}]:"
-    zone = session.talk.pick(question, lambda text: zone_named(text or usual))
+    zone = session.talk.pick(question, lambda text: zone_named(text) if text else usual)
     session.answers.give(TIME_ZONE, zone)
     session.talk.good(f"{zone}: it is {datetime.now(ZoneInfo(zone)):%H:%M} there")
 
@@ -90,9 +90,9 @@ def _ask_budget(session: Session) -> None:
         talk.say(f"Your bots are likely to cost {day.text}.")
     usual = session.answers.get(BUDGET) or f"{DEFAULT_BUDGET:g}"
     question = f"At most how many US dollars a day, for all bots together (or none) [{usual}]:"
-    budget = talk.pick(question, lambda text: budget_of(text or usual))
+    budget = talk.pick(question, lambda text: budget_of(text) if text else usual)
     session.answers.give(BUDGET, budget)
-    if budget == "none":
+    if budget.lower() == "none":
         talk.warn("Without a limit, people's mentions may cost any sum.")
     elif float(budget) < day.dollars:
         talk.warn("That is less than a day is likely to cost: the bots fall silent when it is used up.")

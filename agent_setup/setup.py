@@ -191,11 +191,12 @@ def _summarize(session: Session, place: env_place.EnvPlace) -> None:
         f"{f'#{session.channels[channel]}' if channel in session.channels else channel} ({theme})"
         for channel, theme in settings.channels.items()
     ]
+    budget = answers.get(BUDGET)
     talk.say(
         f"  {'Server':<10} {', '.join(servers) or 'any that they are in'}",
         f"  {'Channels':<10} {', '.join(channels) or 'none yet: the bots stay silent'}",
         f"  {'Time zone':<10} {answers.get(TIME_ZONE)}",
-        f"  {'Budget':<10} {'no limit' if answers.get(BUDGET) == 'none' else f'${answers.get(BUDGET)} a day'}",
+        f"  {'Budget':<10} {'no limit' if budget.lower() == 'none' else f'${budget} a day'}",
     )
     if OLD_CHANNELS in answers.changes():
         talk.say(f"  {OLD_CHANNELS} is emptied, since CHANNEL_THEME_MAP lists all channels.")
