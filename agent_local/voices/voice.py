@@ -11,15 +11,19 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
 from agent_llm.usage_estimate import tokens_of
-from agent_local.voices.answering import Answers
 from agent_local.voices.composing import Composer, caption_picture
 from agent_local.voices.drawing import draw_png
 from agent_local.voices.memory import SaidLines
 from agent_local.voices.scene import Scene, Words
 from agent_themes import theme_named
+
+if TYPE_CHECKING:
+    from agent_local.voices.answering import Answers
 
 SKIP = 0.12
 REACT = 0.2
@@ -64,8 +68,15 @@ class ScriptedVoice:
         self._agent, self._rng, self._delay = agent, rng, delay
         self.can_draw = can_draw
         self.free = True
-        said = SaidLines(rng)
-        self._composer, self._answers = Composer(agent, rng, said), Answers(agent, rng, said, remedy)
+        self._said, self._remedy = SaidLines(rng), remedy
+        self._composer = Composer(agent, rng, self._said)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        """Imported once a person speaks: its patterns take a start that nobody talks to 40 ms."""
+        from agent_local.voices.answering import Answers
+
+        return Answers(self._agent, self._rng, self._said, self._remedy)
 
     @property
     def name(self) -> str:
