@@ -114,6 +114,11 @@ def test_a_person_is_answered_once_and_the_others_go_on():
     tail = build_tail(context("round", spoken, started_with=1, answered=Answered(2, "Grok")))
     assert "joined" not in tail
     assert "Grok has answered what Alice said in [msg:2]" in tail
+    called = said(4, ALICE, "@Grok why?", mentions=frozenset({2}))
+    tail = build_tail(
+        context("round", [*spoken, called], started_with=1, answered=Answered(2, "Grok"), calls=frozenset({2}))
+    )
+    assert "Grok has answered what Alice said in [msg:2]" in tail
     more = [*spoken, said(4, ALICE, "and tabs?")]
     tail = build_tail(context("round", more, started_with=1, answered=Answered(2, "Grok")))
     assert "and tabs?" in tail

@@ -18,6 +18,13 @@ LOOP = "agent_tools/test_loop.py agent_tools/test_prefill_tools.py"
 
 IN_PROMPTS = (
     *of(
+        "agent_context/build.py",
+        "agent_context/test_build.py",
+        ("if entry.id > upto and", "if", "a person who was answered is not answered again"),
+        (" and not self._calls_one(entry))", ")", "a message that calls an agent is left to it"),
+        ("if entry.id <= upto), None)", "), None)", "only an answered message is called answered"),
+    ),
+    *of(
         "agent_context/selecting/window.py",
         WINDOW,
         ("return tuple(entries[-BACKDROP:])", "return tuple(entries)", "a conversation that begins has a backdrop"),
