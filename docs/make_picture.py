@@ -1,7 +1,8 @@
 """Make docs/conversation.svg: .venv/bin/python -m docs.make_picture
 
 Runs the program as in local mode, with the Discord stand-in and scripted voices, and lets a person join. Each run is a
-different conversation; it repeats until one is about the four-day week, which the person asks about.
+different conversation; it repeats until one is short, about the four-day week, which the person asks about, and has all
+bots in it before the person and two messages after the answer.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import random
+import re
 import sys
 import tempfile
 from collections.abc import AsyncGenerator
@@ -34,6 +36,8 @@ CHANNEL = "debate"
 PERSON, LINE = "Sam", "@gemini which is better, four long days or five short ones?"
 TOPIC = "four-day week"
 JOINS_AFTER = 4  # messages
+AFTERWARDS = 2  # messages after the answer, at least
+LINES = 34
 TRIES = 30
 QUICK = {
     "COORDINATOR_SCHEDULE_MAX": "0",
@@ -119,10 +123,19 @@ async def make(target: Path) -> str:
     return console.export_text()
 
 
+def is_good(text: str) -> bool:
+    """Whether the text of a picture shows what the program does, on one screen."""
+    before, asked, after = text.partition(f" {PERSON} ")
+    speakers = re.compile(rf"#{CHANNEL} (\w+)")
+    everybody = {spec.display_name for spec in AGENTS.values()} <= set(speakers.findall(before))
+    answered = len(speakers.findall(after)) > AFTERWARDS
+    return bool(asked) and TOPIC in before and everybody and answered and len(text.splitlines()) <= LINES
+
+
 def main() -> int:
     for _ in range(TRIES):
         text = asyncio.run(make(TARGET))
-        if TOPIC in text and PERSON in text:
+        if is_good(text):
             print(text)
             return 0
     return 1
