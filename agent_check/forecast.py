@@ -106,6 +106,8 @@ def check_costs(
         )
     elif budget is None:
         found.warn("costs", text, "set BUDGET_DAILY_USD; without it, mentions may cost any sum")
+    elif budget == 0:
+        found.warn("costs", text, "raise BUDGET_DAILY_USD, or write none for no limit: only free models answer now")
     else:
         found.ok("costs", text)
 

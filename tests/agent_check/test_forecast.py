@@ -54,6 +54,10 @@ def test_a_day_without_a_limit_is_a_warning():
     assert (told.level, told.text.endswith("no limit for all bots together")) == (Level.WARNING, True)
 
 
+def test_a_budget_of_nothing_is_a_warning_also_where_nothing_is_scheduled():
+    assert found(BUDGET_DAILY_USD="0", COORDINATOR_SCHEDULE_MAX="0").level is Level.WARNING
+
+
 def test_a_schedule_beyond_the_budget_is_a_warning():
     assert found(BUDGET_DAILY_USD="0.001").level is Level.WARNING
 
