@@ -1,6 +1,7 @@
 """Reads `.env` and the environment into texts, and texts into checked values; looks at the personas' folder.
 
-No message repeats a value: any of them may be a secret pasted into the wrong line.
+No message repeats a value, since any of them may be a secret pasted into the wrong line; but the path of a folder that
+exists is none.
 """
 
 from __future__ import annotations
