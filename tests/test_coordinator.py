@@ -200,6 +200,11 @@ class TurnTests(AsyncCase):
         self.assertEqual([entry.message_id for entry in instruction.conversation_history], [1001, 1002])
         self.assertEqual(instruction.conversation_history[0].agent, "claude")
 
+    async def test_slow_models_may_be_given_more_time_than_that(self) -> None:
+        stage = Stage(room(*AGENTS), turn_seconds=300.0)
+        await stage.converse("claude")
+        self.assertEqual(stage.bus.asked[0][1].deadline, NOON + 300.0)
+
     async def test_instruction_ids_are_all_different_and_the_conversations_id_is_one(self) -> None:
         stage = Stage(room(*AGENTS))
         await stage.converse()
