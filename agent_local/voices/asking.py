@@ -17,14 +17,15 @@ from agent_local.voices.turning import turned
 
 Kind = Literal[
     "empty", "unseen", "crisis", "sad", "language", "long", "greet", "how", "who", "help", "thanks", "bye", "joke",
-    "draw", "sum", "math", "choice", "opinion", "about", "request", "self", "unknown", "reflect", "heard",
+    "draw", "sum", "math", "choice", "opinion", "about", "request", "self", "unknown", "reflect", "heard", "nod",
 ]  # fmt: skip
 """The kinds are sections of the persona files. "unseen" is a link or picture, "self" a question about the bot, "heard"
-a statement that is not quoted back."""
+a statement that is not quoted back, "nod" a word like "ok"."""
 
 LONG = 400  # characters
 MOST_REFLECTED = 80
 _GREETED_WORDS = 4
+_NODDED_WORDS = 3
 _CLOSED_WORDS = 6  # of a thank-you or a goodbye that is nothing else
 
 _LINK = re.compile(r"https?://")
@@ -71,7 +72,7 @@ _WHO = re.compile(
 )
 _HOW = re.compile(
     r"\bhow (?:are|r) (?:you|u)\b(?! (?:able|made|trained|built|different))|\bhow(?:'s|’s| is) (?:it going|life)\b"
-    r"|\bwhat(?:'s|’s| is) up\b|\bhow do you (?:do|feel)\b",
+    r"|\bwhat(?:'s|’s| is) (?:up|new)\b|\bhow do you (?:do|feel)\b",
     re.I,
 )
 _HELP = re.compile(
@@ -124,16 +125,20 @@ _TO_THE_BOT = re.compile(
     r"(?:are|were|do|did|can|could|will|would|have|had|should|aren't|don't|can't|won't) you\b",
     re.I,
 )
+_NAMES_THE_BOT = re.compile(r"\b(?:you|your|yours|yourself)\b", re.I)
 _QUESTION = re.compile(
     r"^(?:and |so |but |well )?(?:(?:what|why|how|when|where|who|whose|whom|which)\b|(?:is|are|was|were|am|do|does|did"
     r"|can|could|will|would|should|shall|has|have|had|may|might)(?:n't)?\s(?:i|you|he|she|it|we|they|the|a|an|my|your|this"
     r"|that|there|people|anyone|anybody|somebody|someone|everyone|all|\w+)\b)",
     re.I,
 )
-_OF_THE_LISTENER = re.compile(r"\b(?:I|I'm|I've|I'll|I'd|my|mine|myself)\b")
+_OF_THE_LISTENER = re.compile(r"\b(?:I|I'm|I've|I'll|I'd|me|my|mine|myself)\b")
 _EXCLAIMS = re.compile(
-    r"(?:haha|lol|wow|ok|okay|nice|great|good|cool|yes|yeah|no|nope|sure|hm+|well|oh|ah|please|same|true)\b", re.I
+    r"(?:(?:ha)+|lol|lmao|wow|ok|okay|k|nice|great|good|cool|yes|yep|yeah|no|nope|sure|hm+|well|oh|ah|please|same|true"
+    r"|right|fine|agreed|exactly|indeed|interesting)\b",
+    re.I,
 )
+_NAMES_ONESELF = re.compile(r"(?:my name is|call me|i am called)\b", re.I)
 _CODE = re.compile(r"[(){}\[\]=;<>/\\]")
 
 
@@ -243,15 +248,17 @@ def _question(said: str) -> Utterance | None:
         if _TO_THE_BOT.match(part):
             return Utterance("self")
         if part.endswith("?") or _QUESTION.match(part):
-            return Utterance("unknown")
+            return Utterance("self" if _NAMES_THE_BOT.search(part) else "unknown")
     return Utterance("unknown") if "?" in said else None
 
 
 def _statement(said: str) -> Utterance:
     """Quote it back only where it is about the person or the world, and short."""
+    if _EXCLAIMS.match(said) and len(said.split()) <= _NODDED_WORDS:
+        return Utterance("nod")
     sentence = phrase(first_sentence(said), len(said) + 1)
     back = turned(sentence) if len(sentence) <= MOST_REFLECTED and len(sentence.split()) > 2 else None
-    if back is None or _OF_THE_LISTENER.search(back) or _CODE.search(sentence) or _EXCLAIMS.match(sentence):
+    if back is None or _OF_THE_LISTENER.search(back) or _CODE.search(sentence) or _NAMES_ONESELF.match(sentence):
         return Utterance("heard")
     return Utterance("reflect", back)
 
