@@ -25,7 +25,7 @@ PERSONAS = ("chatgpt", "claude", "gemini", "grok")
 ANY = "any"
 TELLING = 4  # letters of a word that tells a subject
 _COMMON = words_of(
-    "about again from have into more never only over some than that their them they thing this with would your"
+    "about again from have idea into more never only over some than that their them they thing this with would your"
 )
 
 
@@ -87,11 +87,11 @@ def theme_lines(theme: str) -> ThemeLines:
 
 
 def topic_in(text: str, subject: str = "") -> Topic | None:
-    """The topic that a text names with all its words, or that a subject names with some. Themes with a tone of their
-    own do not count: their lines say nothing by themselves."""
+    """The topic that a text names with all its words, or that a subject names with half of them. Themes with a tone of
+    their own do not count: their lines say nothing by themselves."""
     words, part = _words(text), _words(subject)
     for topic, name in _topics_by_words():
-        if name <= words or (part and part <= name):
+        if name <= words or (part <= name and len(part) * 2 >= len(name)):
             return topic
     return None
 

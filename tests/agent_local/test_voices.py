@@ -16,7 +16,7 @@ from agent_cogs.answer.decision import parse_decision
 from agent_llm.types import Message, Prompt
 from agent_llm.usage_estimate import tokens_of
 from agent_local.voices.asking import understand
-from agent_local.voices.lines import PERSONAS, known_themes, persona, theme_lines
+from agent_local.voices.lines import PERSONAS, known_themes, persona, theme_lines, topic_in
 from agent_local.voices.voice import ScriptedVoice, wish_to_end
 from agent_themes import THEMES
 
@@ -199,6 +199,8 @@ async def test_a_subject_that_a_theme_has_lines_on_gets_one_of_them() -> None:
     topic = theme_lines("debate").topics[0]
     answer = await ask(f"what do you think about {topic.name}?", "grok")
     assert any(line in answer for line in topic.of("grok"))
+    assert topic_in("breakfasts", "breakfasts") == theme_lines("casual").topic("weekend breakfasts")
+    assert topic_in("people", "people") is None, "a word of a topic that is about something else"
 
 
 async def test_the_first_answer_to_each_person_and_some_later_ones_say_that_they_are_prepared() -> None:
