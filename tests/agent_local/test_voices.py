@@ -47,10 +47,16 @@ async def ask(text: str, agent: str = "claude", seed: int = 1) -> str:
     return str(answer["text"])
 
 
-async def converse(theme: str, seed: int, rounds: int, topic: str = "") -> list[tuple[str, str, dict[str, Any]]]:
+def four_voices(rng: random.Random) -> dict[str, ScriptedVoice]:
+    return {agent: voice(agent, rng.randrange(1 << 30)) for agent in NAMES}
+
+
+async def converse(
+    theme: str, seed: int, rounds: int, topic: str = "", voices: dict[str, ScriptedVoice] | None = None
+) -> list[tuple[str, str, dict[str, Any]]]:
     """(agent, name of who spoke before, decision) of each turn."""
     rng = random.Random(seed)
-    voices = {agent: voice(agent, rng.randrange(1 << 30)) for agent in NAMES}
+    voices = voices or four_voices(rng)
     turns: list[tuple[str, str, dict[str, Any]]] = []
     last, last_text = "", ""
     for number in range(1, rounds + 1):
@@ -104,6 +110,13 @@ def test_an_answer_that_names_its_subject_has_a_line_for_no_subject_too(agent: s
     for section, lines in persona(agent).items():
         fields = {field for line in lines for field in re.findall(r"\{(\w*)\}", line)}
         assert fields <= {"asker", "x", "pick", "topic", "me", "last", "other", "human", "quote"}, section
+
+
+@pytest.mark.parametrize("theme", sorted(THEMES))
+async def test_six_conversations_in_a_channel_are_on_six_topics(theme: str) -> None:
+    voices = four_voices(random.Random(theme))
+    conversations = [await converse(theme, seed, rounds=5, voices=voices) for seed in range(6)]
+    assert len({turns[0][2]["topic"] for turns in conversations}) == 6
 
 
 async def test_a_topic_that_no_script_knows_repeats_no_sentence_either() -> None:
