@@ -32,7 +32,8 @@ Answered = tuple[Decision, tuple[Source, ...]]  # and the web pages that its wor
 
 
 async def decide(turn: Turn, view: TurnView) -> Answered:
-    """Ask the model; in a forced turn once more where its answer cannot be read.
+    """Ask the model; where its answer cannot be read once more, in a forced turn or if that costs nothing. Small models
+    on the owner's machine often forget the form while tools are offered; the second time none are.
 
     Raises UnreadableDecision, ModelError, TurnOver("deadline") or ("budget"), and CannotPost.
     """
@@ -79,7 +80,8 @@ async def _ask(turn: Turn, mode: AnswerMode, stream: StreamFilter | None) -> Ans
         reply = await tools.run(lambda prompt: call_model(turn, prompt, request.history), request.prompt)
         return _read(turn, mode, reply)
     except UnreadableDecision as error:
-        if not turn.event.forced or not await affords(turn, 1):
+        worth_it = turn.event.forced or turn.agent.model.tariff.free
+        if not worth_it or not await affords(turn, 1):
             raise
         log.info("%s: asking once more, the answer could not be read: %s", turn.agent.key, error.reason)
         reason = error.reason

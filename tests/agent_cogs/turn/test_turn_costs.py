@@ -108,6 +108,15 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_again_only_where_it_ca
     assert scene.texts() == [LINES["unreadable"]]
 
 
+@pytest.mark.parametrize("free", [True, False])
+async def test_in_a_turn_that_nobody_waits_for_only_a_model_that_costs_nothing_is_asked_again(stage, free):
+    scene = await stage(free=free)
+    scene.answers("I think we should all have pizza.", {"text": "Pizza."})
+    result = await scene.instruct("i1")
+    assert (result.reason, scene.texts()) == ((None, ["Pizza."]) if free else ("unreadable", []))
+    assert len(scene.cog.asked) == 1 + free
+
+
 async def test_an_ignored_person_calls_nobody(stage):
     scene = await stage(env={"IGNORE_USER_IDS": str(ALICE)})
     await scene.ask()
