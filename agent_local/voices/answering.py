@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 from agent_local.voices.asking import Kind, Utterance, understand
-from agent_local.voices.lines import Topic, persona, persona_key, topic_in
+from agent_local.voices.lines import Topic, persona, persona_key, theme_lines, topic_in
 from agent_local.voices.memory import SaidLines
 from agent_local.voices.phrases import capital, first_sentence, phrase, plain
 from agent_local.voices.scene import Scene, Words
@@ -44,7 +45,7 @@ class Answers:
         human = scene.human or ""
         said = self._understood(scene, scene.human_said, scene.human_files)
         words = self._reply(scene, said, human)
-        if said.kind in _LED:
+        if said.kind in _LED and not theme_lines(scene.theme).own_tone:
             lead = self._said.pick(self._persona["human"]).format_map(scene.fields)
             words = Words(f"{lead} {words.text.replace(f', {human}', '', 1)}")  # the lead has named them
         return self._noted(words, human)
@@ -70,7 +71,9 @@ class Answers:
         return self._noted(Words(capital(line.format_map(scene.fields | {"x": subject}))), "")
 
     def _understood(self, scene: Scene, text: str, files: bool) -> Utterance:
-        return understand(text, (scene.me, *scene.others, "bots"), files=files)
+        said = understand(text, (scene.me, *scene.others, "bots"), files=files)
+        quoted_in_tone = said.kind != "reflect" or not theme_lines(scene.theme).own_tone
+        return said if quoted_in_tone else replace(said, kind="heard")
 
     def _reply(self, scene: Scene, asked: Utterance, asker: str) -> Words:
         fields = scene.fields | {

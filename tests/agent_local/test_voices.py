@@ -258,6 +258,12 @@ async def test_a_second_bot_joins_only_where_it_has_more_than_an_excuse() -> Non
     assert (await decision(voice("grok"), **asked, asked="tea or coffee?"))["text"]
 
 
+async def test_in_a_theme_with_a_tone_of_its_own_a_persons_words_are_not_quoted_back() -> None:
+    for theme, quoted in (("story", False), ("vent", False), ("casual", True)):
+        said = {"trigger": "round", "human_said": "Then a dragon comes in.", "human_name": "Ada"}
+        assert ("dragon" in (await decision(voice("grok"), theme=theme, **said))["text"]) is quoted
+
+
 async def test_a_drawing_that_is_asked_for_is_drawn() -> None:
     answer = await decision(voice("gemini"), trigger="mention", asked="draw me a sleepy fox", asker="Ada")
     assert answer["generate_image"]
