@@ -25,6 +25,7 @@ from agent_cogs.inbox.stop_orders import SEEN, STOP_SIGN
 from agent_cogs.turn.failure_replies import SIGNS
 from agent_config import AGENTS, OTHER_NAMES, AgentSpec, Settings, load_settings, setting_names
 from agent_context.steering.options import Options, wanted
+from agent_discord.slash.definitions import SLASH, SUB_COMMAND, command_list
 from agent_llm.pricing import price
 from agent_llm.types import Usage
 from agent_local.discord.server import routed_to
@@ -173,6 +174,26 @@ def test_the_readme_is_short_begins_with_commands_and_has_an_env_that_is_enough_
 def test_the_readme_leads_to_every_page() -> None:
     for page in ROOT.glob("docs/*.md"):
         assert f"](docs/{page.name})" in README, page.name
+
+
+def signatures(command: dict[str, Any], name: str = "") -> Iterator[str]:
+    """`/bots mute bot [minutes]`: a slash command, or each of its parts, with its arguments as the page writes them."""
+    name = f"{name} {command['name']}".strip()
+    options = command.get("options", [])
+    parts = [option for option in options if option["type"] == SUB_COMMAND]
+    for part in parts:
+        yield from signatures(part, name)
+    if not parts:
+        arguments = [option["name"] if option.get("required") else f"[{option['name']}]" for option in options]
+        yield " ".join((f"/{name}", *arguments))
+
+
+def test_the_page_of_commands_has_each_command_with_its_arguments() -> None:
+    rows = table((ROOT / "docs" / "commands.md").read_text(encoding="utf-8"), "Command")
+    documented = re.findall(r"/[^`,]+", " ".join(f"`{row}`" for row in rows))
+    commands = [one for one in command_list({"claude": "Claude"}, ["casual"], ["soul.md"]) if one["type"] == SLASH]
+    defined = [signature for command in commands for signature in signatures(command)]
+    assert sorted(documented) == sorted(defined)
 
 
 def test_the_page_of_commands_explains_every_sign_of_a_bot() -> None:
