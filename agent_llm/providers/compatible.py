@@ -119,8 +119,11 @@ class CompatibleModel(ProviderModel):
         return compatible_wire.reply_of(answer, self.provider, request_id)
 
     async def _look(self, seconds: float) -> None:
-        """List the models. Not every server describes a single one."""
-        await sdk_http.get(self._client, "/models", seconds)
+        """Ask Ollama about the model; elsewhere list the models, since not every server describes a single one."""
+        if self._native_root is not None:
+            await sdk_http.post(self._client, f"{self._native_root}/api/show", {"model": self.access.model}, seconds)
+        else:
+            await sdk_http.get(self._client, "/models", seconds)
 
     def _explain(self, error: Exception) -> ModelError:
         return sdk_http.explain(error, "x-request-id")

@@ -44,7 +44,7 @@ def advice(server: RunningServer) -> str:
     """How to let the bots speak by it."""
     kind = server.kind
     if not server.models:
-        return f"{kind.title} runs on this machine, without a model. {kind.get}"
+        return f"{kind.title} runs on this machine, without a model. {kind.get}, then start again"
     return (
         f"{kind.title} runs on this machine ({some_of(server.models)}). To let all four bots speak by it, at no cost:"
         f" make local ARGS='--model {kind.name}/{server.models[0]}'"
@@ -119,7 +119,7 @@ KINDS: Mapping[str, Kind] = {
             "/v1/models",
             partial(_owned_by, "llamacpp"),
             start="llama-server -hf ggml-org/gemma-3-4b-it-GGUF",
-            get="",
+            get="Give it one",
             longer="start it with -c 16384",
         ),
         Kind(
@@ -128,7 +128,7 @@ KINDS: Mapping[str, Kind] = {
             "/v1/models",
             partial(_owned_by, "vllm"),
             start="vllm serve Qwen/Qwen3-4B",
-            get="",
+            get="Give it one",
             longer="start it with --max-model-len 16384",
         ),
     )

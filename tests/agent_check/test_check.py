@@ -166,15 +166,16 @@ async def test_a_refused_key_and_an_unknown_model_are_named(tmp_path: Path, name
 
 
 async def test_each_model_of_a_list_is_asked_about_and_a_faulty_one_is_a_warning(tmp_path: Path) -> None:
-    async with stage(tmp_path) as set_up, ChatServer(lambda _: "") as server:
+    async with stage(tmp_path) as set_up, ChatServer(lambda _: "", models=("llama3",)) as server:
         (tmp_path / "endpoints.yaml").write_text(f"endpoints: {{ollama: {{base_url: '{server.base_url}'}}}}")
-        names = "model-of-nobody,ollama/llama3,deepseek/chat,lmstudio/x"
+        names = "model-of-nobody,ollama/llama3,ollama/lama3,deepseek/chat,lmstudio/x"
         set_up.environ |= {"CONFIG_FILES_DIR": str(tmp_path), "GROK_MODEL": names}
         assert await set_up.check() == 0
         grok = set_up.section("Grok")
         assert "! model: model-of-nobody is unknown to the provider" in grok
         assert "✓ key: ollama answers without a key" in grok
         assert "✓ model: ollama/llama3" in grok
+        assert "! model: ollama/lama3 is unknown to the provider" in grok
         assert "! key: ENDPOINT_DEEPSEEK_KEY is not set" in grok
         assert "! key: lmstudio: no connection" in grok
 

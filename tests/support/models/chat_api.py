@@ -1,5 +1,5 @@
 """A model server on loopback, as llama.cpp or vLLM are: /v1/chat/completions, /v1/completions, /v1/models. It speaks
-Ollama's own API too: /api/chat, /api/tags.
+Ollama's own API too: /api/chat, /api/tags, /api/show.
 
     async with ChatServer(lambda request: ChatAnswer(text="hello")) as server:
         model = build_model("llamacpp", model="llama3", api_key="", base_url=server.base_url)
@@ -76,6 +76,7 @@ class ChatServer:
                 web.get("/v1/models", self._listed),
                 web.post("/api/chat", self._chat),
                 web.get("/api/tags", self._tagged),
+                web.post("/api/show", self._shown),
             ]
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
@@ -99,6 +100,12 @@ class ChatServer:
 
     async def _tagged(self, _http: web.Request) -> web.Response:
         return web.json_response({"models": [{"name": model, "details": {"family": "llama"}} for model in self.models]})
+
+    async def _shown(self, http: web.Request) -> web.Response:
+        known = (await http.json())["model"] in self.models
+        return web.json_response(
+            {"details": {}} if known else {"error": "model not found"}, status=200 if known else 404
+        )
 
     async def _chat(self, http: web.Request) -> web.StreamResponse:
         request = ChatRequest(http.path.removeprefix("/v1"), await http.json(), dict(http.headers))
