@@ -51,19 +51,26 @@ class People:
                 draft.allowed_mentions = {"parse": ["users", "roles", "everyone"], "replied_user": False}
         return self._shown(messages.post(self.backend, place, self.world.user(author), draft))
 
-    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
-        """Add a reaction. Raises ValueError with Discord's words for one that it would refuse."""
-        place = self.world.channel(channel)
+    async def react(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> bool:
+        """Add a reaction; False if it was there before. Raises ValueError with Discord's words for one that it would
+        refuse."""
+        place, who = self.world.channel(channel), self.world.user(author).id
+        target = self._message(place, message)
         try:
             kind = reactions.parse_emoji(self.world, emoji)
-            reactions.add(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
+            new = who not in target.reactions.get(kind, ())
+            reactions.add(self.backend, place, target, who, kind)
         except ApiError as error:
             raise ValueError(error.body["message"]) from error
+        return new
 
-    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> None:
-        """Pin a message, or remove its pin."""
+    async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
+        """Pin a message, or remove its pin; False if that changed nothing."""
         place = self.world.channel(channel)
-        messages.pin(self.backend, place, self._message(place, message), self.world.user(author), pinned)
+        target = self._message(place, message)
+        new = (target.pinned_at is not None) != pinned
+        messages.pin(self.backend, place, target, self.world.user(author), pinned)
+        return new
 
     async def interact(
         self, author: int | str, channel: int | str, bot: str, command: str, options: Options = ()

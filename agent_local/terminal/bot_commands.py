@@ -158,6 +158,14 @@ def _is_free(option: Json) -> bool:
     return option["type"] == TEXT and "max_length" in option
 
 
+def _message_id(word: str, names: KnownNames) -> str | None:
+    """The message that a number, an id or a link means."""
+    if word.isdecimal() and len(word) < SHORTEST_ID:
+        message = names.messages.get(int(word))
+        return str(message.id) if message is not None else None
+    return word if word.isdecimal() or "://" in word else None
+
+
 def _is_message(option: Json) -> bool:
     return bool(option["type"] == TEXT and option["name"] == "message")
 
@@ -174,9 +182,8 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
         return int(name) if fits else None
     if kind != TEXT:
         return None
-    if _is_message(option) and word.isdecimal() and len(word) < SHORTEST_ID:
-        message = names.messages.get(int(word))
-        return str(message.id) if message is not None else None
+    if _is_message(option):
+        return _message_id(word, names)
     choices = option.get("choices", ())
     fits = (choice for choice in choices if name.removeprefix("@") in (choice["value"], choice["name"].lower()))
     return word if not choices else next((str(choice["value"]) for choice in fits), None)

@@ -62,11 +62,13 @@ class StandIn(Protocol):
         self, author: int | str, channel: int | str, text: str, *, reply_to: int | None = None
     ) -> dict[str, Any]: ...
 
-    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> None:
-        """Raises ValueError with Discord's words for a reaction that it would refuse."""
+    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> bool:
+        """Return False if it was there before. Raises ValueError with Discord's words for one that it would refuse."""
         ...
 
-    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> None: ...
+    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
+        """Return False if that changed nothing."""
+        ...
 
 
 class Conversations(Protocol):
@@ -245,11 +247,12 @@ class Terminal:
                 case Say(channel_id, text, reply_to):
                     await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
                 case React(message, emoji):
-                    await self._stand_in.react(self._me, message.channel_id, message.id, emoji)
+                    if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):
+                        self.note(f"you have reacted {emoji} to message {message.number} before")
                 case Pin(message, pinned):
-                    await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)
-                    if not pinned:  # Discord reports pins only
-                        self.note(f"message {message.number} is not pinned any more")
+                    new = await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)
+                    if not (pinned and new):  # Discord reports new pins only
+                        self.note(f"message {message.number} is {'' if pinned else 'not '}pinned")
         except KeyError:
             self.note("that message is gone")
         except ValueError as error:

@@ -51,6 +51,7 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
         ),
         ("/bots ignore @nobody", "@nobody does not fit /bots ignore: user is a person or bot, as /who lists them"),
         ("/ask claude", "/ask needs prompt: a text"),
+        ("/why abc", "abc does not fit /why: message is the number before a message, or its id"),
         ("/why", "no bot has written in this channel yet"),
         ("/stop 0", "0 does not fit"),
         ("/stop 30 40", "40 does not fit /stop: it takes no more options"),

@@ -68,15 +68,17 @@ class FakeStandIn:
             self.done.append(("replied", reply_to))
         return message(text, author=9, channel=int(channel))
 
-    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> None:
+    async def react(self, author: int | str, channel: int | str, message: int, emoji: str) -> bool:
         if emoji.isascii():
             raise ValueError("Unknown Emoji")
         self.done.append((author, channel, message, emoji))
+        return self.done.count(self.done[-1]) == 1
 
-    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> None:
+    async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
         if message == 404:
             raise KeyError(message)
         self.done.append((author, channel, message, pinned))
+        return self.done.count(self.done[-1]) == 1
 
 
 class FakeConversations:
@@ -351,16 +353,26 @@ def test_a_deleted_message_is_not_meant_any_more() -> None:
     assert known.messages.add(104, 11, by_bot=True) == 4, "its number is not given again"
 
 
+DOUBLED = ("/react 1 stop", "/pin 1")
+
+
 async def test_a_person_replies_reacts_and_pins_by_the_numbers_on_the_screen() -> None:
     stand_in = FakeStandIn()
-    lines = ("/reply 1 why?", "/react 1 stop", "/react 1 nonsense", "/pin 1", "/unpin 1", "/pin 2")
+    lines = ("/reply 1 why?", "/react 1 stop", "/react 1 nonsense", "/pin 1", "/unpin 1", "/pin 2", *DOUBLED)
     screen, out = terminal(*lines, stand_in=stand_in)
     screen.show("MESSAGE_CREATE", message("A fine point", id="101"))
     screen.show("MESSAGE_CREATE", message("is gone", id="404"))
     await screen.run()
     assert stand_in.said == [(9, 11, "why?")]
-    assert stand_in.done == [("replied", 101), (9, 11, 101, "🛑"), (9, 11, 101, True), (9, 11, 101, False)]
-    for note in ("refuse that: Unknown Emoji", "message 1 is not pinned any more", "that message is gone"):
+    first = [("replied", 101), (9, 11, 101, "🛑"), (9, 11, 101, True), (9, 11, 101, False)]
+    assert stand_in.done[:4] == first
+    for note in (
+        "refuse that: Unknown Emoji",
+        "message 1 is not pinned",
+        "message 1 is pinned",
+        "🛑 to message 1 before",
+        "that message is gone",
+    ):
         assert note in out.getvalue()
 
 
