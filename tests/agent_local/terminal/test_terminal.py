@@ -353,12 +353,18 @@ def test_a_deleted_message_is_not_meant_any_more() -> None:
     assert known.messages.add(104, 11, by_bot=True) == 4, "its number is not given again"
 
 
-DOUBLED = ("/react 1 stop", "/pin 1")
-
-
 async def test_a_person_replies_reacts_and_pins_by_the_numbers_on_the_screen() -> None:
     stand_in = FakeStandIn()
-    lines = ("/reply 1 why?", "/react 1 stop", "/react 1 nonsense", "/pin 1", "/unpin 1", "/pin 2", *DOUBLED)
+    lines = (
+        "/reply 1 why?",
+        "/react 1 stop",
+        "/react 1 nonsense",
+        "/pin 1",
+        "/unpin 1",
+        "/pin 2",
+        "/react 1 stop",
+        "/pin 1",
+    )
     screen, out = terminal(*lines, stand_in=stand_in)
     screen.show("MESSAGE_CREATE", message("A fine point", id="101"))
     screen.show("MESSAGE_CREATE", message("is gone", id="404"))
