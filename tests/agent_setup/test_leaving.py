@@ -51,13 +51,16 @@ TYPED = [*only("claude", "grok"), ("Are they in?", "skip"), *HABITS, *YES]
 def test_leaving_at_any_question_writes_nothing(
     tmp_path: Path, leaving: type[BaseException], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    typed_so_far: list[str] = []
+
     def leave() -> str:
-        raise leaving
+        raise leaving(typed_so_far)  # a crash may quote what was typed
 
     old = "LOG_LEVEL=debug\n"
     (tmp_path / ".env").write_text(old)
     codes = set()
     for number, (words, _) in enumerate(TYPED):
+        typed_so_far[:] = [str(answer) for _, answer in TYPED[:number]]
         typist, console = Typist([*TYPED[:number], (words, leave)]), Console(file=io.StringIO())
         codes.add(run_setup(lambda: 0, environ={}, folder=tmp_path, reader=typist, console=console))
         assert typist.left == []

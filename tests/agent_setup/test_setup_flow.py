@@ -124,6 +124,22 @@ async def test_each_wrong_token_is_named_and_asked_again(tmp_path: Path) -> None
         assert scene.settings().agents["claude"].token.get_secret_value() == TOKENS["claude"]
 
 
+@pytest.mark.parametrize("before", ["", "the-old-key-of-before"])
+async def test_a_refused_key_is_left_out_and_what_was_there_stays(tmp_path: Path, before: str) -> None:
+    async with setup_scene(tmp_path) as scene:
+        scene.env.write_text(f"ANTHROPIC_API_KEY={before}\n")
+        typed = only("claude")
+        key = next(number for number, (words, _) in enumerate(typed) if words == "ANTHROPIC_API_KEY")
+        typed[key : key + 1] = [("ANTHROPIC_API_KEY is set already, ending in fore", "change")] if before else []
+        typed[key + bool(before) : key + bool(before)] = [
+            ("ANTHROPIC_API_KEY (hid", "wrong"),
+            ("ANTHROPIC_API_KEY", ""),
+        ]
+        assert await scene.run(*typed, *CHANNELS, *HABITS, *YES) == 0
+        assert f"ANTHROPIC_API_KEY={before}\n" in scene.env.read_text()
+        assert ("Claude stays offline until ANTHROPIC_API_KEY is set" in scene.printed) == (not before)
+
+
 async def test_a_switch_of_the_portal_is_waited_for(tmp_path: Path) -> None:
     async with setup_scene(tmp_path) as scene:
         app = scene.world.app("claude")
