@@ -16,6 +16,7 @@ from agent_local.discord.world import permissions
 from agent_local.discord.world.world import Overwrite
 from agent_runtime.runtime import serve
 from tests.support.flow import flow
+from tests.support.models.chat_api import ChatServer
 from tests.support.program import Program, wait_for
 from tests.support.redis_server import until
 
@@ -170,14 +171,18 @@ def test_local_mode_names_what_it_cannot_write(tmp_path, name):
     assert "Traceback" not in ended.stderr
 
 
-def test_local_mode_tells_the_warnings_of_its_start_below_the_header(tmp_path):
+async def test_local_mode_tells_the_warnings_of_its_start_and_a_model_server_below_the_header(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "shared.yaml").write_text("max_mesages: 12\n")
-    ended = run(tmp_path, "--local", "--once", COLUMNS="200", TIMEZONE="UTC")
-    assert ended.returncode == 0, ended.stderr
-    header, _, below = ended.stdout.partition("╰")
+    async with ChatServer(lambda _: "", models=("llama3.3:latest",)) as server:
+        (tmp_path / "config" / "endpoints.yaml").write_text(f"endpoints: {{ollama: {{base_url: {server.base_url}}}}}")
+        with started(tmp_path, "--local", "--once", before=AT_ONCE, COLUMNS="200", TIMEZONE="UTC") as process:
+            assert await process.ended() == 0, process.stderr
+        assert server.requests == []
+    header, _, below = process.stdout.partition("╰")
     assert "max_mesages" not in header
     assert below.count("max_mesages: there is no such option; did you mean max_messages?") == 1
+    assert below.count("Ollama runs on this machine (llama3.3). To let all four bots speak by it, at no cost:") == 1
 
 
 def test_in_local_mode_a_bot_is_mentioned_by_the_name_that_is_shown(tmp_path):
