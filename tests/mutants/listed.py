@@ -9,10 +9,14 @@ from __future__ import annotations
 from tests.mutants.in_agents import IN_AGENTS
 from tests.mutants.in_coordinator import IN_COORDINATOR
 from tests.mutants.in_discord import IN_DISCORD
+from tests.mutants.in_local import IN_LOCAL
 from tests.mutants.in_models import IN_MODELS
 from tests.mutants.in_prompts import IN_PROMPTS
 from tests.mutants.in_protocol import IN_PROTOCOL
 from tests.mutants.in_settings import IN_SETTINGS
 from tests.mutants.in_setup import IN_SETUP
 
-MUTANTS = (*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS, *IN_SETTINGS, *IN_SETUP)
+MUTANTS = (
+    *(*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS),
+    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL),
+)
