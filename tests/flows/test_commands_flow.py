@@ -228,9 +228,8 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         assert "There is no record" in await use(f, "why", message=link)
         kept = await everything(runtime)
         left = [key for key, value in kept.items() if str(bob) in f"{key} {value}"]
-        assert sorted(left) == [*(key for key in kept if re.fullmatch(r"coordinator:budget:[\d-]+", key)), ORDERS], (
-            "his limit, and that he wants to be forgotten"
-        )
+        expiring = [key for key in kept if re.fullmatch(rf"coordinator:budget:[\d-]+|coordinator:mentions:{bob}", key)]
+        assert sorted(left) == sorted([*expiring, ORDERS]), "his limits, and that he wants to be forgotten"
 
 
 async def everything(runtime):

@@ -45,7 +45,7 @@ async def test_a_conversation_goes_over_rounds_and_the_last_speaker_is_not_first
         assert all(before[2] != after[2] for before, after in later)
 
 
-async def test_a_person_who_joins_is_heard_by_every_later_turn(tmp_path):
+async def test_a_person_who_joins_is_answered_by_one_bot_and_the_next_one_is_shown_that(tmp_path):
     async with flow(tmp_path, COORDINATOR_MAX_ROUNDS="1") as f, f.running() as runtime:
         joined = asyncio.Event()
 
@@ -57,7 +57,8 @@ async def test_a_person_who_joins_is_heard_by_every_later_turn(tmp_path):
 
         f.models.answer = answer
         await runtime.coordinator.fire(f.channel("debate"))
-        assert [("What about spaces?" in r.tail) for r in f.models.requests] == [False, False, True, True]
+        assert [("What about spaces?" in r.tail) for r in f.models.requests] == [False, False, True, False]
+        assert "has answered what Alice said" in f.models.requests[3].tail
 
 
 async def test_conversations_in_two_channels_run_side_by_side(tmp_path):

@@ -122,12 +122,12 @@ def run(request: Mapping[str, Any]) -> object:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    exec(request["before"], {})  # noqa: S102 - a test's own code
     # New ones, as long as the process lives: those there are know whether the server's own files can be seeked.
     sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in os.environ)
     sys.stderr = open(2, "w", encoding="utf-8", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-    exec(request["before"], {})  # noqa: S102 - a test's own code
     from agent_runtime import cli
 
     sys.argv = ["program", *request["arguments"]]
