@@ -9,6 +9,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, Event
 from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world.world import User
+from agent_local.local_conversations import LocalConversations
 from agent_local.summary import ENDINGS
 
 
@@ -19,7 +20,13 @@ def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
     return next((str(message["id"]) for message in said), None)
 
 
-def give_hints(note: Callable[[str], None], server: DiscordStandIn, coordinator: Coordinator, person: User) -> None:
+def give_hints(
+    note: Callable[[str], None],
+    server: DiscordStandIn,
+    coordinator: Coordinator,
+    conversations: LocalConversations,
+    person: User,
+) -> None:
     """Pass hints to `note` from now on, about what this person does."""
 
     def on_ended(event: Event) -> None:
@@ -45,7 +52,8 @@ def give_hints(note: Callable[[str], None], server: DiscordStandIn, coordinator:
             if last_bot_message(server, channel_id) is None:
                 note("no bot has written here yet; name one: @claude m continue")
         elif channel_id not in coordinator.engine.holds.busy:
-            note("no conversation is running here; mention a bot (@claude) or start one with /fire")
+            silent = "no conversation is running here; mention a bot (@claude) or start one with /fire"
+            note(conversations.stopped(channel_id) or silent)
 
     coordinator.engine.observers.append(on_ended)
     server.subscribe(on_message)

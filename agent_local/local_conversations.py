@@ -15,12 +15,19 @@ class LocalConversations:
 
     def refusal(self, channel_id: int) -> str:
         """Why none can start in a channel now, and what to do; "" if one can."""
+        if stopped := self.stopped(channel_id):
+            return stopped
         name = self._world.channel(channel_id).name
-        if self._stops.holds(channel_id):
-            return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
         if channel_id in self._coordinator.engine.holds.busy:
             return f"one is running in #{name} already; write there to join it, or wait for its end"
         return ""
+
+    def stopped(self, channel_id: int) -> str:
+        """A line about a channel that a person stopped, "" for any other."""
+        if not self._stops.holds(channel_id):
+            return ""
+        name = self._world.channel(channel_id).name
+        return f"#{name} is stopped, perhaps since an earlier start; /resume there lifts it"
 
     async def hold(self, channel_id: int, theme: str | None) -> str:
         """Hold one to its end; return why none started, "" if one was held."""

@@ -163,7 +163,8 @@ class _Local:
         terminal = self._terminal(server, runtime)
         async with terminal.watching():
             await self._begin(terminal, found)
-            give_hints(terminal.note, server, _coordinator(runtime), self.world.user(PERSON))
+            conversations = LocalConversations(runtime, self.world)
+            give_hints(terminal.note, server, _coordinator(runtime), conversations, self.world.user(PERSON))
             if not terminal.has_toolbar:
                 runtime.start(self._show_slow(terminal), "slow models", essential=False)
             opening = runtime.start(self._open(terminal, runtime), "opening", essential=False)

@@ -64,6 +64,12 @@ class People:
             raise ValueError(error.body["message"]) from error
         return new
 
+    async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
+        """Remove a reaction."""
+        place = self.world.channel(channel)
+        kind = reactions.parse_emoji(self.world, emoji)
+        reactions.remove(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
+
     async def pin(self, author: int | str, channel: int | str, message: MessageRef, pinned: bool = True) -> bool:
         """Pin a message, or remove its pin; False if that changed nothing."""
         place = self.world.channel(channel)

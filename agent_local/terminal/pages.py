@@ -19,7 +19,7 @@ HELP = (
     ("#debate", "go to another channel; #debate hello writes there"),
     ("/fire [channel] [theme]", "start a conversation, by default in this channel"),
     ("/reply 12 I agree", "reply to message 12; the number stands before each message"),
-    ("/react 12 stop", "react with an emoji or a word for one: stop is 🛑, hide 🫥, yes 👍"),
+    ("/react 12 stop", "react with an emoji or a word for one (stop is 🛑, hide 🫥); again removes it"),
     ("/pin 12  /unpin 12", "pin a message, so that its .config takes effect, or remove the pin"),
     ("/bots status  /why 12", "the bots' commands, as in Discord; Tab lists them"),
     (".history last: 12", "numbers of messages stand for their links"),

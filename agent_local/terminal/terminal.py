@@ -66,6 +66,8 @@ class StandIn(Protocol):
         """Return False if it was there before. Raises ValueError with Discord's words for one that it would refuse."""
         ...
 
+    async def unreact(self, author: int | str, channel: int | str, message: int, emoji: str) -> None: ...
+
     async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
         """Return False if that changed nothing."""
         ...
@@ -248,7 +250,8 @@ class Terminal:
                     await self._stand_in.say(self._me, channel_id, text, reply_to=reply_to)
                 case React(message, emoji):
                     if not await self._stand_in.react(self._me, message.channel_id, message.id, emoji):
-                        self.note(f"you have reacted {emoji} to message {message.number} before")
+                        await self._stand_in.unreact(self._me, message.channel_id, message.id, emoji)
+                        self.note(f"your {emoji} was removed from message {message.number}")
                 case Pin(message, pinned):
                     new = await self._stand_in.pin(self._me, message.channel_id, message.id, pinned)
                     if not (pinned and new):  # Discord reports new pins only

@@ -74,6 +74,9 @@ class FakeStandIn:
         self.done.append((author, channel, message, emoji))
         return self.done.count(self.done[-1]) == 1
 
+    async def unreact(self, author: int | str, channel: int | str, message: int, emoji: str) -> None:
+        self.done.append(("removed", message, emoji))
+
     async def pin(self, author: int | str, channel: int | str, message: int, pinned: bool = True) -> bool:
         if message == 404:
             raise KeyError(message)
@@ -376,7 +379,7 @@ async def test_a_person_replies_reacts_and_pins_by_the_numbers_on_the_screen() -
         "refuse that: Unknown Emoji",
         "message 1 is not pinned",
         "message 1 is pinned",
-        "🛑 to message 1 before",
+        "your 🛑 was removed from message 1",
         "that message is gone",
     ):
         assert note in out.getvalue()

@@ -90,11 +90,6 @@ class DiscordStandIn(server.DiscordStandIn):
         ids = [self._message(place, m).id for m in which]
         messages.delete(self.backend, place, ids, bulk=len(ids) > 1)
 
-    async def unreact(self, author: int | str, channel: int | str, message: MessageRef, emoji: str) -> None:
-        place = self.world.channel(channel)
-        kind = reactions.parse_emoji(self.world, emoji)
-        reactions.remove(self.backend, place, self._message(place, message), self.world.user(author).id, kind)
-
     async def clear_reactions(self, channel: int | str, message: MessageRef, emoji: str | None = None) -> None:
         """Remove all reactions, or all of one emoji."""
         place = self.world.channel(channel)
