@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import io
 import json
 import os
 import select
@@ -123,16 +124,24 @@ def run(request: Mapping[str, Any]) -> object:
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     exec(request["before"], {})  # noqa: S102 - a test's own code
-    # New ones, as long as the process lives: those there are know whether the server's own files can be seeked.
-    sys.stdin = open(0, encoding="utf-8")  # noqa: SIM115
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-    sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in os.environ)
-    sys.stderr = open(2, "w", encoding="utf-8", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    # New ones: those there are know whether the server's own files can be seeked.
+    sys.stdin = stream(0)
+    sys.stdout = stream(1, write_through="PYTHONUNBUFFERED" in os.environ)
+    sys.stderr = stream(2, line_buffering=True, errors="backslashreplace")
     from agent_runtime import cli
 
     sys.argv = ["program", *request["arguments"]]
     entry = getattr(cli, request["entry"])
     return entry(request["arguments"]) if request["entry"] == "main" else entry()
+
+
+def stream(number: int, **options: Any) -> io.TextIOWrapper | None:
+    """A standard stream over its file descriptor; as in any Python, None if that is closed."""
+    try:
+        raw = open(number, "wb" if number else "rb", closefd=False)  # noqa: SIM115 - as long as the process lives
+    except OSError:
+        return None
+    return io.TextIOWrapper(raw, encoding="utf-8", **options)
 
 
 if __name__ == "__main__":
