@@ -148,7 +148,7 @@ def load_settings(
     odd_names += name_warnings(given)
     if problems:
         raise SettingsError(problems, odd_names)
-    return settings.with_(warnings=(*odd_names, *warnings_of(settings)))
+    return settings.with_(warnings=(*odd_names, *settings.warnings, *warnings_of(settings)))
 
 
 def _read(

@@ -12,10 +12,7 @@ from typing import Any
 from agent_settings.agents import AgentSettings
 from agent_settings.settings import Settings
 
-_PAIRS = (
-    ("schedule_min", "COORDINATOR_SCHEDULE_MIN", "schedule_max", "COORDINATOR_SCHEDULE_MAX"),
-    ("turn_delay_min", "COORDINATOR_TURN_DELAY_MIN", "turn_delay_max", "COORDINATOR_TURN_DELAY_MAX"),
-)
+_PAIRS = (("schedule_min", "schedule_max"), ("turn_delay_min", "turn_delay_max"))
 
 
 _SPENDING = {
@@ -29,20 +26,26 @@ _SPENDING = {
 
 def with_ranges(settings: Settings) -> Settings:
     """If only one bound is set and it crosses the other's default, both become the set value. A schedule of at most 0
-    conversations is off, whatever its minimum."""
+    conversations is off, whatever its minimum. Pauses between turns that are set the wrong way round are swapped,
+    with a warning: the public agentic-discord takes them so."""
     changes: dict[str, Any] = {"schedule_min": 0} if settings.schedule_max == 0 else {}
-    for low, _, high, _ in _PAIRS:
+    for low, high in _PAIRS:
         given = {low, high} & settings.model_fields_set
         if len(given) == 1 and getattr(settings, low) > getattr(settings, high):
             changes = {**changes, **dict.fromkeys((low, high), getattr(settings, given.pop()))}
+    if {"turn_delay_min", "turn_delay_max"} <= settings.model_fields_set:
+        shorter, longer = sorted((settings.turn_delay_min, settings.turn_delay_max))
+        if shorter != settings.turn_delay_min:
+            line = "COORDINATOR_TURN_DELAY_MIN is above COORDINATOR_TURN_DELAY_MAX: read the other way round"
+            changes = {**changes, "turn_delay_min": shorter, "turn_delay_max": longer, "warnings": (line,)}
     return settings.with_(**changes)
 
 
 def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
     """The keys of each conflict, and its line."""
-    for low, low_key, high, high_key in _PAIRS:
-        if getattr(settings, low) > getattr(settings, high):
-            yield (low_key, high_key), f"{low_key}, {high_key}: expected a minimum not above the maximum"
+    if settings.schedule_min > settings.schedule_max:
+        keys = ("COORDINATOR_SCHEDULE_MIN", "COORDINATOR_SCHEDULE_MAX")
+        yield keys, f"{', '.join(keys)}: expected a minimum not above the maximum"
     if settings.active_start == settings.active_end:
         keys = ("COORDINATOR_ACTIVE_START", "COORDINATOR_ACTIVE_END")
         yield keys, f"{', '.join(keys)}: expected two different hours (unset: 7 and 23; 0 and 24: the whole day)"

@@ -82,6 +82,14 @@ def test_their_shortest_env_and_an_early_one_work_too(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in early.warnings] == ["AGENT_CHANNEL_IDS", "CHANNEL_THEME_MAP"]
 
 
+def test_pauses_the_wrong_way_round_work_as_they_did_there(tmp_path: Path) -> None:
+    read = moved(tmp_path, THEIRS.replace("DELAY_MIN=15.0", "DELAY_MIN=60"))
+    assert (read.turn_delay_min, read.turn_delay_max) == (45, 60)
+    assert read.warnings == (
+        "COORDINATOR_TURN_DELAY_MIN is above COORDINATOR_TURN_DELAY_MAX: read the other way round",
+    )
+
+
 def test_what_the_page_of_moving_adds_can_be_added(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "moving.md").read_text(encoding="utf-8")
     (added,) = re.findall(r"```ini\n(.*?)```", page, re.DOTALL)
