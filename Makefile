@@ -56,10 +56,10 @@ $(READY): requirements.txt
 		echo "$(PYTHON) does not run. Python 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "$$($(PYTHON) --version) is too old, 3.11 or newer is needed: make ... PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Installing requirements.txt into $(VENV), once, within a minute or two ..."
 	@$(PY) -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 			echo "$(PYTHON) cannot create a virtual environment (no venv or ensurepip). Debian, Ubuntu: apt install python3-venv"; exit 1; }; \
 		$(PYTHON) -m venv --clear $(VENV); }
-	@echo "Installing requirements.txt into $(VENV), once ..."
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $(READY)

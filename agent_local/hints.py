@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent_coordinator.coordinator import Coordinator
-from agent_coordinator.events import ConversationEnded, Event
+from agent_coordinator.events import ConversationEnded, ConversationReport, Event
 from agent_local.discord.server import DiscordStandIn
 from agent_local.discord.world.world import User
 from agent_local.local_conversations import LocalConversations
@@ -20,6 +20,13 @@ def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
     return next((str(message["id"]) for message in said), None)
 
 
+def ended_line(report: ConversationReport, channel: str) -> str:
+    """Say why a conversation in the channel of this name has ended, and what to type next."""
+    what = f"the conversation in #{channel} has ended" if report.messages else f"no bot spoke in #{channel}"
+    next_step = "/resume lets the bots speak again" if report.ended_because == "stopped" else "/fire starts another"
+    return f"{what}: {ENDINGS[report.ended_because]}; {next_step}"
+
+
 def give_hints(
     note: Callable[[str], None],
     server: DiscordStandIn,
@@ -31,10 +38,7 @@ def give_hints(
 
     def on_ended(event: Event) -> None:
         if isinstance(event, ConversationEnded):
-            name = server.world.channel(event.report.channel_id).name
-            ending, spoke = ENDINGS[event.report.ended_because], event.report.messages
-            what = f"the conversation in #{name} has ended" if spoke else f"no bot spoke in #{name}"
-            note(f"{what}: {ending}; /fire starts another")
+            note(ended_line(event.report, server.world.channel(event.report.channel_id).name))
 
     def on_message(event: str, data: Mapping[str, Any]) -> None:
         if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:

@@ -16,7 +16,7 @@ ENDINGS: Mapping[EndReason, str] = {
     "round_limit": "it had as many rounds as a conversation may have",
     "too_few_spoke": "only one bot had something to say",
     "most_skipped": "most bots had nothing to say",
-    "chance": "each round makes an end more likely",
+    "chance": "by chance, which grows with each round",
     "nobody_opened": "no bot opened it",
     "channel_taken": "another conversation took the channel",
     "budget": "today's budget is used up",

@@ -69,6 +69,8 @@ def _ask_token(session: Session, agent: AgentSettings, token: str) -> None:
         if not token:
             token = cleaned(talk.ask_hidden(f"Token of {agent.display_name} (hidden while you paste; Enter {leaves}):"))
             if not token:
+                if not before:
+                    talk.say(f"  {agent.display_name} is left out; you can come back to it at the end.")
                 return
             if problem := wrong_token(token):
                 talk.bad(problem)

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from agent_coordinator.conversations.state import EndReason, Tally
 from agent_coordinator.events import ConversationReport
+from agent_local.hints import ended_line
 from agent_local.summary import ENDINGS, summary
 
 REPORT = ConversationReport(
@@ -59,3 +60,8 @@ def test_every_ending_has_words() -> None:
 
 def test_a_single_round_is_counted_as_one() -> None:
     assert printed(replace(REPORT, rounds=1))[0].startswith("1 round,")
+
+
+def test_the_line_after_a_conversation_names_what_works_next():
+    assert ended_line(replace(REPORT, ended_because="agreed"), "memes").endswith("; /fire starts another")
+    assert ended_line(replace(REPORT, ended_because="stopped"), "memes").endswith("; /resume lets the bots speak again")

@@ -21,14 +21,19 @@ PERSONAS = Path(__file__).parent.parent.parent / "personas"
 MAX_SHOWN = 3_000  # characters: each turn pays for them, if only at the price of what is cached
 
 
+def shipped(name: str, tmp_path: Path) -> Path:
+    """A copy of the persona's folder as it is shipped, without what the bot has written there since."""
+    made_by_use = shutil.ignore_patterns("memory.md", ".*", "workspace")
+    return shutil.copytree(PERSONAS / name, tmp_path / name, ignore=made_by_use)
+
+
 def uncommented(text: str | None) -> str:
     return re.sub(r"^<!--$|^-->$", "", text or "", flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_a_shipped_persona_is_whole_and_does_nothing_by_itself(name: str, tmp_path: Path) -> None:
-    made_by_use = shutil.ignore_patterns("memory.md", ".*", "workspace")
-    folder = shutil.copytree(PERSONAS / name, tmp_path / name, ignore=made_by_use)
+    folder = shipped(name, tmp_path)
     assert bootstrap(folder).made == ("memory.md",)
     files = read_persona(folder)
     assert files.problems == ()
@@ -49,8 +54,8 @@ def test_a_shipped_persona_is_whole_and_does_nothing_by_itself(name: str, tmp_pa
 
 
 @pytest.mark.parametrize("name", list(AGENTS))
-def test_its_prompt_is_short_and_shows_no_settings(name: str) -> None:
-    laid = laid_out(read_persona(PERSONAS / name))
+def test_its_prompt_is_short_and_shows_no_settings(name: str, tmp_path: Path) -> None:
+    laid = laid_out(read_persona(shipped(name, tmp_path)))
     text = laid.stable + laid.memory
     assert len(text) < MAX_SHOWN
     headings = ["Identity", "Personality", "Operating Rules", "Tool Configuration"]  # nothing is noted yet
