@@ -65,7 +65,8 @@ async def _check_list(models: _ModelList, known: dict[str, bool], found: Finding
 async def _check_model(models: _ModelList, model: ModelSettings, found: Findings) -> bool:
     agent, key, report = models.agent, models.subject("key"), found.wrong if models.alone else found.warn
     if model.lacks:
-        report(key, f"{model.lacks} is not set", f"set {model.lacks}, or remove the model from the list")
+        instead = agent.spec.token_setting if models.alone else "the model from the list"
+        report(key, f"{model.lacks} is not set", f"set {model.lacks}, or remove {instead}")
         return False
     error = await error_of(model, model.model)
     if error is not None and not is_unknown(error):

@@ -1,7 +1,7 @@
 """The command lines of run_all.py, run_bot.py and agent_coordinator, and the messages of a failed start.
 
-Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the settings are wrong (a restart
-would not help).
+Exit codes: 0 ended as asked, 1 no bot could log in or something essential failed, 2 the settings are wrong or lack
+something (a restart would not help).
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ def _serve(
 
     agents = runnable(settings, only, without)
     if not agents:
-        log.error("no bot could log in: none of the chosen bots has both a token and an API key")
-        return 1
+        log.error("no bot can start: none of the chosen bots has a token of its own and an API key")
+        return 2
     setup = Setup(settings=settings, agents=agents, coordinator=coordinator)
 
     def run() -> int:

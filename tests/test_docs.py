@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
@@ -335,6 +336,29 @@ def test_every_redis_key_is_in_the_table() -> None:
 def test_the_fields_of_a_decision_are_documented() -> None:
     (text,) = code(ARCHITECTURE, "json decision")
     assert list(json.loads(text)) == list(DECISION_SCHEMA["properties"])
+
+
+def texts_of_the_code() -> str:
+    """All its texts, one a line, with … for what is filled in."""
+    found = []
+    for path in (*ROOT.glob("agent_*.py"), *ROOT.glob("agent_*/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_each_message_on_the_page_of_troubles_is_one_of_the_program() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    quotes = re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\| (.*?) \| ", page, re.MULTILINE)))
+    assert len(quotes) > 20
+    filled = "|".join((*setting_names(), *(spec.display_name for spec in AGENTS.values()), r"\d+\.\d+", "…", ": ", "="))
+    texts = texts_of_the_code()
+    for quote in quotes:
+        assert [part for part in re.split(filled, quote) if part.strip() not in texts] == [], quote
 
 
 def test_files_named_in_the_documents_exist() -> None:

@@ -75,12 +75,12 @@ def test_bots_with_one_token_between_them_are_named_and_the_others_run_on(tmp_pa
     ended = run(tmp_path, BOT_TOKEN_CLAUDE="s3cret", BOT_TOKEN_GROK="s3cret", CHANNEL_THEME_MAP="1")
     assert "BOT_TOKEN_CLAUDE, BOT_TOKEN_GROK: the same token" in ended.stderr
     assert "s3cret" not in ended.stderr
-    assert ended.returncode == 1
+    assert ended.returncode == 2
 
 
 def test_a_token_without_a_key_is_named_and_without_any_bot_the_program_ends(tmp_path):
     ended = run(tmp_path, BOT_TOKEN_CLAUDE="a-token", CHANNEL_THEME_MAP="1")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "ANTHROPIC_API_KEY" in ended.stderr
 
 
