@@ -148,7 +148,8 @@ def load_settings(
     odd_names += name_warnings(given)
     if problems:
         raise SettingsError(problems, odd_names)
-    return settings.with_(warnings=(*odd_names, *settings.warnings, *warnings_of(settings)))
+    odd_names += [*settings.warnings, *warnings_of(settings, own_models=model is None)]
+    return settings.with_(warnings=tuple(odd_names))
 
 
 def _read(
@@ -181,7 +182,7 @@ def _texts(
     ours = _names_of_ours(agents)
     known = {key: text for key, text in both.items() if key in ours or ENDPOINT_KEY.fullmatch(key)}
     wrong = {key for key, text in known.items() if not is_text(text)}
-    problems += [f"{key}: expected text in UTF-8" for key in known if key in wrong]
+    problems += [f"{key}: expected text in UTF-8, without NUL bytes" for key in known if key in wrong]
     return {key: text for key, text in known.items() if key not in wrong}, wrong
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import logging
 import sys
 import tempfile
@@ -185,6 +186,14 @@ def _ended(settings: Settings, run: Callable[[], int]) -> int:
             f"Cannot start: Redis does not answer at {place} ({error}). Start that server, or correct REDIS_URL",
             file=sys.stderr,
         )
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            log.exception("the program ended because of an unexpected error")
+        else:
+            print(
+                f"Ended: {error.filename or 'standard output'} has no space left; free some and start again",
+                file=sys.stderr,
+            )
     except Exception:
         # The outermost edge: Python would print the traceback without redaction.
         log.exception("the program ended because of an unexpected error")

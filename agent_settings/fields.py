@@ -36,6 +36,7 @@ def _theme_map(value: object) -> object:
         channel, _, theme = (part.strip() for part in pair.partition(":"))
         if not channel.isdecimal():
             raise ValueError(f"expected {THEME_MAP}")
+        channel = channel.lstrip("0") or "0"  # as numbers they would be the same channel
         theme = theme.lower().replace("_", "-").replace(" ", "-") or DEFAULT_THEME
         if theme not in THEMES:
             shown = f" {theme!r}" if len(theme) <= 20 and theme.replace("-", "").isalpha() else ""  # may be a stray key

@@ -77,12 +77,13 @@ def shared_tokens(settings: Settings) -> list[tuple[str, ...]]:
     return [tuple(names) for names in owners.values() if len(names) > 1]
 
 
-def warnings_of(settings: Settings) -> Iterator[str]:
-    """A line for each setting that has no effect, or a dangerous one."""
+def warnings_of(settings: Settings, *, own_models: bool = True) -> Iterator[str]:
+    """A line for each setting that has no effect, or a dangerous one. `own_models`: the agents have the models of the
+    settings, not the one of the command line."""
     for names in shared_tokens(settings):
         keys = ", ".join(settings.agents[name].spec.token_setting for name in names)
         yield f"{keys}: the same token, so none of these bots starts; each bot needs a token of its own"
-    for agent in settings.agents.values():
+    for agent in settings.agents.values() if own_models else ():
         yield from _odd_models(agent)
     channels = settings.channels
     if strays := [str(channel) for channel in settings.channel_theme_map if channel not in channels]:

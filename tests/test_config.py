@@ -318,6 +318,8 @@ def test_an_unknown_theme_names_the_known_ones() -> None:
         ("BOTS_ROLE_ID", "everyone", "a whole number"),
         ("CHANNEL_THEME_MAP", "debate", "channel_id:theme"),
         ("CHANNEL_THEME_MAP", "1:debate,1:memes", "two themes"),
+        ("CHANNEL_THEME_MAP", "07:debate,7:memes", "two themes"),
+        ("MODERATOR_IDS", "5\0", "without NUL bytes"),
         ("CHANNEL_THEME_MAP", "1:sk-123.abc", "unknown theme for"),
         ("AGENT_MAX_DAILY", "1.5", "0 or more"),
         ("AGENT_COOLDOWN_SECONDS", "nan", "0 or more"),

@@ -178,8 +178,8 @@ def _value(word: str, option: Json, names: KnownNames) -> Value | None:
     if kind == USER:
         return names.users.get(name.removeprefix("@"))
     if kind == WHOLE:
-        fits = name.isdecimal() and option["min_value"] <= int(name) <= option["max_value"]
-        return int(name) if fits else None
+        number = int(name) if name.isdecimal() and len(name) < SHORTEST_ID else None  # int() refuses very long ones
+        return number if number is not None and option["min_value"] <= number <= option["max_value"] else None
     if kind != TEXT:
         return None
     if _is_message(option):

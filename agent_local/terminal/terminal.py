@@ -48,6 +48,8 @@ UseCommand = Callable[[int, Use], Awaitable[str]]
 SaveFile = Callable[[Mapping[str, Any]], Path | None]
 """Save an attachment; return its path, None if it was saved before. Raises OSError."""
 
+_LONG_WORD = re.compile(r"(\S{60})\S+")  # a hint repeats what was typed, which may be a page
+
 log = logging.getLogger(__name__)
 
 
@@ -240,7 +242,7 @@ class Terminal:
             case Show("channels"):
                 self._console.print(channels_page(self._names, self._channel))
             case Unclear(hint):
-                self.note(hint)
+                self.note(_LONG_WORD.sub(r"\1…", hint))
 
     async def _act(self, act: Say | React | Pin) -> None:
         """Act on the channel as the person."""

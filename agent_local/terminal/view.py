@@ -92,7 +92,11 @@ class View:
         return "\n".join(lines).strip("\n")
 
     def _clock_time(self, match: re.Match[str]) -> str:
-        return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
+        """Like Discord, leave a time that no calendar has as it is."""
+        try:
+            return f"{datetime.fromtimestamp(int(match[1]), self._timezone):%H:%M}"
+        except (ValueError, OverflowError, OSError):
+            return match[0]
 
     def typing(self) -> str:
         """A line about typing users, "" for none."""

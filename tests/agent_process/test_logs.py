@@ -1,3 +1,4 @@
+import errno
 import io
 import json
 import logging
@@ -84,6 +85,16 @@ def test_a_fault_that_ends_the_program_is_its_last_word_in_the_log_and_redacted(
     assert _ended(load_settings({}, None), fail) == 1
     assert "the program ended because of an unexpected error" in out.getvalue()
     assert f"ValueError: {REDACTED}" in out.getvalue()
+
+
+def test_a_full_disk_is_one_line_without_a_traceback(log, capsys):
+    def write():
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = log()
+    assert _ended(load_settings({}, None), write) == 1
+    assert capsys.readouterr().err == "Ended: standard output has no space left; free some and start again\n"
+    assert not out.getvalue()
 
 
 async def test_an_answer_without_a_decision_is_logged_without_its_words(log):

@@ -129,3 +129,8 @@ def test_all_agents_get_the_model_whatever_else_is_set(tmp_path):
     assert {agent.model for agent in settings.agents.values()} == {"llama3.3"}
     assert {agent.provider for agent in settings.agents.values()} == {"ollama"}
     assert len({settings.personality_of(name) for name in settings.agents}) == 4
+
+
+@pytest.mark.parametrize("name", ["olama/llama3.3", "ollama/", "/"])
+def test_a_wrong_name_is_not_put_down_to_settings_that_nobody_set(name):
+    assert not [line for line in load_settings({}, None, local=True, model=name).warnings if "_MODEL" in line]

@@ -54,6 +54,7 @@ def test_words_stand_for_the_options_in_their_order(line: str, use: Use) -> None
         ("/why abc", "abc does not fit /why: message is the number before a message, or its id"),
         ("/why", "no bot has written in this channel yet"),
         ("/stop 0", "0 does not fit"),
+        pytest.param(f"/stop {'9' * 5_000}", "9 does not fit", id="a number of 5,000 digits"),
         ("/stop 30 40", "40 does not fit /stop: it takes no more options"),
         ("/agent-file show claude soul", "soul does not fit /agent-file show: file is one of soul.md"),
     ],

@@ -597,6 +597,24 @@ async def test_a_command_of_the_bots_is_used_where_one_stands_and_its_answer_rea
         assert line in out.getvalue()
 
 
+async def test_an_answer_with_a_time_that_no_calendar_has_is_shown_as_it_is() -> None:
+    async def use(channel_id: int, command: Use) -> str:
+        return "somebody wrote <t:999999999999:R>"
+
+    screen, out = terminal("/resume", use=use, commands=command_list({"grok": "Grok"}, ()))
+    async with screen.watching():
+        await screen.run()
+        await screen.tasks_done()
+    assert "somebody wrote <t:999999999999:R>" in out.getvalue()
+
+
+async def test_a_hint_does_not_repeat_a_page_of_what_was_typed() -> None:
+    screen, out = terminal(f"/{'x' * 5_000}")
+    await screen.run()
+    assert "unknown command /xxx" in out.getvalue()
+    assert out.getvalue().count("x") < 200
+
+
 async def test_what_goes_on_in_a_note_stands_below_where_it_began() -> None:
     async def use(channel_id: int, command: Use) -> str:
         return "first " * 20 + "\n-# small\n```md\nin code\n```"
