@@ -52,6 +52,7 @@ async def typed_lines(
         complete_while_typing=False,
         erase_when_done=True,  # the message comes back from Discord's side
         bottom_toolbar=lambda: toolbar() or None,
+        enable_suspend=True,  # Ctrl-Z, as in any program of a shell
         refresh_interval=1.0,
     )
     with patch_stdout(raw=True):

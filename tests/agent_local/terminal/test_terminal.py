@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prompt_toolkit.application import create_app_session
+from prompt_toolkit.application import Application, create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
@@ -658,6 +658,16 @@ async def test_lines_come_from_a_terminal_until_control_d() -> None:
         keys.send_text("hello\r@claude x\r\x04")
         lines = [line async for line in typed_lines(lambda: "> ", lambda: "", lambda text: [])]
     assert lines == ["hello", "@claude x"]
+
+
+async def test_control_z_suspends_the_program_and_leaves_the_typed_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended: list[Application[str]] = []
+    monkeypatch.setattr(Application, "suspend_to_background", suspended.append)  # would stop the tests as well
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        keys.send_text("hel\x1alo\r\x04")
+        lines = [line async for line in typed_lines(lambda: "> ", lambda: "", lambda text: [])]
+    assert lines == ["hello"]
+    assert len(suspended) == 1
 
 
 def test_the_conversation_can_be_exported_as_a_picture_that_loads_nothing(tmp_path: Path) -> None:
