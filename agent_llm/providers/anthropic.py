@@ -64,7 +64,7 @@ class AnthropicModel(ProviderModel):
         import anthropic
 
         self._sdk_errors = (anthropic.AnthropicError, *sdk_http.transport_errors())
-        transport = anthropic.DefaultAioHttpClient(**sdk_http.http_options())
+        transport = anthropic.DefaultAioHttpClient(**sdk_http.http_options(access.base_url))
         self._client = self._connected(access, transport)
 
     def _connected(self, access: Access, transport: httpx2.AsyncClient) -> Client:

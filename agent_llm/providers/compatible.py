@@ -66,7 +66,7 @@ class CompatibleModel(ProviderModel):
             api_key=access.api_key or "none",
             base_url=access.base_url or self.endpoint.base_url,
             max_retries=0,
-            http_client=openai.DefaultAioHttpClient(**sdk_http.http_options(*unsigned)),
+            http_client=openai.DefaultAioHttpClient(**sdk_http.http_options(address, *unsigned)),
             default_headers=_others_left_out(),
         )
 

@@ -77,8 +77,9 @@ class GeminiModel(ProviderModel):
 
         api = self._client.aio.models._api_client
         if self._session is None:
+            proxies = bool(getproxies()) and not sdk_http.on_loopback(self.access.base_url or "")
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS)
-            self._session = aiohttp.ClientSession(connector=connector, trust_env=bool(getproxies()))
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=proxies)
             api._http_options.aiohttp_client = self._session
         return api
 

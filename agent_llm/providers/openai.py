@@ -59,7 +59,7 @@ class OpenAIModel(ProviderModel):
             api_key=access.api_key,
             base_url=access.base_url or self.home,
             max_retries=0,
-            http_client=openai.DefaultAioHttpClient(**sdk_http.http_options()),
+            http_client=openai.DefaultAioHttpClient(**sdk_http.http_options(access.base_url or self.home)),
             default_headers=self._headers(),
         )
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import functools
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from agent_llm.base import CONNECT_SECONDS, KEEP_ALIVE_SECONDS
 from agent_llm.errors import BadAnswer, ConnectionFailed, ModelError, TimedOut, not_made
@@ -35,11 +37,28 @@ def limits() -> httpx2.Limits:
     return httpx2.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=KEEP_ALIVE_SECONDS)
 
 
-def http_options(*on_request: Callable[[httpx2.Request], Awaitable[None]]) -> dict[str, Any]:
-    """Options of the SDKs' HTTP clients. `on_request` hooks see each request before it is sent."""
+def on_loopback(address: str) -> bool:
+    """Whether a URL leads to this machine. A proxy of the environment would look for it on its own."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def http_options(address: str | None, *on_request: Callable[[httpx2.Request], Awaitable[None]]) -> dict[str, Any]:
+    """Options of the SDKs' HTTP clients for a base URL, None for the SDK's own. `on_request` hooks see each request
+    before it is sent."""
     hooks = {"request": [*on_request], "response": [bound_response]}
     headers = {"accept-encoding": ENCODINGS}
-    return {"verify": ssl_context(), "limits": limits(), "event_hooks": hooks, "headers": headers}
+    proxies = not on_loopback(address or "")
+    return {
+        "verify": ssl_context(),
+        "limits": limits(),
+        "event_hooks": hooks,
+        "headers": headers,
+        "trust_env": proxies,
+    }
 
 
 def timeout(seconds: float) -> httpx2.Timeout:

@@ -11,15 +11,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 
 from agent_config import Settings
 from agent_llm.endpoints import ENDPOINTS
 from agent_llm.errors import BadAnswer
+from agent_llm.transport.sdk_http import on_loopback
 from agent_llm.wire.lenient_json import json_object
 from agent_local.models.server_kinds import KINDS, Kind, RunningServer, named
 from agent_runtime.bot_run import cancel
@@ -70,21 +69,13 @@ async def looking_for_servers(settings: Settings) -> AsyncIterator[Found]:
 
 async def _look(session: aiohttp.ClientSession, settings: Settings, kind: Kind) -> RunningServer | None:
     address = address_of(settings, kind.name)
-    if not _on_loopback(address) or not address.endswith("/v1"):
+    if not on_loopback(address) or not address.endswith("/v1"):
         return None
     try:
         answer = await get_json(session, address.removesuffix("/v1") + kind.path, key_of(settings, kind.name))
     except NoAnswer:
         return None
     return named(kind, answer.body) if answer.status == 200 else None
-
-
-def _on_loopback(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def address_of(settings: Settings, provider: str) -> str:

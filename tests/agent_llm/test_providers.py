@@ -31,6 +31,17 @@ async def test_the_request_has_system_history_and_tail_in_order(provider: str) -
     assert not request.tools
 
 
+async def test_a_proxy_of_the_environment_is_not_asked_for_a_server_on_this_machine(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    async with talking(provider, "hello") as (model, _):
+        assert (await model.complete(Prompt(text="tail"))).text == "hello"
+
+
 async def test_a_history_that_begins_with_the_model_is_accepted(provider: str) -> None:
     async with talking(provider, "hello") as (model, server):
         await model.complete(Prompt(text="tail"), [Message("assistant", "first"), Message("user", "  ")])

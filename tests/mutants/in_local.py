@@ -17,6 +17,10 @@ IN_LOCAL = (
         ("if len(body) > MOST_BYTES:", "if not body:", "an answer is limited in size"),
         ("if answer.status == 200 else None", "if answer.status else None", "a refusal is no list"),
         ("if task.done() and (", "if (", "a program that does not answer delays nothing"),
+    ),
+    *of(
+        "agent_llm/transport/sdk_http.py",
+        SEARCH,
         ('return host == "localhost" or ip_address(host).is_loopback', "return True", "only this machine is asked"),
     ),
     *of(

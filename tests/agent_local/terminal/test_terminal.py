@@ -662,7 +662,8 @@ async def test_lines_come_from_a_terminal_until_control_d() -> None:
 
 async def test_control_z_suspends_the_program_and_leaves_the_typed_line(monkeypatch: pytest.MonkeyPatch) -> None:
     suspended: list[Application[str]] = []
-    monkeypatch.setattr(Application, "suspend_to_background", suspended.append)  # would stop the tests as well
+    # The real one would stop the tests as well.
+    monkeypatch.setattr(Application, "suspend_to_background", lambda app: suspended.append(app))
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text("hel\x1alo\r\x04")
         lines = [line async for line in typed_lines(lambda: "> ", lambda: "", lambda text: [])]
