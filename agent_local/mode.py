@@ -213,7 +213,7 @@ class _Local:
             save=SavedFiles(self.settings.data_dir / FILES, content_of(server)).save,
             guild=self.world.guild.id,
             status=self.thinking.shown,
-            header=Header(self._voices(), self._free(), str(self.settings.data_dir)),
+            header=Header(self._voices(), self._free(), str(self.settings.data_dir), joinable=not self.once),
             log_file=str(self.settings.data_dir / LOG_FILE),
         )
 

@@ -14,7 +14,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 
 from agent_coordinator.config import MISSED_SLOT_SECONDS, CoordinatorConfig
 from agent_coordinator.leadership import Leadership
@@ -88,11 +88,17 @@ class Scheduler:
             plan = self._known[key] if key in self._known else self._new_plan(day)
             await self._schedule.save_schedule(key, plan)
         if key not in self._known:
-            open_slots = sum(not slot.done for slot in plan)
-            log.info("plan for %s: %d conversations, %d to come", day, len(plan), open_slots)
+            coming = [slot.at for slot in plan if not slot.done]
+            log.info("plan for %s: %d conversations, %d to come%s", day, len(plan), len(coming), self._next_of(coming))
         self._known = {known: slots for known, slots in self._known.items() if known >= _day_before(day)}
         self._known[key] = plan
         return plan
+
+    def _next_of(self, coming: list[float]) -> str:
+        """The end of the plan's line: when the next conversation begins."""
+        if not coming:
+            return "; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+        return f", the next at {datetime.fromtimestamp(min(coming), self._config.timezone):%H:%M}"
 
     def _new_plan(self, day: date) -> list[Slot]:
         """A new plan; its slots before now are done, since there was no plan then."""

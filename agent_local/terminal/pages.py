@@ -39,6 +39,7 @@ class Header:
     voices: Mapping[str, str | None] = field(default_factory=dict)
     free: Collection[str] = ()
     data_dir: str = ""
+    joinable: bool = True  # a person can type; not with --once
 
     def panel(self) -> Panel:
         scripted = [name for name, model in self.voices.items() if model is None]
@@ -54,7 +55,10 @@ class Header:
             lines.append(_labelled("paid", f"{', '.join(paid)}: calls cost money"))
         if self.data_dir:
             lines.append(_labelled("data", self.data_dir))
-        lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
+        if self.joinable:
+            lines.append(_labelled("type", '"@claude hello", "#debate", "/fire", "/quit", "/help"'))
+        else:
+            lines.append(_labelled("once", "one conversation; without --once you can join in"))
         return Panel(
             Group(*lines), title="agentic-discord, local", title_align="left", border_style="dim", padding=(0, 1)
         )

@@ -179,7 +179,7 @@ IN_COORDINATOR = (
             "for day in (today,)",
             "yesterday's late slots are fired after midnight",
         ),
-        ("if not slot.done", "if slot.done", "what is done is not due"),
+        ("if not slot.done\n", "if slot.done\n", "what is done is not due"),
         ("self._sleep(min(wait, LONGEST_SLEEP))", "self._sleep(wait)", "it looks at the clock each minute"),
         ("        return ours\n", "        return True\n", "a slot that another process claimed is not fired"),
         ("return min(open_slots", "return max(open_slots", "the earliest slot is next"),

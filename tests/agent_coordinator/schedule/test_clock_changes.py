@@ -68,8 +68,18 @@ async def test_a_restart_says_what_of_the_days_plan_is_still_to_come(caplog: pyt
     caplog.clear()
     await fired(time, berlin(6, 10, 15), ledger)
     assert [line for line in caplog.messages if "2026-06-10" in line] == [
-        "plan for 2026-06-10: 4 conversations, 2 to come"
+        "plan for 2026-06-10: 4 conversations, 2 to come, the next at 17:00"
     ]
+
+
+async def test_a_first_start_after_the_days_last_slot_names_the_way_to_a_conversation_now(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    await fired(Time(berlin(6, 10, 22)), berlin(6, 10, 22, 45))
+    assert caplog.messages[-1] == (
+        "plan for 2026-06-10: 4 conversations, 0 to come; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+    )
 
 
 async def test_a_machine_that_slept_catches_up_with_no_burst() -> None:

@@ -566,6 +566,13 @@ async def test_the_header_shows_which_bots_are_scripted_or_paid_and_how_to_talk(
         assert word in text
 
 
+async def test_the_header_of_a_single_conversation_offers_nothing_to_type() -> None:
+    screen, out = terminal(header=Header({"Claude": None}, joinable=False))
+    await screen.run()
+    assert "without --once you can join in" in out.getvalue()
+    assert "@claude hello" not in out.getvalue()
+
+
 async def test_help_lists_every_command() -> None:
     screen, out = terminal("/help", "/nonsense")
     await screen.run()
