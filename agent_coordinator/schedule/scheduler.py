@@ -57,8 +57,12 @@ class Scheduler:
 
     async def run(self, fire: Callable[[], Awaitable[None]]) -> None:
         """Call `fire` at each slot, for ever. It begins a conversation and returns."""
+        idle = False
         while True:
             due = await until_back(self.next_due, self._sleep)
+            if due is None and not idle:
+                log.info(self._why_idle())
+            idle = due is None
             wait = LONGEST_SLEEP if due is None else due.at - self._clock()
             if due is None or wait > 0:
                 await self._sleep(min(wait, LONGEST_SLEEP))
@@ -96,9 +100,12 @@ class Scheduler:
 
     def _next_of(self, coming: list[float]) -> str:
         """The end of the plan's line: when the next conversation begins."""
-        if not coming:
-            return "; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
-        return f", the next at {datetime.fromtimestamp(min(coming), self._config.timezone):%H:%M}"
+        return f", the next at {datetime.fromtimestamp(min(coming), self._config.timezone):%H:%M}" if coming else ""
+
+    def _why_idle(self) -> str:
+        if self._config.schedule_max:
+            return "no further conversation is planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+        return "no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"
 
     def _new_plan(self, day: date) -> list[Slot]:
         """A new plan; its slots before now are done, since there was no plan then."""

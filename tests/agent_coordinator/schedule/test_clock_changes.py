@@ -72,14 +72,22 @@ async def test_a_restart_says_what_of_the_days_plan_is_still_to_come(caplog: pyt
     ]
 
 
-async def test_a_first_start_after_the_days_last_slot_names_the_way_to_a_conversation_now(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("hour", [22, 23.5])
+async def test_a_start_after_the_days_last_conversation_says_so_and_names_the_way_to_one_now(
+    caplog: pytest.LogCaptureFixture, hour: float
 ) -> None:
     caplog.set_level("INFO")
-    await fired(Time(berlin(6, 10, 22)), berlin(6, 10, 22, 45))
+    start = berlin(6, 10, 0) + hour * 3600
+    await fired(Time(start), start + 600)
     assert caplog.messages[-1] == (
-        "plan for 2026-06-10: 4 conversations, 0 to come; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
+        "no further conversation is planned today; COORDINATOR_FIRE_ON_STARTUP=true begins one at a start"
     )
+
+
+async def test_a_schedule_that_is_switched_off_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await fired(Time(berlin(6, 10, 0)), berlin(6, 11, 0), schedule_min=0, schedule_max=0)
+    assert caplog.messages == ["no conversations are planned: COORDINATOR_SCHEDULE_MAX is 0"]
 
 
 async def test_a_machine_that_slept_catches_up_with_no_burst() -> None:
