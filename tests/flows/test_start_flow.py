@@ -223,6 +223,8 @@ def test_a_second_start_in_the_same_folder_says_so_before_it_opens_anything(tmp_
             " another folder.\n"
         )
         assert second.stdout == ""
+        running.tell(signal.SIGINT)
+        assert running.wait() == 0
 
 
 def test_local_mode_without_a_standard_input_shows_its_conversation(tmp_path):
