@@ -31,6 +31,8 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_tools": {"agent_llm", "agent_net", "agent_personas"},
     "agent_context": {"agent_llm.types", "agent_llm.usage_estimate", "agent_themes"},
     "agent_store": {"agent_protocol"},
+    "agent_store.__main__": ANYTHING,  # a way to start
+    "agent_telemetry": {"agent_protocol"},
     "agent_chat": {"agent_context", "agent_net", "agent_process", "agent_llm.types"},
     "agent_discord": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
     "agent_signal": {"agent_chat", "agent_context", "agent_net", "agent_process", "agent_llm.types"},
@@ -39,7 +41,17 @@ MAY_IMPORT: dict[str, set[str] | None] = {
     "agent_cogs": FLOOR_0 | FLOOR_1 | FLOOR_2 | {"agent_discord"},
     "agent_console": {"agent_config", "agent_protocol", "agent_store", "agent_personas"},
     **dict.fromkeys(
-        ("agent_check", "agent_runtime", "agent_local", "agent_setup", "run_all", "run_bot", "benchmarks"), ANYTHING
+        (
+            "agent_check",
+            "agent_runtime",
+            "agent_local",
+            "agent_setup",
+            "agent_replay",
+            "run_all",
+            "run_bot",
+            "benchmarks",
+        ),
+        ANYTHING,
     ),
 }
 """Package or module → what of ours it may import besides itself."""

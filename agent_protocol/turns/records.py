@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisLink
+from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
 from agent_protocol.wire import keys
 
 KEEP_SECONDS = 7 * 86400
@@ -82,6 +83,10 @@ class TurnRecord(BaseModel):
     posted: tuple[int, ...] = ()  # the messages, in order; also the line that says why there is no answer
     reacted: Reacted | None = None
     image: bool = False  # a picture was posted
+    outcome: str = ""  # posted, reacted, skipped, refused, timed_out, failed; an open set
+    phases: Phases = Phases()
+    calls: tuple[CallRecord, ...] = ()  # of models, in order
+    tool_calls: tuple[ToolCallRecord, ...] = ()
 
     def to_json(self) -> str:
         return self.model_dump_json(exclude_none=True)

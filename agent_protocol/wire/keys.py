@@ -19,6 +19,9 @@ COORDINATOR_RESETS = "coordinator:resets"
 COORDINATOR_FORGETS = "coordinator:forgets"
 COORDINATOR_FORGOTTEN = "coordinator:forgotten"
 COORDINATOR_COMMANDS_BOT = "coordinator:commands_bot"
+COORDINATOR_TURNS = "coordinator:turns"  # pub/sub: turns that begin and end
+COORDINATOR_RECORD = "coordinator:record"
+RECORDER_OWNER = "coordinator:recorder"
 COORDINATOR_CHECK = "coordinator:check"  # tried out by --check, gone at once
 
 
@@ -57,6 +60,15 @@ def open_turns(agent: str) -> str:
 
 def turns(agent: str) -> str:
     return f"agent:{agent}:turns"
+
+
+def words(agent: str) -> str:
+    return f"agent:{agent}:words"
+
+
+def entries_counted(stream: str) -> str:
+    """How many entries a stream of the record has had."""
+    return f"{stream}:count"
 
 
 def bench(agent: str) -> str:

@@ -1,0 +1,184 @@
+"""The entries of the record, as they travel in Redis streams to the recorder (agent_store).
+
+| stream | carries | one entry has |
+| --- | --- | --- |
+| `agent:{name}:turns` | TurnRecord (agent_protocol/turns/records.py), no words | `record`: JSON, `n` |
+| `agent:{name}:words` | CallWords, PostWords | `kind`, `data`: base64 of zlib of JSON, `n` |
+| `coordinator:record` | ConversationNote, ReactionNote, DeletionNote, ActionNote | `kind`, `data`: JSON, `n` |
+
+`n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
+own, so it may be written and read twice. Fields may be added, none is renamed; a reader skips a `kind` that it does not
+know. Ids are Discord's snowflakes where nothing else is said, times are unix seconds, money is in US dollars.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Entry(BaseModel):
+    """Base of all entries: frozen, forward-compatible."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False)
+
+    def to_json(self) -> str:
+        return self.model_dump_json(exclude_defaults=True)
+
+
+class Phases(Entry):
+    """The seconds of a turn, by what it waited for."""
+
+    waiting: float = 0.0  # in its lane, and for its limits
+    context: float = 0.0
+    model: float = 0.0
+    tools: float = 0.0
+    posting: float = 0.0  # pictures included
+
+
+class CallRecord(Entry):
+    """One call of a model, of a turn. `input_tokens` includes cached ones, `output_tokens` reasoning."""
+
+    n: int  # 0, 1, …: its place in the turn
+    kind: str = "text"  # text, picture
+    model: str = ""  # provider/model
+    at: float = 0.0  # when it was made
+    seconds: float = 0.0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    searches: int = 0
+    cost_usd: float = 0.0
+    error: str | None = None  # the kind of error, such as RateLimited or TimedOut; "cancelled"
+
+
+class ToolCallRecord(Entry):
+    """One call of a tool, of a turn. Its arguments and result are in the words of the model's next call."""
+
+    n: int
+    name: str
+    at: float = 0.0
+    seconds: float = 0.0
+    characters: int = 0  # of the result
+    error: bool = False
+
+
+class Quoted(Entry):
+    """A message that a prompt contains. `author_id` is None for an agent's own."""
+
+    message_id: int
+    author_id: int | None = None
+
+
+class HistoryMessage(Entry):
+    """A message of a prompt's history, as agent_llm.types.Message."""
+
+    role: str
+    text: str
+    pictures: int = 0  # how many went with it; they are not recorded
+    cache: bool = False
+
+
+class CallWords(Entry):
+    """The words of one call: everything that agent_llm.types.Prompt had, so that the call can be made again.
+
+    `stable` and `cache` mark the part that a provider caches. `persona` is the persona's part of `system`, to the
+    byte, so that a replay can put another one there. `decision` is the parsed decision where this call gave it.
+    """
+
+    agent: str
+    turn_id: str
+    n: int  # CallRecord.n
+    channel_id: int
+    at: float
+    model: str = ""  # provider/model
+    system: str = ""
+    stable: int = 0
+    persona: str = ""
+    history: tuple[HistoryMessage, ...] = ()
+    text: str = ""
+    prefill: str | None = None
+    options: dict[str, Any] = {}  # the other fields of Prompt: schema, search, temperature, tools, rounds, labels, …
+    completion: str = ""
+    stop: str = ""
+    tool_calls: tuple[dict[str, Any], ...] = ()  # name and arguments
+    decision: dict[str, Any] | None = None
+    error: str | None = None
+    quoted: tuple[Quoted, ...] = ()
+    asked_by: int | None = None  # the person on whose account the turn was
+
+
+class PostWords(Entry):
+    """A message that an agent posted. A picture is scaled down before it gets here."""
+
+    agent: str
+    turn_id: str
+    message_id: int
+    channel_id: int
+    at: float
+    text: str = ""
+    answers_message_id: int | None = None
+    picture: str | None = None  # base64
+    media_type: str | None = None
+
+
+class ConversationNote(Entry):
+    """A conversation of the agents that began (without `ended_at`) or ended (with all fields)."""
+
+    id: str
+    channel_id: int
+    theme: str
+    starter: str = ""
+    topic: str | None = None
+    policy: str = "rounds"
+    started_at: float
+    ended_at: float | None = None
+    ended_because: str | None = None
+    rounds: int = 0
+    messages: int = 0
+    skips: int = 0
+    cost_usd: float = 0.0
+
+
+class ReactionNote(Entry):
+    """A reaction to an agent's post that was given, or taken back (`given` false). `user_id` may be an agent's."""
+
+    message_id: int
+    channel_id: int
+    user_id: int
+    emoji: str
+    at: float
+    given: bool = True
+
+
+class DeletionNote(Entry):
+    """Messages that were deleted in Discord: their words go from the record too."""
+
+    channel_id: int
+    message_ids: tuple[int, ...]
+    at: float
+
+
+class ActionNote(Entry):
+    """An action of an owner or moderator, by the console or a slash command."""
+
+    id: str  # opaque, unique
+    at: float
+    by: str  # "console", or the person's Discord id
+    action: str  # start, stop, resume, next, pause, mute, unmute, raise_budget, move, replay …
+    channel_id: int | None = None
+    agent: str | None = None
+    detail: str = ""
+    outcome: str = ""
+
+
+NOTES: dict[str, type[Entry]] = {
+    "conversation": ConversationNote,
+    "reaction": ReactionNote,
+    "deletion": DeletionNote,
+    "action": ActionNote,
+}
+WORDS: dict[str, type[Entry]] = {"call": CallWords, "post": PostWords}
