@@ -15,8 +15,8 @@ CREATE TABLE conversations (
     skips INTEGER NOT NULL DEFAULT 0,
     cost_usd REAL NOT NULL DEFAULT 0
 ) STRICT;
-CREATE INDEX conversations_by_time ON conversations (started_at);
-CREATE INDEX conversations_by_channel ON conversations (channel_id, started_at);
+CREATE INDEX conversations_by_time ON conversations (started_at, id);
+CREATE INDEX conversations_by_channel ON conversations (channel_id, started_at, id);
 
 CREATE TABLE turns (
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -51,12 +51,18 @@ CREATE TABLE turns (
     image INTEGER NOT NULL DEFAULT 0,
     UNIQUE (agent, id)
 ) STRICT;
+-- One index for each filter of the list of turns, in the list's order, and one that holds all that costs are summed by.
 CREATE INDEX turns_by_time ON turns (at, seq);
 CREATE INDEX turns_by_agent ON turns (agent, at, seq);
 CREATE INDEX turns_by_channel ON turns (channel_id, at, seq);
-CREATE INDEX turns_by_conversation ON turns (conversation_id, at) WHERE conversation_id IS NOT NULL;
-CREATE INDEX turns_by_person ON turns (asked_by) WHERE asked_by IS NOT NULL;
-CREATE INDEX turns_by_day ON turns (day);
+CREATE INDEX turns_by_outcome ON turns (outcome, at, seq);
+CREATE INDEX turns_by_trigger ON turns (trigger, at, seq);
+CREATE INDEX turns_by_model ON turns (model, at, seq);
+CREATE INDEX turns_by_conversation ON turns (conversation_id, at, seq) WHERE conversation_id IS NOT NULL;
+CREATE INDEX turns_by_person ON turns (asked_by, at, seq) WHERE asked_by IS NOT NULL;
+CREATE INDEX turns_by_day ON turns (
+    day, agent, channel_id, asked_by, outcome, at, cost_usd, input_tokens, cached_tokens, output_tokens
+);
 
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY,
@@ -78,7 +84,9 @@ CREATE TABLE calls (
     error TEXT,
     UNIQUE (agent, turn_id, n)
 ) STRICT;
-CREATE INDEX calls_by_day ON calls (day, model);
+CREATE INDEX calls_by_day ON calls (
+    day, agent, model, kind, seconds, error, cost_usd, input_tokens, cached_tokens, output_tokens
+);
 
 -- The words of a call: one zlib blob of JSON, agent_protocol.record.entries.CallWords without `quoted`.
 CREATE TABLE words (
@@ -143,6 +151,7 @@ CREATE TABLE reactions (
     at REAL NOT NULL,
     PRIMARY KEY (message_id, user_id, emoji)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX reactions_by_time ON reactions (at);
 
 CREATE TABLE actions (
     id TEXT PRIMARY KEY,
@@ -154,7 +163,7 @@ CREATE TABLE actions (
     detail TEXT NOT NULL DEFAULT '',
     outcome TEXT NOT NULL DEFAULT ''
 ) STRICT;
-CREATE INDEX actions_by_time ON actions (at);
+CREATE INDEX actions_by_time ON actions (at, id);
 
 -- Days before the record began: the cost keys of Redis, by import-costs.
 CREATE TABLE imported_costs (
@@ -162,7 +171,7 @@ CREATE TABLE imported_costs (
     day TEXT NOT NULL,
     field TEXT NOT NULL,             -- total_cost, ai_cost, input_tokens …: agent_protocol.turns.costs
     amount REAL NOT NULL,
-    PRIMARY KEY (agent, day, field)
+    PRIMARY KEY (day, agent, field)
 ) STRICT, WITHOUT ROWID;
 
 -- How far each stream was read: written with what was read, so that both are there or neither.
