@@ -3,6 +3,7 @@
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
+# make migrate-test  the migrations of the record, tried on a copy of data/record.db
 # make mutants  mistakes put into a copy of the code: does a test notice? ARGS="--only turn.py" picks some
 #
 # The first run creates .venv and installs requirements.txt there. PYTHON names the interpreter to create it with.
@@ -18,11 +19,11 @@ READY = $(VENV)/requirements-installed
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local setup run test lint bench chaos mutants
+.PHONY: help local setup run test lint bench chaos migrate-test mutants
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '1,6s/^# //p' Makefile
+	@sed -n '1,7s/^# //p' Makefile
 
 local: $(READY)
 	@$(PY) run_all.py --local $(ARGS)
@@ -43,6 +44,9 @@ lint: $(READY)
 
 chaos: $(READY)
 	@$(PY) -m tests.chaos $(ARGS)
+
+migrate-test: $(READY)
+	@$(PY) -m agent_store migrate --test
 
 mutants: $(READY)
 	@$(PY) -m tests.mutants $(ARGS)

@@ -201,6 +201,11 @@ class Settings(Keys):
         return self.data_dir / "tools"
 
     @property
+    def record_file(self) -> Path:
+        """The file of the record; its writer creates it."""
+        return self.data_dir / "record.db"
+
+    @property
     def named_texts(self) -> dict[str, str]:
         """The settings that config/mcp.yaml refers to, by name."""
         return {name: value.get_secret_value() for name, value in self.named.items()}

@@ -1,0 +1,50 @@
+"""`python -m agent_store`: what an owner does with the record, by sub-command.
+
+Exit codes: 0 done; 1 it failed, the last line says why; 2 the command line or the settings are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import sys
+from collections.abc import Sequence
+
+from agent_process.python_check import check_python
+from agent_store.database import RecordError
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the sub-command; return the exit code."""
+    from agent_config import SettingsError, load_settings, process_environment
+
+    options = parser().parse_args(arguments)
+    try:
+        settings = load_settings(process_environment())
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    try:
+        return int(options.run(options, settings))
+    except (RecordError, sqlite3.Error, OSError) as error:
+        print(f"{settings.record_file}: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    return 1
+
+
+def parser() -> argparse.ArgumentParser:
+    from agent_store.commands import migrate
+
+    whole = argparse.ArgumentParser(
+        prog="python -m agent_store", description="Work with the record of the bots' turns."
+    )
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    for command in (migrate,):
+        command.add(commands)
+    return whole
+
+
+if __name__ == "__main__":
+    check_python()
+    sys.exit(main(sys.argv[1:]))

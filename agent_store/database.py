@@ -1,0 +1,74 @@
+"""Opens the file of the record: SQLite in WAL mode, one writer and any number of readers, of any process.
+
+`secure_delete` overwrites what is deleted, so that words that a person had removed are not left in free pages.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import aiosqlite
+
+BUSY_MS = 5000  # another process may checkpoint, or copy the file
+
+EACH = (f"PRAGMA busy_timeout = {BUSY_MS}", "PRAGMA temp_store = MEMORY")
+WRITER = (
+    *EACH,
+    "PRAGMA auto_vacuum = INCREMENTAL",  # counts only before the first table
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = NORMAL",  # a power cut may undo the last commits, which Redis then delivers again
+    "PRAGMA secure_delete = ON",
+)
+READER = (*EACH, "PRAGMA query_only = ON")
+
+
+class RecordError(Exception):
+    """The record cannot be used. The text says why and what to do, in one line."""
+
+
+async def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection:
+    """Open the record; its rows are read by name or position. The caller closes it.
+
+    A writer creates the file, for its owner alone, and begins its transactions itself. Raises RecordError where a
+    reader finds no file, sqlite3.Error and OSError where the file cannot be opened.
+    """
+    if writable:
+        create(path)
+    connection = await aiosqlite.connect(address(path, writable), uri=True, isolation_level=None)
+    try:
+        connection.row_factory = sqlite3.Row
+        for pragma in WRITER if writable else READER:
+            await connection.execute(pragma)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+def connect_blocking(path: Path, *, writable: bool = False) -> sqlite3.Connection:
+    """As `connect`, for programs without an event loop and for threads."""
+    if writable:
+        create(path)
+    connection = sqlite3.connect(address(path, writable), uri=True, isolation_level=None)
+    try:
+        connection.row_factory = sqlite3.Row
+        for pragma in WRITER if writable else READER:
+            connection.execute(pragma)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def create(path: Path) -> None:
+    """Create the file, empty, so that its owner alone can read it; SQLite gives the files beside it the same mode."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def address(path: Path, writable: bool) -> str:
+    if not path.exists():
+        raise RecordError(f"There is no record at {path} yet: the program writes it when its bots run (RECORD_DAYS)")
+    return f"{path.absolute().as_uri()}?mode={'rw' if writable else 'ro'}"

@@ -1,0 +1,133 @@
+"""Migrations: applied once, in order, all or nothing, never to a file that they do not fit to."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from agent_store.__main__ import main
+from agent_store.database import RecordError, connect, connect_blocking
+from agent_store.migrations import Migration, MigrationError, copies, migrate, read_migrations, try_on_copy
+
+FIRST = Migration(
+    1, "first", "CREATE TABLE posts (text TEXT) STRICT; -- two\nINSERT INTO posts VALUES ('a;b');\n-- end"
+)
+SECOND = Migration(2, "second", "ALTER TABLE posts ADD COLUMN at REAL;\nUPDATE posts SET at = 1;")
+BROKEN = Migration(
+    2, "broken", "ALTER TABLE posts ADD COLUMN at REAL;\nDELETE FROM posts;\nINSERT INTO missing VALUES (1);"
+)
+
+
+def rows(path, question="SELECT * FROM posts"):
+    with closing(connect_blocking(path)) as connection:
+        return [tuple(row) for row in connection.execute(question)]
+
+
+def test_the_migrations_of_the_program_make_a_sound_file(tmp_path):
+    path = tmp_path / "data" / "record.db"
+    assert migrate(path) == read_migrations()
+    assert path.stat().st_mode & 0o077 == 0, "words of people: the owner alone may read them"
+    with closing(connect_blocking(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert connection.execute("PRAGMA auto_vacuum").fetchone()[0] == 2
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+
+def test_what_is_applied_is_recorded_and_not_applied_again(tmp_path):
+    path = tmp_path / "record.db"
+    assert migrate(path, [FIRST], clock=lambda: 5.0) == [FIRST]
+    assert migrate(path, [FIRST, SECOND], clock=lambda: 6.0) == [SECOND]
+    assert migrate(path, [FIRST, SECOND]) == []
+    assert rows(path) == [("a;b", 1.0)]
+    recorded = rows(path, "SELECT number, name, applied_at FROM migrations")
+    assert recorded == [(1, "first", 5.0), (2, "second", 6.0)]
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
+    path = tmp_path / "record.db"
+    migrate(path, [FIRST])
+    with pytest.raises(MigrationError, match=r"0002_broken failed.*no such table: missing"):
+        migrate(path, [FIRST, BROKEN])
+    assert rows(path) == [("a;b",)]
+    assert rows(path, "SELECT max(number) FROM migrations") == [(1,)]
+    assert migrate(path, [FIRST, SECOND]) == [SECOND]
+
+
+def test_a_copy_is_made_before_each_migration_and_the_newest_three_are_kept(tmp_path):
+    path = tmp_path / "record.db"
+    steps = [FIRST, *(Migration(n, "more", "INSERT INTO posts VALUES (hex(3));") for n in range(2, 7))]
+    migrate(path, steps)
+    assert [copy.name for copy in copies(path)] == [f"record.db.before-000{n}" for n in (4, 5, 6)]
+    assert rows(copies(path)[0]) == [("a;b",), ("33",), ("33",)]
+    assert copies(path)[0].stat().st_mode & 0o077 == 0
+
+
+def test_a_file_of_a_newer_program_of_changed_migrations_or_of_another_program_is_refused(tmp_path):
+    path = tmp_path / "record.db"
+    migrate(path, [FIRST, SECOND])
+    before = path.read_bytes()
+    with pytest.raises(MigrationError, match=r"a newer version .*0002_second.*\.before-0002"):
+        migrate(path, [FIRST])
+    with pytest.raises(MigrationError, match="0001_first is not the one"):
+        migrate(path, [Migration(1, "first", FIRST.sql + " "), SECOND])
+    assert path.read_bytes() == before
+    other = tmp_path / "other.db"
+    with closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(MigrationError, match="another program's"):
+        migrate(other, [FIRST])
+
+
+def test_a_trial_leaves_nothing_behind_and_says_what_would_fail(tmp_path):
+    path = tmp_path / "record.db"
+    migrate(path, [FIRST])
+    assert try_on_copy(path, [FIRST, SECOND]) == [SECOND]
+    with pytest.raises(MigrationError, match="0002_broken failed"):
+        try_on_copy(path, [FIRST, BROKEN])
+    assert rows(path) == [("a;b",)]
+    assert {file.name for file in tmp_path.iterdir()} <= {"record.db", "record.db-wal", "record.db-shm"}
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (("0001_a.sql", "0001_b.sql"), "0001_b: its number is taken by 0001_a"),
+        (("0001_a.sql", "0003_b.sql"), "there is no migration 0002"),
+        (("1_a.sql",), "NNNN_name"),
+    ],
+)
+def test_doubled_missing_and_odd_numbers_are_found(tmp_path, names, problem):
+    for name in names:
+        (tmp_path / name).write_text("")
+    with pytest.raises(MigrationError, match=problem):
+        read_migrations(tmp_path)
+
+
+async def test_a_reader_changes_nothing_and_needs_a_file(tmp_path):
+    path = tmp_path / "a #? folder%20" / "record.db"
+    with pytest.raises(RecordError, match="no record at"):
+        await connect(path)
+    migrate(path, [FIRST])
+    reader = await connect(path)
+    try:
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            await reader.execute("DELETE FROM posts")
+    finally:
+        await reader.close()
+
+
+def test_the_command_line_says_in_a_line_what_it_did(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    path = tmp_path / "record.db"
+    assert main(["migrate", "--validate"]) == 0
+    assert main(["migrate", "--test"]) == 0
+    assert not path.exists()
+    assert main(["migrate"]) == 0
+    assert main(["migrate"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{path} is up to date."
+    path.write_bytes(b"no database" * 100)
+    assert main(["migrate"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setenv("TIMEZONE", "nowhere")
+    assert main(["migrate"]) == 2
