@@ -180,7 +180,7 @@ class Source:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """A finished completion. `text` never contains reasoning and may be empty if there are `tool_calls`. `echo`: see
-    ToolRound."""
+    ToolRound. `labels`: what a stand-in adds to the prompt's labels, so that the same call gives this answer again."""
 
     text: str
     usage: Usage = Usage()
@@ -190,6 +190,7 @@ class Reply:
     sources: tuple[Source, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     echo: object = field(default=None, repr=False, compare=False)
+    labels: Mapping[str, str] = field(default_factory=lambda: NO_LABELS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

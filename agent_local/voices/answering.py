@@ -27,13 +27,14 @@ _LED: frozenset[Kind] = frozenset({"reflect", "heard"})  # the other kinds' line
 
 
 class Answers:
-    """The answers of an agent. `remedy` says what to do for a real model's answer, "" for nothing."""
+    """The answers of an agent. `remedy` says what to do for a real model's answer, "" for nothing; `answered` counts
+    the answers by the name of who asked."""
 
-    def __init__(self, agent: str, rng: random.Random, said: SaidLines, remedy: str) -> None:
+    def __init__(self, agent: str, rng: random.Random, said: SaidLines, remedy: str, answered: Counter[str]) -> None:
         self._key, self._persona = persona_key(agent), persona(agent)
         self._rng, self._said = rng, said
         self._note = f"\n-# {NOTE}; {remedy}" if remedy else f"\n-# {NOTE}"
-        self._answered: Counter[str] = Counter()
+        self._answered = answered
 
     def to_asker(self, scene: Scene) -> Words:
         """Answer the person that called."""

@@ -4,24 +4,39 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
+from zlib import crc32
+
+_DIGITS = 8  # of a line's mark
 
 
 class SaidLines:
-    """Choose lines: an unused one if there is one, otherwise the one used longest ago."""
+    """Choose lines: an unused one if there is one, otherwise the one used longest ago. A line is remembered by a mark
+    of 32 bits."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, marks: str = "") -> None:
+        """`marks`: what `marks` of another object returned."""
         self._rng = rng
-        self._said: dict[str, int] = {}
+        starts = range(0, len(marks), _DIGITS)
+        self._said = {int(marks[start : start + _DIGITS], 16): number for number, start in enumerate(starts)}
+
+    @property
+    def marks(self) -> str:
+        """The marks of the used lines, the one used longest ago first."""
+        return "".join(f"{mark:0{_DIGITS}x}" for mark in self._said)
 
     def fresh(self, lines: Iterable[str]) -> list[str]:
-        return [line for line in lines if line not in self._said]
+        return [line for line in lines if _mark(line) not in self._said]
 
     def pick(self, lines: Sequence[str]) -> str:
         """Choose a line and remember it. Raises ValueError without lines."""
         if not lines:
             raise ValueError("no lines to choose from")
         unsaid = self.fresh(lines)
-        line = self._rng.choice(unsaid) if unsaid else min(lines, key=self._said.__getitem__)
-        self._said.pop(line, None)
-        self._said[line] = max(self._said.values(), default=0) + 1
+        line = self._rng.choice(unsaid) if unsaid else min(lines, key=lambda used: self._said[_mark(used)])
+        self._said.pop(_mark(line), None)
+        self._said[_mark(line)] = max(self._said.values(), default=0) + 1
         return line
+
+
+def _mark(line: str) -> int:
+    return crc32(line.encode())

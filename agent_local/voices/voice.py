@@ -2,6 +2,9 @@
 
 It reads only a prompt's labels, never its text, so messages cannot control it, and answers with the decision JSON of
 agent_cogs.answer.decision. Its tokens are estimated, its cost is 0.
+
+An answer depends on the labels, on what the voice has said before, and on chance. A reply names the last two in its
+label `voice`: a prompt that has this label gets the same answer again, from any voice of the agent (agent_replay).
 """
 
 from __future__ import annotations
@@ -9,7 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -32,6 +36,8 @@ DRAW = 0.06  # in themes with occasional pictures
 FIRST_ENDING_ROUND = 4
 ENDING_STEP = 0.12  # added in each round from then on
 MOST_ENDING = 0.9
+STATE = "voice"  # the label that a recorded answer is given again by
+_SEED_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,19 +70,25 @@ class ScriptedVoice:
         delay: Callable[[], float] | None = None,
         can_draw: bool = True,
         remedy: str = "",
+        marks: str = "",
+        answered: Mapping[str, int] | None = None,
     ) -> None:
-        self._agent, self._rng, self._delay = agent, rng, delay
+        """`marks` and `answered`: the lines that it has said, and the number of its answers by the name of who asked,
+        both as its label `voice` has them."""
+        self._agent, self._seeds, self._delay = agent, rng, delay
         self.can_draw = can_draw
         self.free = True
-        self._said, self._remedy = SaidLines(rng), remedy
-        self._composer = Composer(agent, rng, self._said)
+        self._rng = random.Random()  # seeded for each answer
+        self._said, self._remedy = SaidLines(self._rng, marks), remedy
+        self._composer = Composer(agent, self._rng, self._said)
+        self._answered = Counter(answered or {})
 
     @cached_property
     def _answers(self) -> Answers:
         """Imported once a person speaks: its patterns take a start that nobody talks to 40 ms."""
         from agent_local.voices.answering import Answers
 
-        return Answers(self._agent, self._rng, self._said, self._remedy)
+        return Answers(self._agent, self._rng, self._said, self._remedy, self._answered)
 
     @property
     def name(self) -> str:
@@ -87,10 +99,30 @@ class ScriptedVoice:
         prompt = Prompt.of(prompt)
         await self._think(prompt.timeout)
         labels = prompt.labels or {"asked": prompt.text}
-        text = self._decide(Scene.of(labels, me=self._agent.capitalize())).to_json()
+        scene = Scene.of(labels, me=self._agent.capitalize())
+        recorded = labels.get(STATE)
+        state, voice = (recorded, self._as_recorded(recorded)) if recorded else (self._state(scene), self)
+        text = voice._answer(scene, json.loads(state)["seed"])
         read = len(prompt.system) + len(prompt.text) + sum(len(message.text) for message in history)
         usage = Usage(model=self.name, calls=1, input_tokens=tokens_of(read), output_tokens=tokens_of(len(text)))
-        return Reply(text=text, usage=usage, model=self.name)
+        return Reply(text=text, usage=usage, model=self.name, labels={STATE: state})
+
+    def _state(self, scene: Scene) -> str:
+        """Draw a seed and return the label of the next answer; it names no person whom the scene does not name."""
+        answered = {name: self._answered[name] for name in (scene.asker, scene.human or "", "")}
+        state = {"seed": self._seeds.getrandbits(_SEED_BITS), "said": self._said.marks, "remedy": self._remedy}
+        return json.dumps(state | {"answered": {name: times for name, times in answered.items() if times}})
+
+    def _as_recorded(self, state: str) -> ScriptedVoice:
+        """A voice as it was before an answer."""
+        was = json.loads(state)
+        return ScriptedVoice(
+            self._agent, rng=self._seeds, remedy=was["remedy"], marks=was["said"], answered=was["answered"]
+        )
+
+    def _answer(self, scene: Scene, seed: int) -> str:
+        self._rng.seed(seed)
+        return self._decide(scene).to_json()
 
     async def draw(self, prompt: str, *, timeout: float = 60.0) -> Drawing:  # noqa: ASYNC109 - the Model protocol's
         """Draw a picture that depends only on the words."""

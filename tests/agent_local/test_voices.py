@@ -15,6 +15,7 @@ import pytest
 from agent_cogs.answer.decision import parse_decision
 from agent_llm.types import Message, Prompt
 from agent_llm.usage_estimate import tokens_of
+from agent_local.voices.answering import NOTE
 from agent_local.voices.asking import understand
 from agent_local.voices.lines import PERSONAS, known_themes, persona, theme_lines, topic_in
 from agent_local.voices.voice import ScriptedVoice, wish_to_end
@@ -189,7 +190,7 @@ async def test_each_voice_answers_what_a_script_can(agent: str) -> None:
     assert "42" in await ask("what is 17 + 25?", agent)
     assert all(["script" in (await ask("Who are you?", agent, seed)).lower() for seed in range(9)])
     assert re.search("tea|coffee", (await ask("tea or coffee?", agent)).lower())
-    assert "your bicycle is blue" in await ask("my bicycle is blue", agent)
+    assert "your bicycle is blue" in (await ask("my bicycle is blue", agent)).lower()
 
 
 @pytest.mark.parametrize("agent", PERSONAS)
@@ -443,3 +444,31 @@ async def test_a_drawing_is_a_valid_png_that_depends_on_the_words() -> None:
         at += 12 + length
     assert kinds == [b"IHDR", b"IDAT", b"IEND"]
     assert len(zlib.decompress(pixels)) == 256 * (1 + 256 * 3)
+
+
+async def test_an_answer_is_given_again_from_its_labels_alone_and_changes_nothing_in_the_voice() -> None:
+    speaker, other = voice(seed=3), voice(seed=4)
+    scenes = [
+        {"trigger": "starter"},
+        {"trigger": "mention", "asked": "tea or coffee?", "asker": "Ada"},
+        *({"topic": "pineapple on pizza", "last_speaker": "Grok", "round": str(n)} for n in range(2, 9)),
+        {"trigger": "mention", "asked": "tea or coffee?", "asker": "Ada"},
+    ]
+    replies = [await speaker.complete(Prompt(text="", labels=labels)) for labels in scenes]
+    assert NOTE in replies[1].text
+    assert NOTE not in replies[-1].text, "it has answered Ada before"
+
+    async def again(by: ScriptedVoice) -> list[str]:
+        prompts = [
+            Prompt(text="", labels=scene | dict(reply.labels)) for scene, reply in zip(scenes, replies, strict=True)
+        ]
+        return [(await by.complete(prompt)).text for prompt in reversed(prompts)][::-1]
+
+    said = [reply.text for reply in replies]
+    assert await again(other) == said
+    assert await again(speaker) == said
+    unchanged = await speaker.complete(Prompt(text="", labels=scenes[1]))
+    twin = voice(seed=3)
+    for labels in scenes:
+        await twin.complete(Prompt(text="", labels=labels))
+    assert (await twin.complete(Prompt(text="", labels=scenes[1]))).text == unchanged.text
