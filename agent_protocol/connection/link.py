@@ -151,6 +151,22 @@ class RedisLink:
                 raise RedisAway(str(error)) from error
         return outcome
 
+    async def patient(self, command: Callable[[Redis], Awaitable[T]], seconds: float) -> T:
+        """Run a large command that nobody waits for. Raises RedisAway after so many seconds.
+
+        Its failure says little about small commands, so the breaker stays as it is.
+        """
+        self._fail_while_away()
+        try:
+            async with asyncio.timeout(seconds):
+                return await command(self.commands)
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+            raise RedisAway((str(error) or "no answer in time")[:200]) from error
+        except ResponseError as error:
+            if not _refusal(error):
+                raise
+            raise RedisAway(str(error)) from error
+
     async def script(self, lua: str, keys: Sequence[str], args: Sequence[str | int | float] = ()) -> Any:
         """Run a Lua script atomically. The whole text is sent each time: small, and never missing after a restart."""
         # As bytes, which redis-py sends as they are; it inspects each text for its type and encoding.

@@ -7,7 +7,8 @@
 | `coordinator:record` | ConversationNote, ReactionNote, DeletionNote, ActionNote | `kind`, `data`: JSON, `n` |
 
 `n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
-own, so it may be written and read twice. Fields may be added, none is renamed; a reader skips a `kind` that it does not
+own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
+quote the deleted message. Fields may be added, none is renamed; a reader skips a `kind` that it does not
 know. Ids are Discord's snowflakes where nothing else is said, times are unix seconds, money is in US dollars.
 """
 

@@ -1,10 +1,10 @@
 """One record of each turn that ended: the streams `agent:{name}:turns`, kept for 7 days.
 
 A record says what called the agent, what it read, what it did and what that cost; never what anybody said. The script
-that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and a durable
-recorder can read the same streams: XREAD from the id that it read last. An entry has one field, `record`, with a JSON
-object as TurnRecord writes it; what is null is left out. Its `v` is 1 for as long as a reader of this shape can read
-it: fields may be added, none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
+that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and the recorder (agent_store) reads
+the same streams. An entry has the fields `record`, a JSON object as TurnRecord writes it without what is null, and `n`
+(agent_protocol/record/appending.py). `v` is 1 for as long as a reader of this shape can read it: fields may be added,
+none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
 
 A stream is cut at 20,000 entries, about, and at 7 days by each new one; 7 days after its last one it is gone.
 """
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisLink
+from agent_protocol.record.appending import APPEND
 from agent_protocol.record.entries import CallRecord, Phases, ToolCallRecord
 from agent_protocol.wire import keys
 
@@ -32,14 +33,10 @@ DISCORD_EPOCH_MS = 1_420_070_400_000
 BEFORE_MS = 60_000  # the clocks of Discord and of Redis may differ by this
 AFTER_MS = 20 * 60_000  # a turn that a crash cut off behind its post has ended by then
 
-# record(stream, text): adds an entry. Replaces a value of another type, of another program.
-RECORD = f"""
-local function record(stream, text)
-  if not ({{stream = 1, none = 1}})[redis.call('TYPE', stream).ok] then redis.call('DEL', stream) end
-  local id = redis.call('XADD', stream, 'MAXLEN', '~', '{MOST}', '*', 'record', text)
-  local oldest = tonumber(string.match(id, '^%d+')) - {KEEP_SECONDS * 1000}
-  redis.call('XTRIM', stream, 'MINID', string.format('%.0f', oldest))
-  redis.call('EXPIRE', stream, {KEEP_SECONDS})
+# record(stream, count, text): adds an entry.
+RECORD = f"""{APPEND}
+local function record(stream, count, text)
+  append(stream, count, 0, {MOST}, {KEEP_SECONDS}, 'record', text)
 end
 """
 

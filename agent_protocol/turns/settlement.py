@@ -27,11 +27,12 @@ from agent_protocol.wire import keys
 MOST_KEPT = 1000  # turns of this process that ended while Redis was away
 
 # KEYS: the turn's state, the day's costs, the budgets' two, the index of open turns, the records, the turn's picture,
-# the channel's posts by instruction. ARGV: the result, who did the turn, the state's lifetime in ms, a channel and what
-# to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for none), the time, its posts
-# by instruction, then the costs as pairs of field and amount, and last the bill for the budgets. Where another process
-# took the turn over, its end is that process's to report, and so are the costs of what it resumes: an answer, or a
-# call that was in progress. A process that has settled the turn does so once; a claim of its own makes it new to it.
+# the channel's posts by instruction, the records' count. ARGV: the result, who did the turn, the state's lifetime in
+# ms, a channel and what to say there ("" for nothing), the costs' lifetime in s, the turn's id, its record ("" for
+# none), the time, its posts by instruction, then the costs as pairs of field and amount, and last the bill for the
+# budgets. Where another process took the turn over, its end is that process's to report, and so are the costs of what
+# it resumes: an answer, or a call that was in progress. A process that has settled the turn does so once; a claim of
+# its own makes it new to it.
 SETTLE = f"""{RECORD}{MARK}
 local holder, answered = unpack(redis.call('HMGET', KEYS[1], 'holder', 'answer_by'))
 local ours = not holder or holder == ARGV[2]
@@ -45,7 +46,7 @@ if ours then
   redis.call('ZREM', KEYS[5], ARGV[7])
 end
 if ours and ARGV[5] ~= '' then redis.call('PUBLISH', ARGV[4], ARGV[5]) end
-if ours and ARGV[8] ~= '' then record(KEYS[6], ARGV[8]) end
+if ours and ARGV[8] ~= '' then record(KEYS[6], KEYS[9], ARGV[8]) end
 local went_on = answered == ARGV[2] or redis.call('HEXISTS', KEYS[1], 'passed_on:' .. ARGV[2]) == 1
 if not ours and went_on then return {{}} end
 for i = 11, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
@@ -178,4 +179,5 @@ def _places(ending: Ending) -> list[str]:
     own = [keys.turn(agent, ending.turn_id), keys.cost(agent, ending.date)]
     shared = [keys.budget(billed), keys.budget_holds(billed)]
     kept = [keys.open_turns(agent), keys.turns(agent), keys.turn_picture(agent, ending.turn_id)]
-    return [*own, *shared, *kept, keys.instructed(ending.record.channel_id if ending.record else 0)]
+    instructed = keys.instructed(ending.record.channel_id if ending.record else 0)
+    return [*own, *shared, *kept, instructed, keys.entries_counted(keys.turns(agent))]

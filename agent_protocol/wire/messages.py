@@ -167,6 +167,18 @@ class StopNotice(WireMessage):
     at: float | None = None  # unix seconds of the person's order
 
 
+class TurnNotice(WireMessage):
+    """To those who watch, on `coordinator:turns`: an agent's turn began or ended. The notice of its end may be lost."""
+
+    protocol_version: int = PROTOCOL_VERSION
+    agent_name: str
+    turn_id: str
+    channel_id: int
+    state: str  # began, ended; an open set
+    at: float  # unix seconds
+    conversation_id: str | None = None
+
+
 class HushNotice(WireMessage):
     """To every process, on `coordinator:hushes`: a person cancels the answers to their own messages in a channel."""
 

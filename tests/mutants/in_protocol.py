@@ -10,6 +10,7 @@ BUS = "agent_protocol/wire/test_bus.py"
 LEDGER = "agent_protocol/test_ledger.py agent_protocol/turns/test_settlement.py"
 BUDGETS = "agent_protocol/turns/test_budgets.py"
 RECORDS = "agent_protocol/turns/test_records.py"
+WRITER = "agent_protocol/record/test_writer.py"
 SETTLING = "agent_protocol/turns/test_settlement.py agent_protocol/test_ledger.py agent_protocol/turns/test_budgets.py"
 
 IN_PROTOCOL = (
@@ -237,17 +238,30 @@ IN_PROTOCOL = (
             "if message_id in record.posted",
             "a record that is too old is not shown",
         ),
-        ("{KEEP_SECONDS * 1000}", "{KEEP_SECONDS}", "records are kept for a week"),
         (
             "min=made - BEFORE_MS, max=made + AFTER_MS",
             "min=made, max=made + AFTER_MS",
             "the clocks of Discord and Redis may differ",
         ),
+        (">> 22) + DISCORD_EPOCH_MS", ">> 22)", "an id tells when a message was made"),
+    ),
+    *of(
+        "agent_protocol/record/appending.py",
+        f"{RECORDS} {WRITER}",
+        ("- seconds * 1000", "- seconds", "records are kept for a week"),
         (
             "redis.call('DEL', stream) end",
             "return end",
             "another maker's value under the name does not keep records out",
         ),
-        (">> 22) + DISCORD_EPOCH_MS", ">> 22)", "an id tells when a message was made"),
+        ("dropped + 1)\n  if", "1)\n  if", "a reader of the record sees how many entries it lacks"),
+    ),
+    *of(
+        "agent_protocol/record/writer.py",
+        WRITER,
+        ("each for each in self._waiting if each.size", "each for each in self._waiting", "notes outlive words"),
+        ("            self._note_dropped(waiting.stream, 1)\n", "", "what cannot be written is counted"),
+        ("each if key in _EXACT else ", "", "a recorded picture can be decoded"),
+        ("return redact(value)", "return value", "no secret gets into the record"),
     ),
 )

@@ -152,7 +152,7 @@ async def test_records_are_older_than_seven_days_neither_in_redis_nor_for_reader
 
 
 async def test_a_stream_has_a_bound(server: RedisServer, clock, monkeypatch):
-    lower = SETTLE.replace(f"'{MOST}'", "'100'")
+    lower = SETTLE.replace(f" {MOST},", " 100,")
     assert lower != SETTLE
     monkeypatch.setattr("agent_protocol.turns.settlement.SETTLE", lower)
     async with RedisLink(server.url, command_timeout=PATIENT) as link:

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.record import writer as module
+from agent_protocol.record.entries import CallWords, DeletionNote, HistoryMessage, PostWords, Quoted, ReactionNote
+from agent_protocol.record.writer import RecordWriter, decoded
+from agent_protocol.turns.records import TurnRecord
+from agent_protocol.wire import keys
+from tests.support.redis_server import PATIENT, until
+
+RECORD = TurnRecord(id="m1", agent="claude", kind="mention", trigger="mention", channel_id=1)
+
+
+def call(text: str = "hi", n: int = 0) -> CallWords:
+    return CallWords(agent="claude", turn_id="m1", n=n, channel_id=1, at=5.0, text=text)
+
+
+def deletion(message_id: int) -> DeletionNote:
+    return DeletionNote(channel_id=1, message_ids=(message_id,), at=5.0)
+
+
+@asynccontextmanager
+async def at_work(writer: RecordWriter):
+    task = asyncio.create_task(writer.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def entries(link: RedisLink, stream: str) -> list[tuple[int, object]]:
+    """The number and the entry of each."""
+    found = await link.call(lambda redis: redis.xrange(stream))
+    return [(int(fields["n"]), decoded(fields["kind"], fields["data"])) for _, fields in found]
+
+
+async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_secrets(link):
+    writer = RecordWriter(link, lambda text: text.replace("sk-secret", "[redacted]"))
+
+    def asked(secret: str) -> CallWords:
+        return call().model_copy(
+            update={
+                "system": f"My key is {secret}.",
+                "history": (HistoryMessage(role="user", text=f"{secret}, ünïcode", pictures=1, cache=True),),
+                "options": {"labels": {"asker": secret}, "tools": [{"name": "look_up"}]},
+                "tool_calls": ({"name": "look_up", "arguments": {secret: "q"}},),
+                "quoted": (Quoted(message_id=7, author_id=9),),
+            }
+        )
+
+    half_an_emoji = PostWords.model_construct(
+        agent="claude", turn_id="m1", message_id=7, channel_id=1, at=6, text="\ud83d"
+    )
+    picture = PostWords(agent="claude", turn_id="m1", message_id=8, channel_id=1, at=6.0, picture="sk-secret")
+    reaction = ReactionNote(message_id=8, channel_id=1, user_id=9, emoji="🔥", at=7.0)
+    async with at_work(writer):
+        writer.ended(RECORD, lambda: (asked("sk-secret"), half_an_emoji, picture), size=100)
+        writer.note(reaction)
+        writer.note(deletion(7))
+        await until(lambda: not writer.waiting)
+    words = await entries(link, keys.words("claude"))
+    assert [number for number, _ in words] == [1, 2, 3]
+    assert words[0][1] == asked("[redacted]")
+    assert words[1][1].text == "?"
+    assert words[2][1] == picture  # base64 is no text
+    assert await entries(link, keys.COORDINATOR_RECORD) == [(1, reaction), (2, deletion(7))]
+
+
+async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers_and_in_the_log(
+    server, monkeypatch, caplog
+):
+    monkeypatch.setattr(module, "MOST_WAITING", 3)
+    monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        writer = RecordWriter(link, str, pause_seconds=0.01)
+        async with at_work(writer):
+            writer.ended(RECORD, lambda: (call("first"),), size=10)
+            await until(lambda: not writer.waiting)
+            server.kill()
+            writer.note(deletion(7))
+            for number in range(4):
+                writer.ended(RECORD, lambda number=number: (call(str(number)),), size=10)
+            writer.ended(RECORD, lambda: (call("too large"),), size=2000)
+            server.start()
+            writer.ended(RECORD, lambda: (call("last"),), size=10)
+            await until(lambda: not writer.waiting)
+        kept = [(number, entry.text) for number, entry in await entries(link, keys.words("claude"))]
+        assert await entries(link, keys.COORDINATOR_RECORD) == [(1, deletion(7))]
+    assert kept[0] == (1, "first")
+    assert kept[-1] == (7, "last")
+    assert writer.dropped == 7 - len(kept)
+    assert "entries dropped from the record" in caplog.text
+
+
+async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog, monkeypatch):
+    """Nor does another program's value under a key of the record."""
+    await link.call(lambda redis: redis.set(keys.words("claude"), "of another program"))
+    await link.call(lambda redis: redis.set(keys.entries_counted(keys.words("claude")), "of another program"))
+    monkeypatch.setattr(module, "LARGEST", 500)
+    large = "".join(map(chr, range(32, 1000)))
+    writer = RecordWriter(link, str)
+    async with at_work(writer):
+        writer.ended(RECORD, lambda: (_ for _ in ()).throw(KeyError("a bug")), size=10)
+        writer.ended(RECORD, lambda: (call(large, n=1), call(n=2)), size=10)
+        await until(lambda: not writer.waiting)
+    assert [(number, entry.n) for number, entry in await entries(link, keys.words("claude"))] == [(3, 2)]
+    assert writer.dropped == 2
+    assert "a bug" in caplog.text
+
+
+async def test_what_waits_is_written_at_the_end_and_an_end_without_redis_is_soon(server, caplog):
+    async with RedisLink(server.url, command_timeout=PATIENT) as link:
+        writer = RecordWriter(link, str)
+        writer.note(deletion(7))
+        await writer.aclose()
+        assert await entries(link, keys.COORDINATOR_RECORD) == [(1, deletion(7))]
+        server.kill()
+        writer.note(deletion(8))
+        await writer.aclose(seconds=0.05)
+    assert "entries lost with this process" in caplog.text
