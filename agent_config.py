@@ -124,6 +124,7 @@ def load_settings(
     given = {**in_file, **in_environment}
     if local:
         given = {key: text for key, text in given.items() if key.upper() not in _live_only(agents)}
+        given = {"CONSOLE": "true", **given}
     both = with_other_names(given, problems)
     texts, wrong = _texts(both, agents, problems)
     settings, wrong_settings = validated(Settings, texts, problems)

@@ -6,6 +6,7 @@ them from there.
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import unquote, urlsplit
@@ -21,6 +22,7 @@ from agent_settings.fields import (
     DEBOUNCE,
     DEFAULT_TOOLS,
     DOLLARS,
+    HTTP,
     ID,
     IDS,
     LIMIT,
@@ -115,6 +117,13 @@ class Settings(Keys):
     events_secret: Annotated[Secret, Field(min_length=16)] | None = setting(
         "EVENTS_SECRET", "one word of 16 characters or more, without spaces or quotes", None
     )
+    console: bool = setting("CONSOLE", BOOL, False)
+    console_host: str = setting("CONSOLE_HOST", "an address of this machine", "127.0.0.1")
+    console_port: Annotated[int, Field(ge=1, le=65_535)] = setting("CONSOLE_PORT", "a port from 1 to 65535", 8888)
+    console_token: Annotated[Secret, Field(min_length=16)] | None = setting(
+        "CONSOLE_TOKEN", "one word of 16 characters or more, without spaces or quotes", None
+    )
+    console_url: Annotated[str | None, address_with(("http", "https"))] = setting("CONSOLE_URL", HTTP, None)
     show_cost_embeds: bool = setting("SHOW_COST_EMBEDS", BOOL, False)
     fire_on_startup: bool = setting("COORDINATOR_FIRE_ON_STARTUP", BOOL, False)
     schedule_min: PerDay = setting("COORDINATOR_SCHEDULE_MIN", PER_DAY, 3)
@@ -194,6 +203,23 @@ class Settings(Keys):
         if "budget_user_usd" in self.model_fields_set or self.budget_daily_usd is None:
             return self.budget_user_usd
         return self.budget_daily_usd * USER_SHARE
+
+    @property
+    def console_is_public(self) -> bool:
+        """Whether other machines can reach the console's address."""
+        try:
+            return not ip_address(self.console_host).is_loopback
+        except ValueError:
+            return self.console_host.lower() != "localhost"
+
+    @property
+    def console_link(self) -> str | None:
+        """The console's address for links in Discord, without a slash at its end; None where it is off."""
+        if not self.console:
+            return None
+        host = "127.0.0.1" if self.console_host in ("0.0.0.0", "::") else self.console_host  # noqa: S104
+        shown = f"[{host}]" if ":" in host else host
+        return (self.console_url or f"http://{shown}:{self.console_port}").rstrip("/")
 
     @property
     def tools_dir(self) -> Path:

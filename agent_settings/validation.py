@@ -54,6 +54,11 @@ def conflicts(settings: Settings) -> Iterator[tuple[tuple[str, ...], str]]:
             ("EVENTS_PORT", "EVENTS_SECRET"),
             "EVENTS_PORT: expected EVENTS_SECRET too, the secret that signs the requests to that port",
         )
+    if settings.console and settings.console_is_public and settings.console_token is None:
+        yield (
+            ("CONSOLE_HOST", "CONSOLE_TOKEN"),
+            "CONSOLE_HOST: expected CONSOLE_TOKEN too, since others can reach that address (127.0.0.1 needs none)",
+        )
     if settings.agent_name and settings.agent_name not in settings.agents:
         yield ("AGENT_NAME",), f"AGENT_NAME: expected one of {', '.join(settings.agents)}"
     yield from _without_region(settings)

@@ -1,0 +1,35 @@
+"""Answers what every page needs first: names, colours, channels, and the token that goes with each action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from agent_console.parts import ConsoleParts
+from agent_console.security import csrf_token
+
+
+def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def me(request: web.Request) -> web.Response:
+        known = parts.live.names()
+        channels = [
+            {"id": str(channel), "name": known.get(channel, str(channel)), "theme": theme}
+            for channel, theme in parts.settings.channels.items()
+        ]
+        return web.json_response(
+            {
+                "names": dict(parts.names),
+                "colours": {agent: f"#{colour:06x}" for agent, colour in parts.colours.items()},
+                "channels": channels,
+                "local": parts.is_local,
+                "recorded": parts.store is not None,
+                "signs_in": parts.settings.console_token is not None,
+                "version": parts.version,
+                "timezone": str(parts.settings.timezone),
+                "now": parts.clock(),
+                "csrf": csrf_token(request),
+            }
+        )
+
+    return [web.get("/api/me", me)]

@@ -1,0 +1,31 @@
+"""The console as an aiohttp application: the page's own files, and the JSON that it asks for.
+
+request → headers of every response → errors as one line → security (who, from where) → a route
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from agent_console.api import me
+from agent_console.errors import errors_as_json
+from agent_console.parts import ConsoleParts
+from agent_console.security import Security, add_headers
+from agent_console.static_files import file_routes, read_files
+
+MAX_BYTES = 65_536  # of a request's body
+
+API = (me,)
+"""The modules with `routes(parts)`."""
+
+
+def console_app(parts: ConsoleParts) -> web.Application:
+    """The application, to be served or tested."""
+    security = Security(parts.settings, parts.clock)
+    app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)
+    app.on_response_prepare.append(add_headers)
+    app.add_routes(list(file_routes(read_files())))
+    app.add_routes(security.routes())
+    for module in API:
+        app.add_routes(list(module.routes(parts)))
+    return app

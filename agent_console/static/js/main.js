@@ -1,0 +1,127 @@
+// Which page is shown: by the address after #, as in #/turn/claude/m1?tab=prompt.
+//
+// A page is a module with `async function render(root, params)`: it fills `root` and may return a function that ends what
+// it began (timers, streams). `params.parts` are the decoded parts of the address after the page's name, `params.query`
+// is a URLSearchParams, `params.signal` an AbortSignal that fires when the page is left: give it to get().
+import { ApiError, get, post } from "./api.js";
+import { empty, fill, h } from "./dom.js";
+import { me } from "./me.js";
+
+const PAGES = {
+  live: ["Live", () => import("./live.js")],
+  turns: ["Turns", () => import("./turns.js")],
+  turn: ["Turn", () => import("./turn.js"), "turns"],
+  conversations: ["Conversations", () => import("./conversations.js")],
+  conversation: ["Conversation", () => import("./conversation.js"), "conversations"],
+  cost: ["Cost", () => import("./cost.js")],
+  agents: ["Agents", () => import("./agents.js")],
+  agent: ["Agent", () => import("./agent.js"), "agents"],
+};
+const main = document.getElementById("main");
+let leave = () => {};
+let shown = 0;
+
+async function route() {
+  const mine = ++shown;
+  const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...parts] = path.split("/").filter(Boolean).map(decoded);
+  const [title, load, parent] = PAGES[name] || PAGES.live;
+  leave();
+  const left = new AbortController();
+  leave = () => left.abort();
+  mark(parent || (PAGES[name] ? name : "live"));
+  document.title = `${title} · agentic-discord`;
+  const root = h("div", { class: `page ${name || "live"}-page` });
+  const slow = setTimeout(() => mine === shown && fill(main, h("p", { class: "loading" }, "Loading …")), 150);
+  try {
+    const { render } = await load();
+    const end = await render(root, { parts, query: new URLSearchParams(search || ""), signal: left.signal });
+    if (mine !== shown) return end?.();
+    leave = () => { left.abort(); end?.(); };
+    fill(main, root);
+    if (!main.contains(document.activeElement) && document.activeElement === document.body) main.focus({ preventScroll: true });
+  } catch (error) {
+    if (mine !== shown || error.name === "AbortError" || error.status === 401) return;
+    if (!(error instanceof ApiError)) console.error(error);
+    fill(main, failure(error));
+  } finally {
+    clearTimeout(slow);
+  }
+}
+
+function failure(error) {
+  const text = error instanceof ApiError ? error.message : "This page failed. Reload it; the browser's console says why.";
+  return h("div", { class: "page" }, empty(text), h("p", { class: "row centre" }, h("button", { onclick: route }, "Try again")));
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function mark(name) {
+  for (const link of document.querySelectorAll(".nav a")) {
+    if (link.getAttribute("href") === `#/${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+// --- signing in ---
+
+function signIn() {
+  shown++;
+  leave();
+  leave = () => {};
+  document.body.classList.add("signed-out");
+  const field = h("input", { type: "password", name: "token", required: true, autocomplete: "current-password", id: "token" });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const submit = async (event) => {
+    event.preventDefault();
+    try {
+      await post("api/login", { token: field.value.trim() });
+      await start();
+    } catch (error) {
+      fill(problem, error.message);
+      field.select();
+    }
+  };
+  fill(main, h("form", { class: "card sign-in", onsubmit: submit }, h("h1", null, "Sign in"),
+    h("label", { for: "token" }, "Token"), field,
+    h("p", { class: "muted" }, "The owner of the bots has set it: CONSOLE_TOKEN in .env."), problem,
+    h("button", { class: "primary" }, "Sign in")));
+  field.focus();
+}
+
+function topEnd() {
+  const leaveConsole = async () => {
+    await post("api/logout");
+    signIn();
+  };
+  fill(document.getElementById("top-end"),
+    me.local && h("span", { class: "chip", title: "Bots on this machine, with a Discord of their own" }, "local"),
+    me.signs_in && h("button", { class: "quiet", onclick: leaveConsole }, "Sign out"));
+}
+
+async function start() {
+  try {
+    Object.assign(me, await get("api/me"));
+  } catch (error) {
+    if (error.status !== 401) fill(main, failure(error));
+    return;
+  }
+  document.body.classList.remove("signed-out");
+  topEnd();
+  window.removeEventListener("hashchange", route);
+  window.addEventListener("hashchange", route);
+  await route();
+}
+
+window.addEventListener("signed-out", signIn);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+start();
