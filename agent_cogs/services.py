@@ -24,6 +24,7 @@ from agent_llm.prefill_support import PrefillMemory
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
+from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.state.once import Notices
 from agent_protocol.state.sessions import Resets
 from agent_protocol.wire.bus import Bus
@@ -75,6 +76,7 @@ class AgentServices:
     notices: Notices
     options: OptionBook
     outbound: OutboundShared = field(default_factory=OutboundShared)
+    record: Notes = field(default_factory=NoRecord)
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
     prefill: PrefillMemory = field(default_factory=PrefillMemory)

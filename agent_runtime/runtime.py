@@ -25,6 +25,7 @@ from agent_llm.types import Model
 from agent_process.redaction import Redactor, own_folders
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
+from agent_protocol.record.writer import RecordWriter
 from agent_runtime.bot_run import cancel
 from agent_runtime.health import serving_health
 from agent_runtime.presence import recall_agents
@@ -38,13 +39,17 @@ log = logging.getLogger(__name__)
 async def running(setup: Setup) -> AsyncIterator[Runtime]:
     """Open everything and start the bots and the coordinator; on exit, close them in order."""
     async with AsyncExitStack() as stack:
-        link, services = await _open(setup, stack)
+        link, services, writer = await _open(setup, stack)
         runtime = Runtime(setup, services, link)
         await _read_shared_state(services)
+        if writer is not None:
+            stack.push_async_callback(writer.aclose)  # writes what the last turns leave
         bus = asyncio.create_task(services.bus.run(), name="bus")
         stack.push_async_callback(cancel, [bus])  # cancelled last: others publish until then
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime.essential_ended)
+        if writer is not None:
+            runtime.start(writer.run(), "record", essential=False)
         runtime.start(services.stops.run(), "stops")
         runtime.start(services.ignores.run(), "ignores")
         runtime.start(services.ledger.mutes.run(services.names), "mutes")
@@ -57,7 +62,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices]:
+async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices, RecordWriter | None]:
     """Open the connections and build what all agents share; the stack closes them."""
     settings = setup.settings
     place = await stack.enter_async_context(
@@ -74,9 +79,10 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
     done = CompletedRequests(settings.data_dir)  # before tool-call records are read
     tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
-    services = build_services(setup, link, session, outbound, tools, done)
+    writer = RecordWriter(link, outbound.redact.secrets) if settings.records else None
+    services = build_services(setup, link, session, outbound, tools, done, writer)
     stack.push_async_callback(services.fetcher.aclose)
-    return link, services
+    return link, services, writer
 
 
 async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:

@@ -33,6 +33,7 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
+from agent_protocol.record.writer import NoRecord, RecordWriter
 from agent_protocol.state.once import Notices
 from agent_protocol.state.posts import WebhookPosts
 from agent_protocol.state.sessions import Resets
@@ -77,8 +78,9 @@ def build_services(
     outbound: OutboundShared,
     tools: Toolset | None,
     done: CompletedRequests,
+    writer: RecordWriter | None = None,
 ) -> AgentServices:
-    """Build the services over open connections."""
+    """Build the services over open connections. Without a `writer` nothing is recorded."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -108,6 +110,7 @@ def build_services(
         clock=setup.clock,
         rng=setup.rng,
         outbound=outbound,
+        record=writer or NoRecord(),
         webhooks=Webhooks(session, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,

@@ -58,7 +58,7 @@ def _unlimited(value: object) -> object:
     return NO_LIMIT if _none(value) else value
 
 
-def _no_budget(value: object) -> object:
+def _none_is_no_limit(value: object) -> object:
     return None if _none(value) else value
 
 
@@ -109,8 +109,9 @@ Some = Annotated[int, Field(ge=1, le=1_000_000)]
 PerDay = Annotated[int, Field(ge=0, le=1_000)]
 Seconds = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]
 Dollars = Annotated[
-    Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None, BeforeValidator(_no_budget)
+    Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None, BeforeValidator(_none_is_no_limit)
 ]
+Days = Annotated[Annotated[int, Field(ge=0, le=36_500)] | None, BeforeValidator(_none_is_no_limit)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 CatchUp = Annotated[float, Field(ge=0, le=900, allow_inf_nan=False)]  # no longer than a turn's record is kept
 Debounce = Annotated[float, Field(ge=0, le=20, allow_inf_nan=False)]
@@ -137,6 +138,7 @@ BargeIn = Literal["yield", "finish", "ignore"]
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 
 THEME_MAP = "channel_id:theme pairs, separated by commas (an id alone is casual)"
+DAYS = "a number of days, or none"
 IDS = "whole numbers (Discord ids), separated by commas"
 ID = "a whole number (a Discord id)"
 COUNT = "a whole number, 0 or more (at most 1000000), or none for no limit"

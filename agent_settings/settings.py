@@ -19,6 +19,7 @@ from agent_settings.fields import (
     BOOL,
     CATCH_UP,
     COUNT,
+    DAYS,
     DEBOUNCE,
     DEFAULT_TOOLS,
     DOLLARS,
@@ -40,6 +41,7 @@ from agent_settings.fields import (
     BargeIn,
     CatchUp,
     Count,
+    Days,
     Debounce,
     Dollars,
     Folder,
@@ -159,6 +161,8 @@ class Settings(Keys):
     config_files_dir: Folder = setting("CONFIG_FILES_DIR", "a folder", Path("config"))
     personas_dir: Folder = setting("PERSONAS_DIR", "a folder", Path("personas"))
     memory_writes: Count = setting("MEMORY_WRITES_PER_DAY", COUNT, 10)
+    record_days: Days = setting("RECORD_DAYS", DAYS, 90)
+    record_prompts_days: Days = setting("RECORD_PROMPTS_DAYS", DAYS, 7)
     log_level: Annotated[LogLevel, BeforeValidator(lambda text: str(text).upper())] = setting(
         "LOG_LEVEL", "DEBUG, INFO, WARNING, ERROR or CRITICAL", "INFO"
     )
@@ -220,6 +224,16 @@ class Settings(Keys):
         host = "127.0.0.1" if self.console_host in ("0.0.0.0", "::") else self.console_host  # noqa: S104
         shown = f"[{host}]" if ":" in host else host
         return (self.console_url or f"http://{shown}:{self.console_port}").rstrip("/")
+
+    @property
+    def records(self) -> bool:
+        """Whether turns are recorded for longer than /why needs."""
+        return self.record_days != 0
+
+    @property
+    def records_prompts(self) -> bool:
+        """Whether prompts and completions are recorded too."""
+        return self.records and self.record_prompts_days != 0
 
     @property
     def tools_dir(self) -> Path:

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from redis.asyncio import Redis
 
@@ -64,6 +64,19 @@ class _Waiting:
     stream: str
     entries: Words
     size: int = 0  # of words: about how many bytes they hold in memory
+
+
+class Notes(Protocol):
+    """Where notes for the record go: conversations, reactions, deletions, actions."""
+
+    def note(self, entry: Entry) -> None: ...
+
+
+class NoRecord:
+    """The notes of an installation that records nothing."""
+
+    def note(self, entry: Entry) -> None:
+        del entry
 
 
 class RecordWriter:
