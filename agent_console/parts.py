@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import aiosqlite
-
 from agent_config import Settings
+from agent_console.record_file import RecordFile
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.entries import Entry
@@ -41,7 +40,7 @@ class Notes(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleParts:
-    """`store` reads the record, None where none is kept. `people` is None outside local mode. `names` and `colours`
+    """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
     (0xRRGGBB) are by agent. `clock` gives unix seconds."""
 
     settings: Settings
@@ -52,7 +51,7 @@ class ConsoleParts:
     orders: CoordinatorCommands
     stops: Stops
     live: LiveChannels
-    store: aiosqlite.Connection | None = None
+    store: RecordFile
     notes: Notes | None = None
     people: People | None = None
     replayer: Replayer | None = None

@@ -20,6 +20,7 @@ from rich.console import Console
 from agent_check.setting_warnings import setting_warnings_here
 from agent_cogs.limits.model_access import is_free
 from agent_config import AgentSettings, Settings
+from agent_console.serving import free_port
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationReport
 from agent_discord.slash.definitions import command_list
@@ -87,6 +88,11 @@ class _Local:
         self.world = local_world(settings)
         self.thinking = Thinking(time.monotonic, lambda channel_id: self.world.channel(channel_id).name)
         self.settings = local_settings(settings, self.world, self.pace)
+        if once:
+            self.settings = self.settings.with_(console=False)
+        elif self.settings.console:
+            port = free_port(self.settings.console_host, self.settings.console_port)
+            self.settings = self.settings.with_(console_port=port)
         self.log = SessionLog(self.settings)
 
     def _model(self, agent: AgentSettings) -> Model:
@@ -213,7 +219,9 @@ class _Local:
             save=SavedFiles(self.settings.data_dir / FILES, content_of(server)).save,
             guild=self.world.guild.id,
             status=self.thinking.shown,
-            header=Header(self._voices(), self._free(), str(self.settings.data_dir), joinable=not self.once),
+            header=Header(
+                self._voices(), self._free(), str(self.settings.data_dir), runtime.console, joinable=not self.once
+            ),
             log_file=str(self.settings.data_dir / LOG_FILE),
         )
 

@@ -40,6 +40,7 @@ class Runtime:
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
         self.failed = False
+        self.console: str | None = None  # its address, while it is served
         self._bots_started = False
         self._link = link
         self._holder = services.ledger.turns.holder

@@ -59,6 +59,10 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         if setup.coordinator:
             runtime.start_coordinator()
         await _serve_webhooks(runtime, stack)
+        if setup.settings.console and setup.coordinator:  # run_all.py's process; one of run_bot.py has none
+            from agent_runtime.console import serve_console
+
+            await serve_console(runtime, stack)
         yield runtime
 
 

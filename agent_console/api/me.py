@@ -23,7 +23,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
                 "colours": {agent: f"#{colour:06x}" for agent, colour in parts.colours.items()},
                 "channels": channels,
                 "local": parts.is_local,
-                "recorded": parts.store is not None,
+                "recorded": parts.store.path is not None,
                 "signs_in": parts.settings.console_token is not None,
                 "version": parts.version,
                 "timezone": str(parts.settings.timezone),

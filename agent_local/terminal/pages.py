@@ -39,6 +39,7 @@ class Header:
     voices: Mapping[str, str | None] = field(default_factory=dict)
     free: Collection[str] = ()
     data_dir: str = ""
+    console: str | None = None  # its address
     joinable: bool = True  # a person can type; not with --once
 
     def panel(self) -> Panel:
@@ -53,6 +54,8 @@ class Header:
             lines.append(_labelled("local", f"{', '.join(free)}: a model on your own machines, no cost"))
         if paid:
             lines.append(_labelled("paid", f"{', '.join(paid)}: calls cost money"))
+        if self.console:
+            lines.append(_labelled("browser", self.console))
         if self.data_dir:
             lines.append(_labelled("data", self.data_dir))
         if self.joinable:

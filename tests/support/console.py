@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from agent_config import load_settings
 from agent_console.app import console_app
 from agent_console.parts import ConsoleParts
+from agent_console.record_file import RecordFile
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
@@ -40,6 +41,7 @@ def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **c
         "orders": CoordinatorCommands(bus),
         "stops": Stops(link, bus),
         "live": NoChannels(),
+        "store": RecordFile(None),
     }
     return ConsoleParts(**{**parts, **changes})
 

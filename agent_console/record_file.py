@@ -1,0 +1,47 @@
+"""Opens the record for reading when a page first asks for it: at the console's start there may be no file yet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from pathlib import Path
+
+import aiosqlite
+
+from agent_console.errors import Refused
+from agent_store.database import RecordError, connect
+
+log = logging.getLogger(__name__)
+
+
+class RecordFile:
+    """`path` is None where no record is kept. Close it with `aclose`."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._connection: aiosqlite.Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def open(self) -> aiosqlite.Connection:
+        """The connection that all pages share; it only reads. Raises Refused where there is nothing to read."""
+        if self.path is None:
+            raise Refused(404, "no record is kept (RECORD_DAYS=0)")
+        async with self._opening:
+            if self._connection is None:
+                self._connection = await self._connect(self.path)
+        return self._connection
+
+    async def _connect(self, path: Path) -> aiosqlite.Connection:
+        try:
+            return await connect(path)
+        except RecordError:
+            raise Refused(404, "nothing is recorded yet") from None
+        except (sqlite3.Error, OSError) as error:
+            log.warning("the console cannot open the record %s: %s", path, error)
+            raise Refused(503, "the record cannot be opened; the log says why") from None
+
+    async def aclose(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None

@@ -1,0 +1,56 @@
+"""Serves the console at its address. A port that is in use is a warning: the bots matter more."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from agent_config import Settings
+
+PORTS_TRIED = 50
+END_SECONDS = 1.0  # for open requests, when the program ends
+
+log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def serving_console(app: web.Application, settings: Settings) -> AsyncIterator[bool]:
+    """Serve while entered; yields whether it is served."""
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=END_SECONDS)
+    await runner.setup()
+    try:
+        yield await _listens(runner, settings)
+    finally:
+        await runner.cleanup()
+
+
+async def _listens(runner: web.AppRunner, settings: Settings) -> bool:
+    host, port = settings.console_host, settings.console_port
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            log.warning("CONSOLE_PORT %d is in use by another program, so there is no console; choose another", port)
+        else:
+            reason = error.strerror or error
+            log.warning("could not listen on CONSOLE_HOST %s, so there is no console: %s", host, reason)
+        return False
+    log.info("console: %s", settings.console_link)
+    return True
+
+
+def free_port(host: str, port: int) -> int:
+    """The first port from `port` on that is free; `port` itself where none is."""
+    for tried in range(port, min(port + PORTS_TRIED, 65_536)):
+        try:
+            with socket.create_server((host, tried)):
+                return tried
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return port
+    return port

@@ -1,0 +1,53 @@
+"""Builds the console's parts from what runs in this process, and serves it in the same loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+
+from agent_console.app import console_app
+from agent_console.parts import ConsoleParts
+from agent_console.record_file import RecordFile
+from agent_console.serving import serving_console
+from agent_process.version import program_version
+from agent_runtime.process import Runtime
+
+RECORD = "record.db"  # below the data folder
+
+
+class RuntimeChannels:
+    """Implements agent_console's LiveChannels by what the bots of this process see."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def names(self) -> Mapping[int, str]:
+        seen = (info for bot in self._runtime.bots.values() for info in bot.cog.channels.known())
+        return {info.channel_id: info.name for info in seen}
+
+
+async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
+    """Serve it until the stack is closed, and note its address where that worked."""
+    settings = runtime.setup.settings
+    store = RecordFile(settings.data_dir / RECORD)
+    stack.push_async_callback(store.aclose)
+    app = console_app(_parts(runtime, store))
+    if await stack.enter_async_context(serving_console(app, settings)):
+        runtime.console = settings.console_link
+
+
+def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
+    setup, services = runtime.setup, runtime.services
+    return ConsoleParts(
+        settings=setup.settings,
+        names=services.names,
+        colours={name: agent.spec.colour for name, agent in setup.settings.agents.items()},
+        ledger=services.ledger,
+        bus=services.bus,
+        orders=services.orders,
+        stops=services.stops,
+        live=RuntimeChannels(runtime),
+        store=store,
+        version=program_version(),
+        clock=setup.clock,
+    )
