@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent_config import Settings
@@ -38,10 +38,37 @@ class Notes(Protocol):
     def note(self, note: Entry) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """A model of an agent with its prices: US dollars per million tokens, or for a picture.
+
+    `known` is false for a model that no price table has: it counts as its provider's most expensive one. `usable` is
+    false where its key is missing.
+    """
+
+    model: str  # provider/model
+    input: float = 0.0
+    cached: float = 0.0
+    output: float = 0.0
+    picture: float | None = None
+    known: bool = True
+    usable: bool = True
+
+
+def no_latency(_: str) -> float | None:
+    return None
+
+
+def no_prices(_: str) -> Sequence[ModelPrice]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConsoleParts:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
-    (0xRRGGBB) are by agent. `clock` gives unix seconds."""
+    (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
+    `prices` gives an agent's models, the preferred one first; `latency` the seconds to Discord's gateway and back,
+    None for an agent of another process. `clock` gives unix seconds."""
 
     settings: Settings
     names: Mapping[str, str]
@@ -52,6 +79,10 @@ class ConsoleParts:
     stops: Stops
     live: LiveChannels
     store: RecordFile
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    endings: Mapping[str, str] = field(default_factory=dict)
+    prices: Callable[[str], Sequence[ModelPrice]] = no_prices
+    latency: Callable[[str], float | None] = no_latency
     notes: Notes | None = None
     people: People | None = None
     replayer: Replayer | None = None

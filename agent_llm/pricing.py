@@ -74,6 +74,19 @@ class Rates:
     price_out: float
 
 
+@dataclass(frozen=True, slots=True)
+class ListPrice:
+    """A model's prices: US dollars per million tokens of a short prompt.
+
+    `known` is false where no table has the model, so that its calls count as the provider's most expensive ones.
+    """
+
+    input: float
+    cached: float
+    output: float
+    known: bool = True
+
+
 _warned: set[str] = set()
 _loading = threading.Lock()
 
@@ -115,19 +128,42 @@ def price(
     return replace(usage, text_cost_usd=cost, picture_cost_usd=0.0)
 
 
+def list_price(
+    provider: str, model: str, *, free: bool = False, rates: Rates | None = None, now: datetime | None = None
+) -> ListPrice:
+    """Return what `price` counts for a model, for people to read."""
+    if free:
+        return ListPrice(0.0, 0.0, 0.0)
+    if rates is not None:
+        return ListPrice(rates.price_in, rates.price_in, rates.price_out)
+    seller, info = _row(provider, model)
+    prices = _token_prices(seller, info, 1_000, now or datetime.now(UTC))
+    known = f"{provider}/{model}" not in _warned
+    return ListPrice(prices.plain * 1e6, prices.cached * 1e6, prices.output * 1e6, known)
+
+
+def picture_price(provider: str, model: str) -> float:
+    """Return about what one picture costs, in US dollars, for people to read."""
+    return _picture_row(provider, model).each
+
+
 def load() -> None:
     """Read the price table (tens of milliseconds) and use it once, because its first use imports more."""
     price("openai", "gpt-6-luna", Usage(input_tokens=1, output_tokens=1))
 
 
 def _picture_cost(provider: str, model: str, usage: Usage) -> float:
-    row = next((row for name, prefix, row in _PICTURES if name == provider and model.startswith(prefix)), None)
-    if row is None:
-        _warn_once(provider, model)
-        row = _DEAREST_PICTURE
+    row = _picture_row(provider, model)
     if not (row.output_mtok and usage.output_tokens):
         return row.each * usage.pictures
     return (usage.input_tokens * row.input_mtok + usage.output_tokens * row.output_mtok) / 1e6
+
+
+def _picture_row(provider: str, model: str) -> PicturePrice:
+    row = next((row for name, prefix, row in _PICTURES if name == provider and model.startswith(prefix)), None)
+    if row is None:
+        _warn_once(provider, model)
+    return row or _DEAREST_PICTURE
 
 
 def _search_cost(provider: str, model: str, usage: Usage) -> float:

@@ -8,22 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from agent_coordinator.conversations.state import EndReason, Tally
+from agent_coordinator.conversations.state import ENDINGS, Tally
 from agent_coordinator.events import ConversationReport
 
-ENDINGS: Mapping[EndReason, str] = {
-    "agreed": "the bots agreed to end it",
-    "round_limit": "it had as many rounds as a conversation may have",
-    "too_few_spoke": "only one bot had something to say",
-    "most_skipped": "most bots had nothing to say",
-    "chance": "by chance, which grows with each round",
-    "nobody_opened": "no bot opened it",
-    "channel_taken": "another conversation took the channel",
-    "budget": "today's budget is used up",
-    "stopped": "a person stopped it",
-    "joined": "the bots that joined in have spoken",
-    "too_old": "it was too old to be resumed",
-}
 HEADINGS = ("messages", "skips", "timeouts", "reactions", "pictures", "calls", "tokens", "cost")
 
 

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +23,16 @@ from agent_personas.safe_files import as_bytes, as_text, below, folder_at, locke
 
 HISTORY = ".history"
 VERSIONS = 10
-_VERSION = re.compile(r"(.+)\.\d{8}T\d{6}Z-(\d{6})")
+_VERSION = re.compile(r"(.+)\.(\d{8}T\d{6}Z)-(\d{6})")
+_STAMP = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A former content of a file, and when it was replaced (unix seconds)."""
+
+    replaced_at: float
+    text: str
 
 
 def change(
@@ -83,6 +93,19 @@ def before(folder: Path, name: str, changes: int) -> str:
     raise NotFound(f"its history holds {len(kept)} changes")
 
 
+def versions_of(folder: Path, name: str) -> list[Version]:
+    """Return a file's kept former contents, oldest first. Raises PersonaError."""
+    if name not in PERSONA_FILES:
+        raise OutOfBounds("this is not a persona's file")
+    found: list[Version] = []
+    with contextlib.suppress(NotFound), folder_at(folder) as descriptor, below(descriptor, (HISTORY,)) as kept:
+        for entry in _kept(kept, name):
+            with contextlib.suppress(NotFound):  # dropped since it was listed
+                text = as_text(read_plain(entry, MAX_FILE_BYTES, kept))
+                found.append(Version(_replaced_at(entry), text))
+    return found
+
+
 def _rewritten(folder: int, name: str, edit: Callable[[str], str], *, write: bool) -> tuple[str, bool]:
     """Return the file's text, and whether `edit` changes it or one of its versions; with `write`, change them."""
     before, changed = _rewritten_one(folder, name, edit, write=write)
@@ -107,7 +130,7 @@ def _keep(folder: int, name: str, data: bytes, now: float) -> None:
     with below(folder, (HISTORY,), make=True) as history:
         kept = _kept(history, name)
         number = int(kept[-1][-6:]) + 1 if kept else 1
-        write_whole(history, f"{name}.{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}-{number:06d}", data)
+        write_whole(history, f"{name}.{datetime.fromtimestamp(now, UTC).strftime(_STAMP)}-{number:06d}", data)
         for old in kept[: max(0, len(kept) + 1 - VERSIONS)]:
             with contextlib.suppress(FileNotFoundError), os_errors():
                 os.unlink(old, dir_fd=history)
@@ -116,5 +139,14 @@ def _keep(folder: int, name: str, data: bytes, now: float) -> None:
 def _kept(history: int, name: str) -> list[str]:
     """Return the versions by their number, oldest first: a clock may go back."""
     with os_errors():
-        found = [(match[2], entry) for entry in os.listdir(history) if (match := _VERSION.fullmatch(entry))]
+        found = [(match[3], entry) for entry in os.listdir(history) if (match := _VERSION.fullmatch(entry))]
     return [entry for _, entry in sorted(found) if entry.startswith(f"{name}.")]
+
+
+def _replaced_at(entry: str) -> float:
+    """When the content in that version was replaced; 0 for a name that no program of ours wrote."""
+    match = _VERSION.fullmatch(entry)
+    try:
+        return datetime.strptime(match[2], _STAMP).replace(tzinfo=UTC).timestamp() if match else 0.0
+    except ValueError:  # the 31st of February
+        return 0.0

@@ -28,6 +28,19 @@ EndReason = Literal[
     "joined",  # a reactive round: those who were brought in have had their turns
     "too_old",  # to be resumed after a restart
 ]
+ENDINGS: Mapping[EndReason, str] = {  # for people to read
+    "agreed": "the bots agreed to end it",
+    "round_limit": "it had as many rounds as a conversation may have",
+    "too_few_spoke": "only one bot had something to say",
+    "most_skipped": "most bots had nothing to say",
+    "chance": "by chance, which grows with each round",
+    "nobody_opened": "no bot opened it",
+    "channel_taken": "another conversation took the channel",
+    "budget": "today's budget is used up",
+    "stopped": "a person stopped it",
+    "joined": "the bots that joined in have spoken",
+    "too_old": "it was too old to be resumed",
+}
 
 OVERTAKEN = "overtaken"  # the reason of a turn that was dropped for a person's newer message
 MAX_ENTRY_CHARACTERS = 8_000

@@ -10,7 +10,7 @@ While Redis is away a process may spend a share of the last known rest; this is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from agent_protocol.connection.link import RedisAway, RedisLink
@@ -27,6 +27,7 @@ from agent_protocol.turns.budget_rules import (
     millionths,
     scopes_of,
 )
+from agent_protocol.turns.budget_use import BudgetUse, uses_of
 from agent_protocol.turns.costs import KEEP_SECONDS as COSTS_KEPT
 from agent_protocol.wire import keys
 
@@ -116,7 +117,7 @@ return near
 
 
 class Budgets:
-    """The budgets of all processes. Only `used_up` raises RedisAway."""
+    """The budgets of all processes. Only `used_up` and `uses` raise RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], caps: Caps) -> None:
         self._link, self._clock, self._caps = link, clock, caps
@@ -165,6 +166,15 @@ class Budgets:
         spent = await self._link.call(lambda redis: redis.hmget(keys.budget(date), scopes))
         sums = {scope: int(found or 0) for scope, found in zip(scopes, spent, strict=True)}
         return [kind_of(scope) for scope in scopes if sums[scope] >= (self._caps.of(scope) or 0) * (1 - CLOSING_SHARE)]
+
+    async def uses(self, date: str, wanted: Iterable[str]) -> dict[str, BudgetUse]:
+        """Scope → its use on that day: the scopes that are wanted, and all others with any use. Raises RedisAway."""
+        spent, holds = [await self._hash(key) for key in (keys.budget(date), keys.budget_holds(date))]
+        return uses_of(wanted, spent, holds, self._caps)
+
+    async def _hash(self, key: str) -> dict[str, str]:
+        kept = await self._link.call(lambda redis: redis.hgetall(key))
+        return {str(field): str(text) for field, text in kept.items()}
 
     def bill(self, agent: str, turn_id: str, date: str, dollars: float) -> Bill:
         """The bill of a turn, for the day on which it began as far as this process knows."""

@@ -11,7 +11,7 @@ from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import Usage as TableUsage
 
 from agent_llm import pricing
-from agent_llm.pricing import Rates, _token_prices, at_home, price
+from agent_llm.pricing import Rates, _token_prices, at_home, list_price, picture_price, price
 from agent_llm.profiles import DEFAULTS
 from agent_llm.registry import build_model
 from agent_llm.types import Usage
@@ -175,3 +175,20 @@ def test_what_is_kept_in_a_cache_for_an_hour_costs_more() -> None:
     plain = price("anthropic", "claude-opus-5-5", written, now=NOW).text_cost_usd
     hour = Usage(input_tokens=MILLION, cache_write_tokens=MILLION, hour_write_tokens=MILLION)
     assert price("anthropic", "claude-opus-5-5", hour, now=NOW).text_cost_usd > plain
+
+
+def test_people_read_the_prices_that_calls_are_counted_with() -> None:
+    thousand = Usage(input_tokens=1_000, output_tokens=1_000)
+    listed = list_price("anthropic", "claude-opus-5-5", now=NOW)
+    assert (listed.input, listed.cached, listed.output) == pytest.approx((4, 0.2, 20))
+    assert listed.input + listed.output == pytest.approx(
+        price("anthropic", "claude-opus-5-5", thousand, now=NOW).cost_usd * 1000
+    )
+    unknown = list_price("openai", "gpt-of-nobody", now=NOW)
+    assert not unknown.known
+    assert unknown.output * 0.001 == pytest.approx(
+        price("openai", "gpt-of-nobody", Usage(output_tokens=1_000), now=NOW).cost_usd
+    )
+    assert list_price("openai", "gpt-6-luna", free=True).input == 0
+    assert list_price("openai", "gpt-6-luna", rates=Rates(3, 5)).output == 5
+    assert picture_price("xai", "grok-imagine-image") == 0.02

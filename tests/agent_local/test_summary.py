@@ -8,10 +8,10 @@ from typing import get_args
 
 from rich.console import Console
 
-from agent_coordinator.conversations.state import EndReason, Tally
+from agent_coordinator.conversations.state import ENDINGS, EndReason, Tally
 from agent_coordinator.events import ConversationReport
 from agent_local.hints import ended_line
-from agent_local.summary import ENDINGS, summary
+from agent_local.summary import summary
 
 REPORT = ConversationReport(
     conversation_id="c",

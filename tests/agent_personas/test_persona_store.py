@@ -12,7 +12,7 @@ from agent_personas.boot import bootstrap, parse_boot
 from agent_personas.errors import NotFound, NotStored, OutOfBounds, TooLarge
 from agent_personas.leftovers import remove_leftovers
 from agent_personas.memory import append
-from agent_personas.store import VERSIONS, before, change
+from agent_personas.store import VERSIONS, Version, before, change, versions_of
 from agent_personas.workspace import Workspace
 
 
@@ -28,6 +28,17 @@ def test_the_last_ten_versions_are_kept_also_over_a_clock_that_goes_back(tmp_pat
     for name, changes in (("soul.md", VERSIONS + 1), ("user.md", 1)):
         with pytest.raises(NotFound):
             before(tmp_path, name, changes)
+
+
+def test_former_contents_are_read_with_the_time_at_which_they_were_replaced(tmp_path: Path) -> None:
+    for number in range(3):
+        replace(tmp_path, "soul.md", f"text {number}", clock=lambda now=1e9 + number: now)  # type: ignore[misc]
+    assert versions_of(tmp_path, "soul.md") == [Version(1e9 + 1, "text 0"), Version(1e9 + 2, "text 1")]
+    (tmp_path / ".history" / "soul.md.20260231T000000Z-000000").write_text("by hand", encoding="utf-8")
+    assert versions_of(tmp_path, "soul.md")[0] == Version(0.0, "by hand")
+    assert versions_of(tmp_path, "user.md") == []
+    with pytest.raises(OutOfBounds):
+        versions_of(tmp_path, "../soul.md")
 
 
 def test_the_same_text_is_not_written(tmp_path: Path) -> None:

@@ -75,8 +75,12 @@ IN_MODELS = (
         ("    cost += _search_cost(provider, model, usage)\n", "", "searches cost"),
         ("return row.each * usage.pictures", "return row.each", "each picture costs"),
         ("max(each for _, _, each in _SEARCHES)", "0.0", "an unknown search is expensive, not free"),
-        ("        row = _DEAREST_PICTURE", "        row = _PICTURES[-1][2]", "an unknown picture is expensive"),
-        ("if free:\n", "if not free:\n", "what is free costs nothing"),
+        ("return row or _DEAREST_PICTURE", "return row or _PICTURES[-1][2]", "an unknown picture is expensive"),
+        (
+            "    if free:\n        return replace",
+            "    if not free:\n        return replace",
+            "what is free costs nothing",
+        ),
         (
             "address.is_loopback or address.is_private",
             "address.is_loopback",

@@ -280,3 +280,19 @@ async def test_what_is_used_up_but_for_the_last_share_counts_as_used_up(desk):
         await here.take(turn, spent)
         await here.settle(turn, spent)
         assert await here.ledger.budgets.used_up("claude", 1, DAY) == found
+
+
+async def test_people_read_what_is_spent_and_what_running_turns_have_reserved(desk, clock):
+    here = desk(all=5.0, person=1.0)
+    await here.take("m1", 0.5)
+    await here.settle("m1", 0.25)
+    await here.take("m2", 0.5, person=None, kind="round")
+    await here.take("m3", 0.125, agent="grok", channel=2)
+    clock.now += 100
+    await here.take("m4", 0.5)  # the two before it were never settled, so that they are booked
+    uses = await here.ledger.budgets.uses(DAY, ["channel:3"])
+    assert (uses["all"].spent, uses["all"].reserved, uses["all"].cap) == pytest.approx((0.875, 0.5, 5.0))
+    assert (uses["person:11"].spent, uses["person:11"].cap) == (0.375, 1.0)
+    assert (uses["channel:2"].spent, uses["channel:2"].cap) == (0.125, None)
+    assert (uses["channel:3"].spent, uses["channel:3"].reserved) == (0.0, 0.0)
+    assert uses.keys() == {*("all", "agent:claude", "agent:grok", "channel:1", "channel:2", "channel:3", "person:11")}
