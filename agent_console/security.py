@@ -47,6 +47,7 @@ HEADERS = {
 }
 COOKIE = "agentic_console"
 CSRF = "X-CSRF-Token"
+BEARER = "Bearer "
 SESSION_SECONDS = 7 * 86400.0
 MAX_SESSIONS = 100
 GUESSES_EACH, GUESSES_ALL = 5, 20  # wrong tokens at once
@@ -114,6 +115,7 @@ class Security:
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._token: SecretStr | None = settings.console_token
         self._url = urlsplit(settings.console_url or "")
+        self._names = {"localhost", settings.console_host.lower(), self._url.hostname}
         self._any_address = settings.console_is_public
         self._guesses = Guesses(clock)
         self._sessions: TTLCache[str, Session] = TTLCache(MAX_SESSIONS, SESSION_SECONDS, timer=clock)
@@ -136,10 +138,8 @@ class Security:
         """The Host of the request. Raises Refused where it is none of this console's."""
         hosts = request.headers.getall("Host", [])
         name = _host_name(hosts[0]) if len(hosts) == 1 else None
-        if name is None or not (name in ("localhost", self._url.hostname) or self._is_address(name)):
-            raise Refused(
-                421, "the console is not known by this name; open it by its address, or set CONSOLE_URL to this one"
-            )
+        if name is None or not (name in self._names or self._is_address(name)):
+            raise Refused(403, "the console does not go by this name; set CONSOLE_URL to the address that you use")
         return hosts[0].lower()
 
     def _is_address(self, name: str) -> bool:
@@ -166,8 +166,9 @@ class Security:
 
     def _check_session(self, request: web.Request) -> None:
         """Find the session, and check that a POST is its own. Raises Refused."""
-        if "Authorization" in request.headers and self._token is not None:
-            self._check_token(request, request.headers["Authorization"].removeprefix("Bearer "))
+        given = request.headers.get("Authorization", "")
+        if given.startswith(BEARER) and self._token is not None:
+            self._check_token(request, given.removeprefix(BEARER))
             request[SESSION] = Session("")
             return
         session = self._without_token if self._token is None else self._sessions.get(request.cookies.get(COOKIE, ""))

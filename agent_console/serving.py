@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 @asynccontextmanager
 async def serving_console(app: web.Application, settings: Settings) -> AsyncIterator[bool]:
     """Serve while entered; yields whether it is served."""
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=END_SECONDS)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=END_SECONDS, auto_decompress=False
+    )
     await runner.setup()
     try:
         yield await _listens(runner, settings)
@@ -46,9 +48,10 @@ async def _listens(runner: web.AppRunner, settings: Settings) -> bool:
 
 def free_port(host: str, port: int) -> int:
     """The first port from `port` on that is free; `port` itself where none is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for tried in range(port, min(port + PORTS_TRIED, 65_536)):
         try:
-            with socket.create_server((host, tried)):
+            with socket.create_server((host, tried), family=family):
                 return tried
         except OSError as error:
             if error.errno != errno.EADDRINUSE:

@@ -30,7 +30,7 @@ class Program:
         request = {
             "entry": entry,
             "arguments": arguments,
-            "environment": {"PATH": os.environ["PATH"], **environment},
+            "environment": {"PATH": os.environ["PATH"], "CONSOLE": "false", **environment},
             "folder": str(folder),
             "before": before,
         }
