@@ -119,6 +119,7 @@ def taken_ports(settings: Settings) -> Iterator[SettingWarning]:
     ports = {
         "HEALTH_PORT": ("127.0.0.1", settings.health_port),
         "EVENTS_PORT": (settings.events_host, settings.events_port),
+        "CONSOLE_PORT": (settings.console_host, settings.console_port if settings.console else 0),
     }
     for key, (host, port) in ports.items():
         if port and _taken(host, port):
