@@ -31,6 +31,7 @@ from agent_protocol.turns.costs import Costs, Fields
 from agent_protocol.turns.drawn_images import DrawnImages
 from agent_protocol.turns.limits import TAKING, TurnLimits, TurnRequest, Verdict
 from agent_protocol.turns.records import Records, TurnRecord
+from agent_protocol.turns.replay_costs import ReplayCosts
 from agent_protocol.turns.settlement import Ending, Settlements
 from agent_protocol.turns.turns import CLAIMING, Claim, Turns
 
@@ -69,6 +70,7 @@ class Ledger:
         self.schedule = ScheduleStore(link)
         self.conversations = ConversationStore(link)
         self.records = Records(link, clock)
+        self.replay_costs = ReplayCosts(link, clock, self.budgets)
         self.backoffs = BackoffStore(link, clock)
         self.windows = ContextWindows(link)
         self.sessions = Sessions(link)

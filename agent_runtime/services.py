@@ -89,7 +89,7 @@ def build_services(
     transcripts = Transcripts(directory, max(MAX_ENTRIES, options.usual_reach))
     bus = Bus(link, clock=setup.clock, rng=setup.rng)
     posts = WebhookPosts(link, setup.clock)
-    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=_caps(settings))
+    ledger = Ledger(link, setup.clock, holder=setup.holder, caps=caps_of(settings))
     folder = settings.personas_dir if personas else None
     records = tools.records if tools else None
     return AgentServices(
@@ -120,7 +120,7 @@ def build_services(
     )
 
 
-def _caps(settings: Settings) -> Caps:
+def caps_of(settings: Settings) -> Caps:
     return Caps(
         all=settings.budget_daily_usd,
         agent=settings.budget_agent_usd,

@@ -57,7 +57,7 @@ class Actions:
         self._forced, self._can_draw, self._in_conversation = forced, can_draw, in_conversation
 
     @property
-    def tools(self) -> tuple[RunnableTool, ...]:
+    def tools(self) -> tuple[ActionTool, ...]:
         tools = [] if self._forced else [self._tool("skip", "Stay silent: nothing is posted.", _NOTHING, skip=True)]
         if self._can_draw:
             shape = _text_field("prompt", "what the picture shows, in full")

@@ -133,7 +133,7 @@ class Budgets:
         mention = "" if request.person_id is None or request.message_id is None else str(request.message_id)
         now, name, amount = self._clock(), hold_name(agent, request.turn_id), millionths(request.estimate)
         hold: list[Argument] = [now, request.until, name, amount, request.kind]
-        return places, [mention, self._caps.mentions, *hold, *self._pairs(date, scopes)]
+        return places, [mention, self._caps.mentions, *hold, *self.pairs(date, scopes)]
 
     def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
         scopes = scopes_of(agent, channel_id, request.person_id)
@@ -146,7 +146,7 @@ class Budgets:
         hold, amount = self.memory.holds.get(name), millionths(dollars)
         if hold is None or amount <= hold.amount:
             return True
-        arguments = [self._clock(), hold.until, name, amount, "mention", *self._pairs(hold.date, hold.scopes)]
+        arguments = [self._clock(), hold.until, name, amount, "mention", *self.pairs(hold.date, hold.scopes)]
         try:
             verdict = await self._link.script(MORE, [keys.budget(hold.date), keys.budget_holds(hold.date)], arguments)
         except RedisAway:
@@ -204,7 +204,7 @@ class Budgets:
         name = whose.get(kind_of(scope), f"the day's budget of the channel {scope.partition(':')[2]}")
         return f"{NOTICE_SHARE:.0%} of {name} ({cap / MICRO:.2f} USD) is spent"
 
-    def _pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
+    def pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
         """Scopes and caps, less what is owed to Redis; "-" for no cap."""
         found: list[Argument] = []
         for scope in scopes:

@@ -1,7 +1,8 @@
 """Daily totals of each agent's usage and costs: hashes `agent:{name}:cost:{date}`, kept for 30 days.
 
 Fields in use: total_cost, ai_cost, image_cost (US dollars), input_tokens, cached_tokens, output_tokens,
-reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions.
+reasoning_tokens, ai_calls, image_calls, web_search_calls, emoji_reactions; replay_cost (US dollars), the part of
+total_cost that replays were.
 """
 
 from __future__ import annotations

@@ -1,0 +1,60 @@
+"""The costs of replays: calls of an agent's model outside of its turns.
+
+They count for the day's budget and for the agent's, as turns do, and for no channel and no person. A replay reserves
+the most that it may cost and is settled by what it has cost; a reservation that nobody settles is booked as spent. The
+agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.turns.budget_rules import REFUSED, Bill, hold_name, millionths
+from agent_protocol.turns.budgets import MORE, SPEND, Budgets
+from agent_protocol.turns.costs import KEEP_SECONDS, Fields
+from agent_protocol.wire import keys
+
+KIND = "mention"  # the owner asks for it, so the last of the day's money may be spent
+
+# KEYS: the holds, the day's costs of the agent, the budgets' two. ARGV: the hold's name, the costs' lifetime in s, pairs
+# of field and amount, and last the bill. Done once: the hold is gone afterwards.
+SETTLE = f"""
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {{}} end
+for i = 3, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+redis.call('EXPIRE', KEYS[2], ARGV[2])
+{SPEND}"""
+
+Refusal = Literal["budget", "agent_budget"]
+
+
+class ReplayCosts:
+    """Reserve and settle. `clock` gives unix seconds; dates are local, YYYY-MM-DD. What is here raises RedisAway."""
+
+    def __init__(self, link: RedisLink, clock: Callable[[], float], budgets: Budgets) -> None:
+        self._link, self._clock, self._budgets = link, clock, budgets
+
+    async def reserve(self, agent: str, replay_id: str, date: str, dollars: float, seconds: float) -> Refusal | None:
+        """Reserve for so many seconds; or return the budget that is too small."""
+        name, amount = hold_name(agent, replay_id), millionths(dollars)
+        now = self._clock()
+        arguments = [now, now + seconds, name, amount, KIND, *self._budgets.pairs(date, _scopes(agent))]
+        verdict = await self._link.script(MORE, [keys.budget(date), keys.budget_holds(date)], arguments)
+        refused = REFUSED.get(verdict)
+        return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
+
+    async def settle(self, agent: str, replay_id: str, date: str, spent: Fields) -> None:
+        """Book what a replay that has reserved on `date` has cost; `spent` as agent_protocol.turns.costs names it."""
+        dollars = spent.get("total_cost", 0.0)
+        bill = Bill(hold_name(agent, replay_id), date, millionths(dollars), _scopes(agent))
+        costs = {field: amount for field, amount in {**spent, "replay_cost": dollars}.items() if amount}
+        pairs = [part for pair in costs.items() for part in pair]
+        holds = keys.budget_holds(date)
+        places = [holds, keys.cost(agent, date), keys.budget(date), holds]
+        arguments = [bill.name, KEEP_SECONDS, *pairs, self._budgets.bill_text(bill)]
+        self._budgets.settled(bill, await self._link.script(SETTLE, places, arguments))
+
+
+def _scopes(agent: str) -> tuple[str, ...]:
+    return ("all", f"agent:{agent}")
