@@ -1,4 +1,4 @@
-"""`python -m agent_store replay`: recorded turns again, with another model or persona, beside their old answers."""
+"""`python -m agent_store replay`: plan the turns, confirm what they may cost, make them again, show both answers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from agent_config import Settings, SettingsError, load_settings, process_environ
 from agent_llm.pricing import load as load_prices
 from agent_local.local_settings import LOCAL
 from agent_local.models.chosen_model import check_model
+from agent_process.logs import set_up_logging
 from agent_process.redaction import Redactor
-from agent_protocol.connection.link import RedisAway, RedisLink
+from agent_protocol.connection.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.ledger import Ledger
 from agent_replay.comparison import Comparison, RecordedTurn, compared, totals
@@ -47,27 +48,6 @@ class Plan:
         return sum(each.most_usd for each in self.prepared.values())
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = commands.add_parser(
-        "replay",
-        help="make recorded turns again, with another model or persona",
-        description="Make recorded turns again with the same inputs, and show old and new answers beside each other."
-        " Nothing is posted and no tool is run. Calls cost what they cost, within the day's budget.",
-    )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--conversation", metavar="ID", help="all turns of this conversation")
-    what.add_argument("--turn", metavar="AGENT/ID", type=_turn, help="this turn only, such as claude/m1234")
-    parser.add_argument("--agent", metavar="NAME", help="with --conversation: the turns of this agent only")
-    change = parser.add_mutually_exclusive_group()
-    change.add_argument("--model", metavar="NAME", help="ask this model, such as ollama/llama3.3 (docs/providers.md)")
-    change.add_argument("--persona", metavar="FOLDER", type=Path, help="with the persona in this folder")
-    parser.add_argument("--estimate", action="store_true", help="say what it costs at most, and call no model")
-    parser.add_argument("--yes", action="store_true", help=f"do not ask, also above {dollars(ASKS_FROM)}")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
-    parser.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Exit codes: 0 done; 1 a turn could not be replayed, or its model failed; 2 the command line is wrong."""
     try:
@@ -75,11 +55,17 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
+    set_up_logging("ERROR", redact=Redactor(named.secrets()).secrets)  # what fails is shown with its turn
     data = settings.data_dir / LOCAL if options.local else settings.data_dir
     if options.model is not None and not options.estimate and (problem := check_model(named, options.model).problem):
         print(problem, file=sys.stderr)
         return 2
-    return asyncio.run(_Command(options, named.with_(data_dir=data)).run())
+    return asyncio.run(replay(options, named.with_(data_dir=data)))
+
+
+async def replay(options: argparse.Namespace, settings: Settings) -> int:
+    """Replay by these settings, whose agents have the model that is asked; return the exit code."""
+    return await _Command(options, settings).run()
 
 
 class _Command:
@@ -114,10 +100,8 @@ class _Command:
                 found = [await self._one(replayer, plan, turn) for turn in turns]
                 for notice in ledger.budgets.notices() if ledger else ():
                     print(notice, file=sys.stderr)
-        except RedisAway as away:
-            print(
-                f"Redis does not answer ({away}), so the day's budget is not known; no model is called", file=sys.stderr
-            )
+        except (RedisAway, RedisStartError, RedisAddressError) as away:
+            print(f"Redis does not answer, so no money can be reserved: {away}. No model is called", file=sys.stderr)
             return 1
         self._end(found)
         return 0 if all(each.new is not None and not each.problem for each in found) else 1
@@ -214,10 +198,3 @@ async def ledger_for(settings: Settings, *, paid: bool) -> AsyncIterator[Ledger 
         RedisLink(place.address) as link,
     ):
         yield Ledger(link, caps=caps_of(settings))
-
-
-def _turn(text: str) -> tuple[str, str]:
-    agent, _, turn_id = text.partition("/")
-    if not (agent and turn_id):
-        raise argparse.ArgumentTypeError("expected AGENT/ID, such as claude/m1234")
-    return agent, turn_id

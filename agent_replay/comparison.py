@@ -129,7 +129,7 @@ def compared(
 
 
 def decided(decision: Mapping[str, Any] | None) -> str:
-    """What a decision does, in a few words: "says it, reacts 👍"."""
+    """A decision in a few words: "says it, reacts 👍"."""
     if decision is None:
         return "no decision"
     if decision.get("skip"):

@@ -18,9 +18,10 @@ from agent_tools.builtin.memory import NAME as MEMORY
 
 SAME = (
     *("schema", "schema_name", "search", "max_output_tokens", "cache_key", "since", "cache_ttl", "temperature"),
-    *("retries", "fields", "labels"),
+    *("fields", "labels"),
 )
-"""Options that are recorded as a Prompt has them. Its conversation is left out: a replay joins no model's session."""
+"""Options that are recorded as a Prompt has them. Its conversation is left out: a replay joins no model's session. It
+is not retried either, since each attempt may cost as much as the first."""
 
 
 class NotReplayable(Exception):
@@ -46,6 +47,7 @@ def inputs_of(words: CallWords, *, least_seconds: float) -> Inputs:
             system=words.system,
             stable=words.stable,
             prefill=words.prefill,
+            retries=0,
             timeout=max(least_seconds, float(options.get("timeout", 0.0))),
             tools=tuple(Tool(**tool) for tool in options.get("tools", ())),
             rounds=tuple(map(_round, options.get("rounds", ()))),

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A turn that can be replayed. `most_usd`: what it costs at most, without failed attempts. `call`: the most that
+    """A turn that can be replayed. `most_usd`: what it costs at most. `call`: the most that
     one call consumes; `calls`: how many there are at most."""
 
     recorded: RecordedTurn
@@ -126,4 +126,4 @@ class Replayer:
         try:
             await self._costs.settle(agent, replay_id, date, spent)
         except RedisAway as away:
-            log.warning("%s: the cost of a replay is not booked, its reservation will be: %s", agent, away)
+            log.error("%s: the cost of a replay is not booked, its reservation will be: %s", agent, away)

@@ -42,10 +42,10 @@ def show(console: Console, comparison: Comparison, name: str) -> None:
 
 def _answer(title: str, answer: Answer, *, other: Answer | None = None) -> Text:
     models = dict.fromkeys(filter(None, (answer.model, other.model if other else "")))
-    lines = [f"{title}: {', '.join(models)} {decided(answer.decision)}; {used(answer)}"]
-    if other is not None and other.cost_usd != answer.cost_usd:
-        lines[0] += f", now {used(other)}"
-    text = Text(lines[0], style="dim")
+    facts = [f"{title}: {', '.join(models)}", decided(answer.decision), used(answer)]
+    if other is not None and used(other) != used(answer):
+        facts.append(f"now {used(other)}")
+    text = Text(" · ".join(facts), style="dim")
     return text.append(f"\n{answer.says}", style="not dim") if answer.says else text
 
 
@@ -61,10 +61,10 @@ def dollars(amount: float) -> str:
 def summary(comparisons: Sequence[Comparison]) -> str:
     replayed = [comparison for comparison in comparisons if comparison.new is not None]
     old, new = totals(each.old for each in replayed), totals(each.new for each in replayed)
-    same = sum(comparison.same for comparison in replayed)
+    same, failed = sum(each.same for each in replayed), sum(bool(each.problem) for each in replayed)
     return (
-        f"{counted(len(replayed), 'turn')} replayed, {same} with the same answer to the byte,"
-        f" {counted(len(comparisons) - len(replayed), 'turn')} not replayed.\n"
+        f"{counted(len(replayed), 'turn')} replayed: {same} with the same answer to the byte, {failed} without an"
+        f" answer; {len(comparisons) - len(replayed)} not replayed.\n"
         f"Then {_sum(old)}; now {_sum(new)}.{_pictures(comparisons)}"
     )
 

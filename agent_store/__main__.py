@@ -34,13 +34,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
+    from agent_replay import arguments as replay
     from agent_store.commands import migrate
 
     whole = argparse.ArgumentParser(
         prog="python -m agent_store", description="Work with the record of the bots' turns."
     )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for command in (migrate,):
+    for command in (migrate, replay):
         command.add(commands)
     return whole
 

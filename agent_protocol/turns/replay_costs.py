@@ -18,8 +18,8 @@ from agent_protocol.wire import keys
 
 KIND = "mention"  # the owner asks for it, so the last of the day's money may be spent
 
-# KEYS: the holds, the day's costs of the agent, the budgets' two. ARGV: the hold's name, the costs' lifetime in s, pairs
-# of field and amount, and last the bill. Done once: the hold is gone afterwards.
+# KEYS: the holds, the day's costs of the agent, the budgets' two. ARGV: the hold's name, the costs' lifetime in s,
+# pairs of field and amount, and last the bill. Done once: the hold is gone afterwards.
 SETTLE = f"""
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {{}} end
 for i = 3, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
