@@ -107,6 +107,7 @@ class MemoryBudgets:
         self.holds: dict[str, Hold] = {}
         self._clock, self._share = clock, share
         self._seen: dict[tuple[str, str], int] = {}  # (date, scope) → spent and held in Redis
+        self._raised: dict[tuple[str, str], int] = {}  # (date, scope) → what an owner added to the cap
         self._mentions: dict[int, dict[int, float]] = {}  # person → message → when
 
     def take(self, agent: str, channel_id: int, request: BudgetRequest, date: str) -> Verdict:
@@ -131,6 +132,11 @@ class MemoryBudgets:
             self._seen[hold.date, scope] = total
         if request.person_id is not None and request.message_id is not None:
             self._recent(request.person_id).setdefault(request.message_id, now)
+
+    def note_raised(self, date: str, added: Mapping[str, int]) -> None:
+        """Mirror what an owner added to the caps of these scopes on that day, in millionths."""
+        self._raised = {key: value for key, value in self._raised.items() if key[0] >= date}
+        self._raised.update({(date, scope): amount for scope, amount in added.items() if amount})
 
     def resume(self, agent: str, channel_id: int, request: BudgetRequest, date: str, dollars: float) -> None:
         """Reserve for a turn that another process began and this one resumes; it has cost `dollars` so far."""
@@ -168,6 +174,7 @@ class MemoryBudgets:
             cap = self.caps.of(scope)
             if cap is None:
                 continue
+            cap += self._raised.get((hold.date, scope), 0)
             room = (cap - self._seen.get((hold.date, scope), 0)) * self._share - self._here(name, hold.date, scope)
             left, what = room - hold.amount, kind_of(scope)
             if left < 0:

@@ -5,6 +5,8 @@ its real cost when it ends. A reservation counts as spent until then. One that e
 killed, and no other resumed the turn) is booked as spent, in the budgets and on the agent's day, since its call may
 have been made; a late end takes this back. budget_rules.py has the rules; RESERVE repeats them in Lua.
 
+An owner may raise a budget for the day: what was added stands beside what was spent, so every process obeys it at once.
+
 While Redis is away a process may spend a share of the last known rest; this is written when Redis is back.
 """
 
@@ -27,19 +29,21 @@ from agent_protocol.turns.budget_rules import (
     millionths,
     scopes_of,
 )
-from agent_protocol.turns.budget_use import BudgetUse, uses_of
+from agent_protocol.turns.budget_use import RAISED, BudgetUse, uses_of
 from agent_protocol.turns.costs import KEEP_SECONDS as COSTS_KEPT
 from agent_protocol.wire import keys
 
 KEEP_SECONDS = 48 * 3600
 NOTICE_SHARE = 0.8
 Argument = str | int | float
+LARGEST_RAISE = 25.0  # US dollars at once: a typing mistake must not cost more
 AWAY_SHARE = 0.25  # four processes that do not see each other stay within the whole
 
 # reserve(spent key, holds key, at): reserves a sum, or returns the kind of scope that lacks the money.
 # ARGV from `at` on: now and the hold's end in unix seconds, its name, the sum, the kind of turn, pairs of scope and cap
 # ("-": none). A hold is kept as "end sum scopes"; one of the same name is replaced. The end is "booked" where nobody
-# has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back.
+# has settled it in time: book(…, 1) has charged it then, and book(…, -1) takes it back. raised(spent key, scope): what
+# an owner added to the scope's cap.
 BOOK = f"""
 local function book(spent, holds, sum, scopes, sign)
   for scope in string.gmatch(scopes, '%S+') do redis.call('HINCRBY', spent, scope, sign * sum) end
@@ -53,7 +57,10 @@ local function book(spent, holds, sum, scopes, sign)
   redis.call('EXPIRE', costs, {COSTS_KEPT})
 end
 """
-RESERVE = f"""{BOOK}
+ADDED = """
+local function raised(spent, scope) return tonumber(redis.call('HGET', spent, 'raised:' .. scope) or '0') end
+"""
+RESERVE = f"""{BOOK}{ADDED}
 local function reserve(spent, holds, at)
   local now, till, name, sum, kind = tonumber(ARGV[at]), ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
   local amount, held, live = tonumber(sum), {{}}, redis.call('HGETALL', holds)
@@ -68,11 +75,13 @@ local function reserve(spent, holds, at)
       for scope in string.gmatch(scopes, '%S+') do held[scope] = (held[scope] or 0) + tonumber(its_sum) end
     end
   end
-  local verdict, totals, scopes = 'ok', {{}}, {{}}
+  local verdict, totals, scopes, raises = 'ok', {{}}, {{}}, {{}}
   for i = at + 5, #ARGV, 2 do
     local scope, cap, what = ARGV[i], tonumber(ARGV[i + 1]), string.match(ARGV[i], '^%a+')
     local total = tonumber(redis.call('HGET', spent, scope) or '0') + (held[scope] or 0) + amount
+    raises[#raises + 1] = raised(spent, scope)
     if cap and amount > 0 then
+      cap = cap + raises[#raises]
       if total > cap then return what, {{}} end
       local short = cap - total < math.max(amount, cap * {CLOSING_SHARE})
       if short and kind ~= 'mention' and (what == 'all' or what == 'channel') then
@@ -86,6 +95,7 @@ local function reserve(spent, holds, at)
     redis.call('HSET', holds, name, till .. ' ' .. sum .. ' ' .. table.concat(scopes, ' '))
     redis.call('EXPIRE', holds, {KEEP_SECONDS})
   end
+  for i = 1, #raises do totals[#totals + 1] = raises[i] end
   return verdict, totals
 end
 """
@@ -93,8 +103,8 @@ end
 MORE = f"{RESERVE} local verdict = reserve(KEYS[1], KEYS[2], 1) return verdict"
 
 # The end of `Ledger.settle`'s script. KEYS 3 and 4: spent, holds. The last of ARGV is the bill, in lines: the sum, the
-# scopes where no hold tells them, caps as "kind=cap", the hold's name. Returns the scopes that now near their cap.
-SPEND = f"""{BOOK}
+# scopes where no hold tells them, caps as "kind=cap", the hold's name. Returns "scope cap" of those that now near it.
+SPEND = f"""{BOOK}{ADDED}
 local sum, scopes, caps, name = string.match(ARGV[#ARGV], '^(%d+)\\n([^\\n]*)\\n([^\\n]*)\\n(.*)$')
 local near, hold = {{}}, redis.call('HGET', KEYS[4], name)
 if hold then
@@ -106,23 +116,35 @@ end
 if sum ~= '0' then
   for scope in string.gmatch(scopes, '%S+') do
     local total, what = redis.call('HINCRBY', KEYS[3], scope, sum), string.match(scope, '^%a+')
-    local cap = string.match(caps, what .. '=(%d+)')
-    if cap and what ~= 'person' and total >= tonumber(cap) * {NOTICE_SHARE}
-      and redis.call('HSETNX', KEYS[3], 'told:' .. scope, '1') == 1 then near[#near + 1] = scope end
+    local cap = tonumber(string.match(caps, what .. '=(%d+)'))
+    if cap then cap = cap + raised(KEYS[3], scope) end
+    if cap and what ~= 'person' and total >= cap * {NOTICE_SHARE}
+      and redis.call('HSETNX', KEYS[3], 'told:' .. scope, '1') == 1 then near[#near + 1] = scope .. ' ' .. cap end
   end
   redis.call('EXPIRE', KEYS[3], {KEEP_SECONDS})
 end
 return near
 """
 
+# KEYS: the day's budget. ARGV: the scope, the sum, the id of the raise, seconds to keep. A raise of a known id changes
+# nothing. The notice of a budget that is nearly used up comes again for the new cap. Returns what was added in all.
+RAISE = """
+if redis.call('HSETNX', KEYS[1], 'raise:' .. ARGV[3], ARGV[1] .. ' ' .. ARGV[2]) == 1 then
+  redis.call('HINCRBY', KEYS[1], 'raised:' .. ARGV[1], ARGV[2])
+  redis.call('HDEL', KEYS[1], 'told:' .. ARGV[1])
+  redis.call('EXPIRE', KEYS[1], ARGV[4])
+end
+return redis.call('HGET', KEYS[1], 'raised:' .. ARGV[1])
+"""
+
 
 class Budgets:
-    """The budgets of all processes. Only `used_up` and `uses` raise RedisAway."""
+    """The budgets of all processes. `used_up`, `uses` and `raise_cap` raise RedisAway."""
 
     def __init__(self, link: RedisLink, clock: Callable[[], float], caps: Caps) -> None:
         self._link, self._clock, self._caps = link, clock, caps
         self.memory = MemoryBudgets(caps, clock, share=AWAY_SHARE)
-        self._near: list[str] = []
+        self._near: list[str] = []  # "scope cap"
 
     def script_args(
         self, agent: str, channel_id: int, request: BudgetRequest, date: str
@@ -138,6 +160,7 @@ class Budgets:
     def granted(self, agent: str, channel_id: int, request: BudgetRequest, date: str, totals: Sequence[int]) -> None:
         scopes = scopes_of(agent, channel_id, request.person_id)
         hold = Hold(date, request.until, millionths(request.estimate), scopes, in_redis=True)
+        self.memory.note_raised(date, dict(zip(scopes, totals[len(scopes) :], strict=False)))
         self.memory.note_taken(hold_name(agent, request.turn_id), hold, request, totals)
 
     async def more(self, agent: str, turn_id: str, dollars: float) -> bool:
@@ -163,9 +186,30 @@ class Budgets:
         scopes = [scope for scope in scopes_of(agent, channel_id, None) if self._caps.of(scope) is not None]
         if not scopes:
             return []
-        spent = await self._link.call(lambda redis: redis.hmget(keys.budget(date), scopes))
-        sums = {scope: int(found or 0) for scope, found in zip(scopes, spent, strict=True)}
-        return [kind_of(scope) for scope in scopes if sums[scope] >= (self._caps.of(scope) or 0) * (1 - CLOSING_SHARE)]
+        fields = [*scopes, *map(raised_field, scopes)]
+        found = [int(text or 0) for text in await self._link.call(lambda redis: redis.hmget(keys.budget(date), fields))]
+        caps = {
+            scope: (self._caps.of(scope) or 0) + extra
+            for scope, extra in zip(scopes, found[len(scopes) :], strict=True)
+        }
+        sums = dict(zip(scopes, found, strict=False))
+        return [kind_of(scope) for scope in scopes if sums[scope] >= caps[scope] * (1 - CLOSING_SHARE)]
+
+    async def raise_cap(self, scope: str, dollars: float, date: str, raise_id: str) -> float:
+        """Add `dollars` to the scope's cap on that day, for all processes; the new cap in US dollars. A raise of a
+        known id changes nothing, so it may be tried again.
+
+        Raises RedisAway, and ValueError for a sum that is not between 0 and LARGEST_RAISE, or a scope without a cap.
+        """
+        cap = self._caps.of(scope)
+        if cap is None:
+            raise ValueError("there is no limit to raise")
+        if not 0 < dollars <= LARGEST_RAISE:
+            raise ValueError(f"a raise is between 0 and {LARGEST_RAISE:.0f} US dollars")
+        arguments: list[Argument] = [scope, millionths(dollars), raise_id, KEEP_SECONDS]
+        added = int(await self._link.script(RAISE, [keys.budget(date)], arguments))
+        self.memory.note_raised(date, {scope: added})
+        return (cap + added) / MICRO
 
     async def uses(self, date: str, wanted: Iterable[str]) -> dict[str, BudgetUse]:
         """Scope → its use on that day: the scopes that are wanted, and all others with any use. Raises RedisAway."""
@@ -196,13 +240,12 @@ class Budgets:
     def notices(self) -> list[str]:
         """Lines for the owner about budgets of which 80% are spent; once per scope and day over all processes."""
         near, self._near = self._near, []
-        return [self._notice(scope) for scope in near]
+        return [self._notice(*one.split()) for one in near]
 
-    def _notice(self, scope: str) -> str:
+    def _notice(self, scope: str, cap: str) -> str:
         whose = {"all": "the day's budget", "agent": f"the day's budget of {scope.partition(':')[2]}"}
-        cap = self._caps.of(scope) or 0
         name = whose.get(kind_of(scope), f"the day's budget of the channel {scope.partition(':')[2]}")
-        return f"{NOTICE_SHARE:.0%} of {name} ({cap / MICRO:.2f} USD) is spent"
+        return f"{NOTICE_SHARE:.0%} of {name} ({int(cap) / MICRO:.2f} USD) is spent"
 
     def pairs(self, date: str, scopes: Sequence[str]) -> list[Argument]:
         """Scopes and caps, less what is owed to Redis; "-" for no cap."""
@@ -211,3 +254,8 @@ class Budgets:
             cap = self._caps.of(scope)
             found += [scope, "-" if cap is None else cap - self.memory.owed.get((date, scope), 0)]
         return found
+
+
+def raised_field(scope: str) -> str:
+    """The field with what an owner added to the scope's cap, in the hash of the day's budget."""
+    return f"{RAISED}{scope}"

@@ -174,11 +174,14 @@ IN_PROTOCOL = (
         ("and redis.call('HSETNX', KEYS[3], 'told:' .. scope, '1') == 1", "", "the owner is told once"),
         ("  redis.call('HDEL', KEYS[4], name)\nend\nif sum", "end\nif sum", "what was settled is not held any more"),
         (
-            "(self._caps.of(scope) or 0) * (1 - CLOSING_SHARE)",
-            "(self._caps.of(scope) or 0)",
+            "caps[scope] * (1 - CLOSING_SHARE)",
+            "caps[scope]",
             "what is nearly used up counts as used up",
         ),
         ("near, self._near = self._near, []", "near = self._near", "a notice comes once"),
+        ("      cap = cap + raises[#raises]\n", "", "a raise allows what was refused"),
+        ("redis.call('HDEL', KEYS[1], 'told:' .. ARGV[1])", "", "the new cap has a notice of its own"),
+        ("if cap then cap = cap + raised(KEYS[3], scope) end", "", "the notice is about the raised cap"),
     ),
     *of(
         "agent_protocol/turns/budget_rules.py",
@@ -188,6 +191,7 @@ IN_PROTOCOL = (
         ("self.owed.get((bill.date, scope), 0) + bill.amount", "bill.amount", "what is owed adds up"),
         ('"channel": "budget",', '"channel": "person_budget",', "a channel's budget is told as such"),
         ("kept.until > now}", "kept.until < now}", "what runs stays put aside"),
+        ("            cap += self._raised.get((hold.date, scope), 0)\n", "", "a raise counts while Redis is away"),
     ),
     *of(
         "agent_protocol/ledger.py",

@@ -296,3 +296,62 @@ async def test_people_read_what_is_spent_and_what_running_turns_have_reserved(de
     assert (uses["channel:2"].spent, uses["channel:2"].cap) == (0.125, None)
     assert (uses["channel:3"].spent, uses["channel:3"].reserved) == (0.0, 0.0)
     assert uses.keys() == {*("all", "agent:claude", "agent:grok", "channel:1", "channel:2", "channel:3", "person:11")}
+
+
+@pytest.mark.parametrize(
+    ("scope", "caps"),
+    [("all", {"all": 1.0}), ("agent:claude", {"agent": 1.0}), ("channel:1", {"channel": 1.0})],
+)
+async def test_a_raise_lets_a_refused_turn_happen_in_every_process_on_that_day_alone(desk, scope, caps):
+    one, other = desk(**caps), desk(**caps)
+    await one.take("m1")
+    assert await one.take("m2", 0.5) != "ok"
+    assert await other.ledger.budgets.raise_cap(scope, 0.5, DAY, "click-1") == 1.5
+    assert await one.take("m2", 0.5) == "ok"
+    assert await one.take("m3", 0.01) != "ok"
+    assert await one.take("m4", 1.5, date=NEXT_DAY) != "ok"
+    assert [(await one.ledger.budgets.uses(day, [scope]))[scope].cap for day in (DAY, NEXT_DAY)] == [1.5, 1.0]
+
+
+async def test_the_same_click_raises_once_and_parallel_clicks_add_up(desk):
+    consoles = [desk(all=1.0) for _ in range(4)]
+    clicks = zip(consoles, ("a", "a", "b", "c"), strict=True)
+    caps = await asyncio.gather(*(one.ledger.budgets.raise_cap("all", 0.5, DAY, click) for one, click in clicks))
+    assert max(caps) == 2.5
+    assert await consoles[0].ledger.budgets.raise_cap("all", 0.5, DAY, "a") == 2.5
+
+
+@pytest.mark.parametrize("dollars", [0.0, -1.0, 25.01, float("nan"), float("inf")])
+async def test_a_sum_that_is_no_raise_is_refused(desk, dollars):
+    with pytest.raises(ValueError, match="between"):
+        await desk(all=1.0).ledger.budgets.raise_cap("all", dollars, DAY, "x")
+    with pytest.raises(ValueError, match="no limit"):
+        await desk(all=1.0).ledger.budgets.raise_cap("agent:claude", 1.0, DAY, "x")
+
+
+async def test_after_a_raise_the_notice_is_about_the_new_cap_and_what_is_used_up_is_judged_by_it(desk):
+    one = desk(all=1.0)
+    for turn in ("m1", "m2"):
+        await one.take(turn, 0.5)
+        await one.settle(turn, 0.48)
+    assert one.ledger.budgets.notices() == ["80% of the day's budget (1.00 USD) is spent"]
+    assert await one.ledger.budgets.used_up("claude", 1, DAY) == ["all"]
+    await one.ledger.budgets.raise_cap("all", 1.0, DAY, "x")
+    assert await one.ledger.budgets.used_up("claude", 1, DAY) == []
+    for turn, sum_, notices in (("m3", 0.5, []), ("m4", 0.2, ["80% of the day's budget (2.00 USD) is spent"])):
+        await one.take(turn, 0.5)
+        await one.settle(turn, sum_)
+        assert one.ledger.budgets.notices() == notices
+
+
+async def test_a_raise_that_a_process_has_seen_counts_while_redis_is_away(server: RedisServer, clock):
+    async with RedisLink(server.url) as link:
+        one = Desk(Ledger(link, clock, caps=Caps(all=1.0)), clock)
+        await one.ledger.budgets.raise_cap("all", 7.0, DAY, "x")
+        await one.take("m1", 0.0)
+        server.kill()
+        with pytest.raises(RedisAway):
+            await link.call(lambda redis: redis.ping())
+        assert await one.take("m2", 1.9) == "ok", "a quarter of eight"
+        assert await one.take("m3", 0.2) == "budget"
+        assert await one.take("m4", 1.0, date=NEXT_DAY) == "budget"
