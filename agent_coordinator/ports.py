@@ -93,7 +93,10 @@ class Ledger(Protocol):
 
 
 class Stops(Protocol):
-    """The channels that people stopped; in memory, so that `holds` is cheap."""
+    """The channels that people stopped; in memory, so that `holds` is cheap. `paused`: in all channels."""
+
+    @property
+    def paused(self) -> bool: ...
 
     def holds(self, channel_id: int) -> bool: ...
 

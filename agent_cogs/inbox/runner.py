@@ -66,7 +66,9 @@ class TurnRunner:
         await self.run_now(event, cancellation)
 
     async def run_now(self, event: TurnEvent, cancellation: Cancellation) -> None:
-        """Run one event's turn beside the lanes: that of a hook."""
+        """Run one event's turn beside the lanes: that of a hook. While all bots are paused it runs no further."""
+        if self._services.stops.paused:
+            cancellation.cancel("stopped")
         with self._cancellable(event, cancellation):
             await self._run(event, cancellation)
 

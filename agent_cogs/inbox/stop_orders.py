@@ -20,6 +20,7 @@ from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.steering.stop_words import Order
+from agent_protocol.moderation.stop_store import EVERYWHERE
 
 STOP_SIGN, SEEN = "🛑", "✅"
 
@@ -189,6 +190,8 @@ class StopOrders:
         return any([await self._stops.lift(stopped, at=at, late=late) for stopped in (channel_id, *threads)])
 
     async def _on_stop(self, channel_id: int) -> None:
-        """The bots were stopped there: end what waits and runs in the channel and its threads."""
-        covered = [other for other in self._queue.channels if channel_id in (other, self._channels.parent(other))]
+        """The bots were stopped there: end what waits and runs in the channel and its threads, or everywhere."""
+        covered = [
+            other for other in self._queue.channels if channel_id in (EVERYWHERE, other, self._channels.parent(other))
+        ]
         await self._queue.stop(covered, lambda _: True)

@@ -36,6 +36,7 @@ from agent_coordinator.policies.policy import ConversationPolicy
 from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
 from agent_coordinator.schedule.holds import ChannelHolds
 from agent_coordinator.schedule.rotation import pick_starter
+from agent_protocol.moderation.stop_store import EVERYWHERE
 from agent_protocol.wire.messages import Result
 
 log = logging.getLogger(__name__)
@@ -115,10 +116,20 @@ class Engine:
         return self._report(state) if state.joining is None else None
 
     def stop(self, channel_id: int) -> None:
-        """End the channel's conversation now, since a person stopped it."""
+        """End the channel's conversation now, since a person stopped it; with EVERYWHERE those of all channels."""
+        if channel_id == EVERYWHERE:
+            for each in tuple(self._running):
+                self.end(each)
+        else:
+            self.end(channel_id)
+
+    def end(self, channel_id: int) -> bool:
+        """End the channel's conversation now; False where none runs."""
         running = self._running.get(channel_id)
-        if running is not None and not running.scope.expired():
-            running.scope.reschedule(asyncio.get_running_loop().time())
+        if running is None or running.scope.expired():
+            return False
+        running.scope.reschedule(asyncio.get_running_loop().time())
+        return True
 
     async def _give_turn(self, state: ConversationState, agent: str) -> ConversationState:
         """Wait for the pause, ask the agent, record the outcome.

@@ -16,7 +16,9 @@ from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import StopNotice
 
+EVERYWHERE = 0  # the channel id of a pause of all bots, in every channel and in direct messages
 LONGEST = 86400.0  # seconds; a stop that nobody lifts ends by itself
+LONGEST_PAUSE = 366 * 86400.0  # seconds; a pause of all bots is for as long as an owner wants it
 OUTDATED = -1
 SCAN_COUNT = 1000
 
@@ -55,6 +57,11 @@ class Order:
     source: str = ""
 
 
+def longest(channel_id: int) -> float:
+    """How long a stop may last, in seconds."""
+    return LONGEST_PAUSE if channel_id == EVERYWHERE else LONGEST
+
+
 class StopStore:
     """All methods raise RedisAway. `clock` gives unix seconds."""
 
@@ -65,7 +72,8 @@ class StopStore:
         """Store the order and publish it: 1 where Redis did not know it, 0 where it did, OUTDATED."""
         places, left = [keys.stop(channel_id), keys.ordered(channel_id)], round((order.until - self._clock()) * 1000)
         notice = StopNotice(channel_id=channel_id, until=order.until or None, at=order.at).to_wire()
-        args: list[str | int | float] = [keys.COORDINATOR_STOPS, notice, order.at, int(late), round(LONGEST * 1000)]
+        kept = round(max(LONGEST * 1000, left))
+        args: list[str | int | float] = [keys.COORDINATOR_STOPS, notice, order.at, int(late), kept]
         if left <= 0:  # a stop that has expired by now still replaces an earlier one
             return int(await self._link.script(LIFT, places, args))
         return int(await self._link.script(STOP, places, [order.source, order.until, left, *args]))
@@ -99,7 +107,7 @@ class StopStore:
             source, _, until = str(stop or "").partition(" ")
             try:
                 if stop is not None or at is not None:
-                    ends = min(float(until or 0.0), self._clock() + LONGEST)
+                    ends = min(float(until or 0.0), self._clock() + longest(channel))
                     orders[channel] = Order(float(at or 0.0), ends, source)
             except ValueError:
                 log.warning("a stop cannot be read and is ignored: %.80r", keys.stop(channel))

@@ -4,6 +4,8 @@ A stop is a key that expires by itself, after the time asked for and a day at mo
 publishes it to every process. Each process holds all stops in memory, where a check is cheap. While Redis is away a
 stop counts in the process that received it, and is written when Redis is back.
 
+A pause of all bots is the stop of EVERYWHERE: it holds in every channel, until it is lifted.
+
 A channel's last order, stop or resume, counts, whenever a process learns of it. So each order has its time: one that is
 found late changes nothing where a newer one is known, and a process writes its orders again where Redis, emptied or
 set back, knows older ones.
@@ -19,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from agent_protocol.connection.link import RedisAway, RedisLink
-from agent_protocol.moderation.stop_store import LONGEST, OUTDATED, Order, StopStore
+from agent_protocol.moderation.stop_store import EVERYWHERE, LONGEST, OUTDATED, Order, StopStore, longest
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import HushNotice, StopNotice
 from agent_protocol.wire.reading import read
@@ -68,7 +70,7 @@ class Stops:
                     await self._behind.wait()
             await self._link.present.wait()
             try:
-                if self._behind.is_set() or await self._store.lacks_any(self.held()):
+                if self._behind.is_set() or await self._store.lacks_any(self._held_itself()):
                     self._behind.clear()
                     await self.read()
             except RedisAway as away:
@@ -94,18 +96,30 @@ class Stops:
             log.warning("answers in channel %d are cancelled in this process only, Redis is away: %s", channel_id, away)
 
     def holds(self, channel_id: int) -> bool:
-        order = self._orders.get(channel_id)
-        return order is not None and order.until > self._clock()
+        """Whether the channel is stopped, or all bots are paused."""
+        return self.paused or self._holds_itself(channel_id)
+
+    @property
+    def paused(self) -> bool:
+        """Whether all bots are paused."""
+        return self._holds_itself(EVERYWHERE)
 
     def held(self) -> dict[int, float]:
-        """The channels and threads that are stopped themselves, and until when."""
-        return {channel: order.until for channel, order in self._orders.items() if self.holds(channel)}
+        """The channels and threads that are stopped themselves, and until when; without a pause of all bots."""
+        return {channel: until for channel, until in self._held_itself().items() if channel != EVERYWHERE}
+
+    def _held_itself(self) -> dict[int, float]:
+        return {channel: order.until for channel, order in self._orders.items() if self._holds_itself(channel)}
+
+    def _holds_itself(self, channel_id: int) -> bool:
+        order = self._orders.get(channel_id)
+        return order is not None and order.until > self._clock()
 
     def silent_until(self, channel_id: int) -> float:
         """Messages from before this time (unix seconds) are no longer answered: their answer was stopped, or they came
         during the stop. 0 where no order is known."""
-        order = self._orders.get(channel_id)
-        return 0.0 if order is None else max(order.at, order.until)
+        orders = filter(None, (self._orders.get(channel_id), self._orders.get(EVERYWHERE)))
+        return max((max(order.at, order.until) for order in orders), default=0.0)
 
     def resumed_at(self, channel_id: int) -> float:
         """The time of the last order, if that was a resume; else 0."""
@@ -121,16 +135,19 @@ class Stops:
         at: float | None = None,
         late: bool = False,
     ) -> bool:
-        """Stop a channel for `seconds`, by default and at most a day; in this process first.
+        """Stop a channel for `seconds`, by default and at most a day; in this process first. EVERYWHERE stands for all
+        channels, and has no such limit.
 
         `source` (one word) identifies the order, by a message's id for example: True for its first caller among all
         processes. Without a source a stop that holds already stays as it is. `at` is the time of the order, by default
         now. A `late` order does nothing where a newer one is known.
         """
-        lasting = min(max(seconds or LONGEST, 1.0), LONGEST)
+        lasting = min(max(seconds or longest(channel_id), 1.0), longest(channel_id))
         known, now = self._orders.get(channel_id), self._clock()
         order = self._dated(channel_id, at, late, min(now if at is None else at, now) + lasting, source)
-        if known is not None and (known.at > order.at or (self.holds(channel_id) and source in ("", known.source))):
+        if known is not None and (
+            known.at > order.at or (self._holds_itself(channel_id) and source in ("", known.source))
+        ):
             return False
         if late and order.until <= now:  # it has expired by now, and it replaced an earlier one
             await self.lift(channel_id, at=order.at, late=True)
@@ -139,13 +156,16 @@ class Stops:
             await self._catch_up(channel_id)
             return False
         self._orders[channel_id] = order
-        log.info("a person stopped channel %d for %.0f minutes", channel_id, (order.until - now) / 60)
+        if channel_id == EVERYWHERE:
+            log.warning("a person paused all bots")
+        else:
+            log.info("a person stopped channel %d for %.0f minutes", channel_id, (order.until - now) / 60)
         await self._notify(channel_id)
         return late or await self._write_or_retry(channel_id, order) in (1, None)
 
     async def lift(self, channel_id: int, *, at: float | None = None, late: bool = False) -> bool:
         """Lift a channel's stop; `at` and `late` as in `stop`. True for the first caller among all processes."""
-        known, held = self._orders.get(channel_id), self.holds(channel_id)
+        known, held = self._orders.get(channel_id), self._holds_itself(channel_id)
         order = self._dated(channel_id, at, late, 0.0)
         if known is not None and known.at > order.at:
             return False
@@ -156,7 +176,10 @@ class Stops:
             await self._catch_up(channel_id)
             return False
         await self._learn(channel_id, order)
-        log.info("the stop of channel %d is lifted", channel_id)
+        if channel_id == EVERYWHERE:
+            log.warning("all bots may go on")
+        else:
+            log.info("the stop of channel %d is lifted", channel_id)
         return held if lifted is None else bool(lifted)
 
     async def read(self) -> None:
@@ -184,7 +207,7 @@ class Stops:
         if known is not None and known.at >= order.at:
             return
         self._orders[channel_id] = order
-        if self.holds(channel_id) and (known is None or known.until != order.until):
+        if self._holds_itself(channel_id) and (known is None or known.until != order.until):
             await self._notify(channel_id)
 
     async def _catch_up(self, channel_id: int) -> None:
@@ -210,7 +233,7 @@ class Stops:
             return
         known, now = self._orders.get(notice.channel_id), self._clock()
         at = notice.at if notice.at is not None else max(now, known.at + TICK if known is not None else 0.0)
-        until = min(notice.until or 0.0, now + LONGEST)
+        until = min(notice.until or 0.0, now + longest(notice.channel_id))
         await self._learn(notice.channel_id, Order(min(at, now + LONGEST), until))
 
     async def _on_hush_notice(self, raw: str) -> None:

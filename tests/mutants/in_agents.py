@@ -191,7 +191,7 @@ IN_AGENTS = (
         "agent_cogs/inbox/stop_orders.py",
         STOPPING,
         (
-            "if channel_id in (other, self._channels.parent(other))",
+            "if channel_id in (EVERYWHERE, other, self._channels.parent(other))",
             "if channel_id == other",
             "a stop covers the channel's threads",
         ),

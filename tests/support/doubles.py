@@ -376,11 +376,15 @@ class MemoryStops:
         for callback in self._on_hush:
             await callback(channel_id, user_id)
 
+    @property
+    def paused(self) -> bool:
+        return self.until.get(0, 0.0) > self._clock()
+
     def holds(self, channel_id: int) -> bool:
-        return self.until.get(channel_id, 0.0) > self._clock()
+        return self.paused or self.until.get(channel_id, 0.0) > self._clock()
 
     def held(self) -> dict[int, float]:
-        return {channel_id: until for channel_id, until in self.until.items() if self.holds(channel_id)}
+        return {channel_id: until for channel_id, until in self.until.items() if channel_id and self.holds(channel_id)}
 
     def silent_until(self, channel_id: int) -> float:
         return max(self._at.get(channel_id, 0.0), self.until.get(channel_id, 0.0))

@@ -12,7 +12,7 @@ from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.coordination.conversations import ConversationStore
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.coordination.schedule import ScheduleStore
-from agent_protocol.moderation.stop_store import LONGEST
+from agent_protocol.moderation.stop_store import EVERYWHERE, LONGEST
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
@@ -501,3 +501,44 @@ async def test_a_stop_that_another_process_prolongs_is_prolonged_here(link: Redi
         await until(lambda: there.stops.held() == {CHANNEL: clock() + 60.0})
         await here.stops.stop(CHANNEL, "m2", 600.0)
         await until(lambda: there.stops.held() == {CHANNEL: clock() + 600.0})
+
+
+async def test_a_pause_holds_in_every_channel_for_as_long_as_wanted_and_after_a_restart(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1", 60.0)
+    assert await here.stops.stop(EVERYWHERE, "console")
+    assert here.heard == [CHANNEL, EVERYWHERE]
+    clock.now += 30 * 86400
+    later = Process(link, clock)
+    await later.stops.read()
+    assert later.stops.paused
+    assert all(later.stops.holds(channel) for channel in (CHANNEL, OTHER, EVERYWHERE))
+    assert later.stops.held() == {}, "what is stopped itself"
+    assert later.stops.silent_until(OTHER) > clock.now
+    assert await later.stops.lift(EVERYWHERE)
+    assert not later.stops.holds(OTHER)
+    assert later.stops.silent_until(OTHER) == clock.now, "what was said meanwhile is not answered"
+
+
+async def test_a_pause_lasts_and_leaves_the_stops_of_channels_as_they_were(link: RedisLink, clock: Clock):
+    here = Process(link, clock)
+    await here.stops.stop(CHANNEL, "m1")
+    await here.stops.stop(EVERYWHERE, "c1")
+    await here.stops.lift(EVERYWHERE)
+    assert (here.stops.holds(CHANNEL), here.stops.holds(OTHER)) == (True, False)
+    await here.stops.stop(EVERYWHERE, "c2")
+    await here.stops.lift(CHANNEL)
+    assert here.stops.holds(CHANNEL), "one channel's resume does not end a pause of all"
+
+
+async def test_a_pause_reaches_other_processes_at_once_and_outlives_a_redis_that_was_emptied(
+    link: RedisLink, clock: Clock
+):
+    here, there = Process(link, clock), Process(link, clock)
+    async with here.running(), there.running():
+        await here.stops.stop(EVERYWHERE, "c1")
+        await until(lambda: there.heard == [EVERYWHERE])
+        await link.commands.delete(keys.stop(EVERYWHERE), keys.ordered(EVERYWHERE))
+        while not await link.commands.exists(keys.stop(EVERYWHERE)):  # noqa: ASYNC110  (Redis has no event for it)
+            await asyncio.sleep(0)
+        assert await link.commands.pttl(keys.stop(EVERYWHERE)) > LONGEST * 1000
