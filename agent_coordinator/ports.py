@@ -43,7 +43,9 @@ class ScheduleStore(Protocol):
 
     async def save_schedule(self, date: str, slots: Sequence[Slot]) -> None: ...
 
-    async def claim_slot(self, date: str, index: int) -> bool: ...
+    async def claim_slot(self, date: str, index: int, at: float) -> bool: ...
+
+    async def change_schedule(self, date: str, change: Callable[[list[Slot]], list[Slot] | None]) -> bool: ...
 
     async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None: ...
 
@@ -127,3 +129,18 @@ async def until_back(call: Callable[[], Awaitable[T]], sleep: Sleep) -> T:
             return await call()
         except RedisAway:
             await sleep(REDIS_RETRY_SECONDS)
+
+
+async def sleep_unless(woken: asyncio.Event, seconds: float, sleep: Sleep) -> None:
+    """Sleep for so many seconds, or until the event is set."""
+    sleeping, waking = asyncio.ensure_future(_awaited(sleep(seconds))), asyncio.ensure_future(woken.wait())
+    try:
+        await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        sleeping.cancel()
+        waking.cancel()
+        await asyncio.gather(sleeping, waking, return_exceptions=True)
+
+
+async def _awaited(awaitable: Awaitable[object]) -> None:
+    await awaitable

@@ -505,8 +505,8 @@ class SchedulerTests(AsyncCase):
     async def test_a_slot_that_another_process_has_claimed_is_not_fired_here(self) -> None:
         claim = self.ledger.schedule.claim_slot
 
-        async def claimed_by_another(date: str, index: int) -> bool:
-            await claim(date, index)
+        async def claimed_by_another(date: str, index: int, at: float) -> bool:
+            await claim(date, index, at)
             return False
 
         self.ledger.schedule.claim_slot = claimed_by_another  # type: ignore[method-assign]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from redis.asyncio import Redis
@@ -23,16 +23,21 @@ DAY_PLAN_SECONDS = 48 * 3600
 STARTER_SECONDS = 30 * 86400
 SCAN_COUNT = 1000
 
-COMPARE_AND_SET = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
-return 1
-"""
 # Another program may have used the same keys for values of other types: these are replaced.
 ONLY_LIST = """
 if not ({list = 1, none = 1})[redis.call('TYPE', KEYS[1]).ok] then redis.call('DEL', KEYS[1]) end
 """
 ONLY_TEXT = ONLY_LIST.replace("list", "string")
+# KEYS: the plan; ARGV: its present text ("" for none), its new one, seconds for one that is new
+COMPARE_AND_SET = (
+    ONLY_TEXT
+    + """
+local kept = redis.call('GET', KEYS[1])
+if (kept or '') ~= ARGV[1] then return 0 end
+if kept then redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL') else redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3]) end
+return 1
+"""
+)
 # KEYS: queue, filled mark; ARGV: seconds, fresh elements. Queued elements that are not fresh any more are dropped.
 NEXT_CHANNEL = (
     ONLY_LIST
@@ -85,10 +90,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A planned conversation: `at` in unix seconds, `done` once it was claimed."""
+    """A planned conversation: `at` in unix seconds, `done` once it was claimed or skipped. `added`: by an owner."""
 
     at: float
     done: bool = False
+    added: bool = False
 
 
 class ScheduleStore:
@@ -107,15 +113,27 @@ class ScheduleStore:
         text = _write_slots(slots)
         await self._link.call(lambda redis: redis.set(keys.schedule(date), text, ex=DAY_PLAN_SECONDS))
 
-    async def claim_slot(self, date: str, index: int) -> bool:
-        """Mark a slot as done. True for exactly one caller, over all restarts."""
+    async def claim_slot(self, date: str, index: int, at: float) -> bool:
+        """Mark the slot of that time as done. True for exactly one caller, over all restarts; False for one that was
+        moved."""
+
+        def claimed(slots: list[Slot]) -> list[Slot] | None:
+            if not 0 <= index < len(slots) or slots[index].done or slots[index].at != at:
+                return None
+            return [*slots[:index], replace(slots[index], done=True), *slots[index + 1 :]]
+
+        return await self.change_schedule(date, claimed)
+
+    async def change_schedule(self, date: str, change: Callable[[list[Slot]], list[Slot] | None]) -> bool:
+        """Replace the day's plan by what `change` makes of it, in one step; False where that is None. `change` may be
+        called again, with what another process wrote meanwhile. It keeps each slot at its index."""
         while True:
             raw = await self._link.call(lambda redis: _text(redis, keys.schedule(date)))
-            slots = None if raw is None else _read_slots(raw)
-            if raw is None or slots is None or not 0 <= index < len(slots) or slots[index].done:
+            slots = change((_read_slots(raw) if raw is not None else None) or [])
+            if slots is None:
                 return False
-            slots[index] = Slot(slots[index].at, done=True)
-            if await self._link.script(COMPARE_AND_SET, [keys.schedule(date)], [raw, _write_slots(slots)]):
+            texts: list[str | int | float] = [raw or "", _write_slots(slots), DAY_PLAN_SECONDS]
+            if await self._link.script(COMPARE_AND_SET, [keys.schedule(date)], texts):
                 return True
 
     async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
@@ -179,12 +197,15 @@ async def _text(redis: Redis, key: str) -> str | None:
 
 
 def _write_slots(slots: Sequence[Slot]) -> str:
-    return json.dumps([asdict(slot) for slot in slots])
+    return json.dumps([{"at": slot.at, "done": slot.done} | ({"added": True} if slot.added else {}) for slot in slots])
 
 
 def _read_slots(raw: str) -> list[Slot] | None:
     try:
-        slots = [Slot(float(slot["at"]), bool(slot.get("done", False))) for slot in json.loads(raw)]
+        slots = [
+            Slot(float(slot["at"]), bool(slot.get("done", False)), bool(slot.get("added", False)))
+            for slot in json.loads(raw)
+        ]
         if not all(math.isfinite(slot.at) for slot in slots):
             raise ValueError("no time")
         return slots

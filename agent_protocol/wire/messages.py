@@ -70,7 +70,7 @@ class HistoryEntry(WireMessage):
 class Instruction(WireMessage):
     """Coordinator → agent, on `agent:{name}:instructions`: take a turn."""
 
-    forgiven = frozenset({"topic"})
+    forgiven = frozenset({"topic", "requested"})
 
     protocol_version: int = PROTOCOL_VERSION
     instruction_id: _Id
@@ -83,8 +83,9 @@ class Instruction(WireMessage):
     is_conversation_starter: bool = False
     # additions
     deadline: float | None = None  # unix seconds; nothing is posted after it
-    topic: _Topic | None = None  # named by the starter
+    topic: _Topic | None = None  # named by the starter, or by the owner who began the conversation
     trigger_message_id: _Snowflake | None = None  # of a reactive turn: the person's message
+    requested: bool = False  # an owner asked for this turn: silence is no answer
 
 
 class TurnUsage(WireMessage):
@@ -147,6 +148,9 @@ class Command(WireMessage):
     theme: str | None = None
     agent_name: str | None = None
     command_id: str | None = None  # asks for a CommandOutcome with this id
+    topic: _Topic | None = None  # of the conversation to start
+    at: float | None = None  # unix seconds: a scheduled time
+    to: float | None = None  # unix seconds: where a scheduled time is moved
 
 
 class CommandOutcome(WireMessage):

@@ -282,7 +282,7 @@ async def test_an_agent_is_online_until_it_says_otherwise(ledger):
 async def test_a_schedule_outlives_its_writer(link, ledger):
     assert await ledger.schedule.load_schedule(DAY) is None
     await ledger.schedule.save_schedule(DAY, [Slot(1_800_000_000.123456), Slot(1_800_000_100.0)])
-    await ledger.schedule.claim_slot(DAY, 1)
+    await ledger.schedule.claim_slot(DAY, 1, 1_800_000_100.0)
     slots = [Slot(1_800_000_000.123456), Slot(1_800_000_100.0, done=True)]
     assert await Ledger(link).schedule.load_schedule(DAY) == slots
     kept = json.loads(await link.call(lambda redis: redis.get(keys.schedule(DAY))))
@@ -293,7 +293,7 @@ async def test_a_slot_is_claimed_by_exactly_one(link):
     coordinators = [Ledger(link).schedule for _ in range(4)]
     await coordinators[0].save_schedule(DAY, [Slot(1.0), Slot(2.0)])
     claims = [(one, index) for one in coordinators for index in (0, 1)]
-    won = await asyncio.gather(*(one.claim_slot(DAY, index) for one, index in claims))
+    won = await asyncio.gather(*(one.claim_slot(DAY, index, index + 1.0) for one, index in claims))
     assert sum(won) == 2
     assert {index for (_, index), mine in zip(claims, won, strict=True) if mine} == {0, 1}
 
@@ -301,8 +301,8 @@ async def test_a_slot_is_claimed_by_exactly_one(link):
 @pytest.mark.parametrize("index", [-1, 1])
 async def test_a_slot_that_is_not_there_cannot_be_claimed(ledger, index):
     await ledger.schedule.save_schedule(DAY, [Slot(1.0)])
-    assert not await ledger.schedule.claim_slot(DAY, index)
-    assert not await ledger.schedule.claim_slot("2027-01-16", 0)
+    assert not await ledger.schedule.claim_slot(DAY, index, 1.0)
+    assert not await ledger.schedule.claim_slot("2027-01-16", 0, 1.0)
 
 
 @pytest.mark.parametrize("text", ['[{"when": 1}]', "[1]", "null", "x", '[{"at": NaN}]', '[{"at": 1e400}]'])
@@ -373,10 +373,10 @@ async def test_another_makers_values_under_our_names_are_made_anew(link, ledger)
     assert await agenda.next_starter(7, ["claude", "grok"]) == "claude"
     assert await agenda.next_channel(DAY, [7, 8]) == 7
     assert await agenda.hold_channel(7, "c", 60.0)
-    assert not await agenda.claim_slot(DAY, 0)
+    assert not await agenda.claim_slot(DAY, 0, 1.0)
     assert await agenda.load_schedule(DAY) is None
     await agenda.save_schedule(DAY, [Slot(1.0)])
-    assert await agenda.claim_slot(DAY, 0)
+    assert await agenda.claim_slot(DAY, 0, 1.0)
 
 
 async def test_everything_outlives_a_kill_of_redis(server: RedisServer):
@@ -398,7 +398,7 @@ async def test_every_key_has_an_end(link, ledger, clock):
     await ledger.limits.take(TurnRequest(agent="claude", channel_id=1, **{**RULES, "cooldown": 5.0}))
     await ledger.presence.renew("claude", "yes")
     await ledger.schedule.save_schedule(DAY, [Slot(1.0)])
-    await ledger.schedule.claim_slot(DAY, 0)
+    await ledger.schedule.claim_slot(DAY, 0, 1.0)
     await ledger.schedule.next_channel(DAY, [1, 2])
     await ledger.schedule.next_starter(7, ["claude", "grok"])
     await ledger.schedule.next_starter(8, ["claude", "grok"])

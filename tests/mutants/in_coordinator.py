@@ -7,6 +7,7 @@ from tests.mutants.mutant import of
 COORDINATOR = "test_coordinator.py"
 STATE = "agent_coordinator/conversations/test_state.py"
 POLICY = "agent_coordinator/policies/test_rounds.py"
+SCHEDULE_CHANGES = "agent_coordinator/schedule/test_slot_changes.py"
 RESUMING = "agent_coordinator/conversations/test_resuming.py"
 
 IN_COORDINATOR = (
@@ -179,13 +180,16 @@ IN_COORDINATOR = (
             "for day in (today,)",
             "yesterday's late slots are fired after midnight",
         ),
-        ("if not slot.done\n", "if slot.done\n", "what is done is not due"),
-        ("self._sleep(min(wait, LONGEST_SLEEP))", "self._sleep(wait)", "it looks at the clock each minute"),
+        ("return not slot.done and", "return slot.done and", "what is done is not due"),
+        ("                self._changed.set()\n", "", "a time that is moved to now fires now", SCHEDULE_CHANGES),
+        ("if slots[due.index].at == due.at:", "if True:", "a slot that was moved is not done", SCHEDULE_CHANGES),
+        ("slot.added or self", "self", "an added time counts without a schedule", SCHEDULE_CHANGES),
+        ("min(wait, LONGEST_SLEEP), self._sleep)", "wait, self._sleep)", "it looks at the clock each minute"),
         ("        return ours\n", "        return True\n", "a slot that another process claimed is not fired"),
         ("return min(open_slots", "return max(open_slots", "the earliest slot is next"),
         (
-            "if self._config.schedule_max == 0:",
-            "if self._config.schedule_min == 0:",
+            "self._config.schedule_max > 0)",
+            "self._config.schedule_min > 0)",
             "nothing is planned only where nothing may be",
         ),
         (

@@ -97,11 +97,20 @@ class MemorySchedule:
         self._here()
         self.schedules[date] = list(slots)
 
-    async def claim_slot(self, date: str, index: int) -> bool:
+    async def claim_slot(self, date: str, index: int, at: float) -> bool:
         self._here()
         slot = self.schedules[date][index]
+        if slot.at != at:
+            return False
         self.schedules[date][index] = replace(slot, done=True)
         return not slot.done
+
+    async def change_schedule(self, date: str, change: Callable[[list[Slot]], list[Slot] | None]) -> bool:
+        self._here()
+        changed = change(list(self.schedules.get(date, [])))
+        if changed is not None:
+            self.schedules[date] = changed
+        return changed is not None
 
     async def next_channel(self, date: str, fresh: Sequence[int]) -> int | None:
         self._here()
