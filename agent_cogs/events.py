@@ -84,8 +84,8 @@ class TurnEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionEvent(TurnEvent):
-    """The coordinator gives a turn: in a conversation, or, with a trigger message, in reaction to a person. `on_behalf`
-    is that person, where it is known."""
+    """The coordinator gives a turn: in a conversation, with a trigger message in reaction to a person, or because an
+    owner asked for it. `on_behalf` is that person, where it is known."""
 
     kind: ClassVar[str] = "instruction"
 
@@ -101,12 +101,16 @@ class InstructionEvent(TurnEvent):
         return "coordinator"
 
     @property
+    def forced(self) -> bool:
+        return self.instruction.requested
+
+    @property
     def cools_down(self) -> bool:
-        return self.for_people
+        return self.instruction.trigger_message_id is not None
 
     @property
     def for_people(self) -> bool:
-        return self.instruction.trigger_message_id is not None
+        return self.instruction.trigger_message_id is not None or self.instruction.requested
 
     @classmethod
     def of(cls, instruction: Instruction, now: float) -> InstructionEvent:
@@ -338,7 +342,7 @@ REASONS: Mapping[str, str] = {
     "unreadable": "the model's answer held no decision",
     "picture_failed": "only a picture was wanted, and it could not be drawn",
     "reaction_failed": "only a reaction was wanted, and Discord did not take it",
-    "stopped": "a person stopped the bots in the channel",
+    "stopped": "a person stopped the bots in the channel, or everywhere",
     "overtaken": "a person spoke while the agent was thinking",
     "interrupted": "an earlier run of the program ended in the middle of this turn",
     "internal_error": "a fault of the program, see its log",
@@ -359,9 +363,12 @@ def trigger_of(event: TurnEvent) -> Trigger:
         return "errand"
     if not isinstance(event, InstructionEvent):
         raise TypeError(f"no trigger is known for {type(event).__name__}")
-    if event.instruction.trigger_message_id is not None:
-        return "reactive"
-    return "starter" if event.instruction.is_conversation_starter else "round"
+    given = event.instruction
+    if given.is_conversation_starter:
+        return "starter"
+    if given.requested:
+        return "continue"
+    return "round" if given.trigger_message_id is None else "reactive"
 
 
 POST_SECONDS = 10.0  # of the deadline, kept for posting

@@ -1,50 +1,87 @@
-"""Executes Commands of owners and reports the outcome of those that carry an id."""
+"""Executes Commands of owners and reports the outcome of those that carry an id.
+
+start       begin a conversation            next   let an agent speak next
+end         end a channel's conversation    move, skip, add   a scheduled time of today
+
+docs/protocol.md lists the outcomes.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Protocol
 
 from agent_coordinator.config import CoordinatorConfig
-from agent_coordinator.events import ConversationStarted, Event, Observer
-from agent_coordinator.ports import Bus
+from agent_coordinator.conversations.engine import Engine
+from agent_coordinator.events import ConversationStarted, Event
+from agent_coordinator.ports import Bus, Presence, Stops
+from agent_coordinator.schedule.holds import ChannelBusy
+from agent_coordinator.schedule.scheduler import Scheduler
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, CommandOutcome
 
-Fire = Callable[[int | None, str | None], Awaitable[object]]
 Start = Callable[[Coroutine[Any, Any, None], str], object]
 
 log = logging.getLogger(__name__)
 
 
+class Fire(Protocol):
+    """Run a conversation to its end."""
+
+    def __call__(
+        self, channel_id: int | None, theme: str | None, *, starter: str | None, topic: str | None
+    ) -> Awaitable[object]: ...
+
+
 class Commands:
-    """`fire` runs a conversation to its end; `observers` are the engine's; `start` runs a task; `stopped` says whether
-    a person stopped a channel."""
+    """`start` runs a task."""
 
     def __init__(
         self,
         config: CoordinatorConfig,
         bus: Bus,
+        engine: Engine,
+        scheduler: Scheduler,
+        presence: Presence,
         *,
         fire: Fire,
-        observers: list[Observer],
         start: Start,
-        stopped: Callable[[int], bool],
+        stops: Stops | None,
     ) -> None:
-        self._config, self._bus = config, bus
-        self._fire, self._observers, self._start, self._stopped = fire, observers, start, stopped
+        self._config, self._bus, self._engine, self._scheduler = config, bus, engine, scheduler
+        self._presence, self._fire, self._start, self._stops = presence, fire, start, stops
+        self._known: dict[str, Callable[[Command], Awaitable[str | None]]] = {
+            "start": self._start_conversation,
+            "next": self._speak_next,
+            "end": self._end_conversation,
+            "move": self._move,
+            "skip": self._skip,
+            "add": self._add,
+        }
 
     async def execute(self, command: Command) -> None:
         """Return when a conversation that it began is over. The outcome is reported as soon as it is known."""
-        if command.command == "start":
-            await self._start_conversation(command)
-        else:
+        known = self._known.get(command.command)
+        if known is None:
             log.warning("command %.40r is unknown and ignored", command.command)
             await self._report(command, "unknown_command")
+            return
+        try:
+            outcome = await known(command)
+        except RedisAway as away:
+            log.warning("command %s was not executed, Redis is away: %s", command.command, away)
+            return
+        if outcome is not None:
+            await self._report(command, outcome)
 
-    async def _start_conversation(self, command: Command) -> None:
+    # conversations
+
+    async def _start_conversation(self, command: Command) -> str | None:
+        """None where it was reported already."""
+        if command.agent_name is not None and command.agent_name not in self._config.agents:
+            return "unknown_agent"
         started = False
 
         def watch(event: Event) -> None:
@@ -53,24 +90,80 @@ class Commands:
                 return
             if command.channel_id in (None, event.channel_id):
                 started = True
-                self._start(self._report(command, "started", event.channel_id), "the report of a command's outcome")
+                self._report_soon(command, "started", event.channel_id)
 
-        self._observers.append(watch)
+        self._engine.observers.append(watch)
         try:
-            await self._fire(command.channel_id, command.theme)
+            await self._fire(command.channel_id, command.theme, starter=command.agent_name, topic=command.topic)
         finally:
-            self._observers.remove(watch)
-        if not started:
-            await self._report(command, self._refusal(command.channel_id))
+            self._engine.observers.remove(watch)
+        return None if started else self._refusal(command.channel_id) or ("busy" if command.channel_id else "none_free")
 
-    def _refusal(self, channel_id: int | None) -> str:
+    async def _speak_next(self, command: Command) -> str | None:
+        """Request the turn in the running conversation, or give one in a channel without a conversation. None where it
+        was reported already."""
+        agent, channel_id = command.agent_name, command.channel_id
+        if agent is None or channel_id is None:
+            return "incomplete"
+        if (refusal := self._refusal(channel_id)) is not None:
+            return refusal
+        if agent not in self._config.agents:
+            return "unknown_agent"
+        if agent not in await self._presence.online([agent]):
+            return "offline"
+        if await self._engine.request_next(channel_id, agent):
+            return "requested"
+        theme = command.theme or self._config.theme_of(channel_id)
+        try:
+            await self._engine.single_turn(
+                channel_id, theme, agent, began=lambda: self._report_soon(command, "started", channel_id)
+            )
+        except ChannelBusy:
+            return "busy"
+        return None
+
+    async def _end_conversation(self, command: Command) -> str:
+        if command.channel_id is None:
+            return "incomplete"
+        return "ended" if self._engine.end(command.channel_id) else "none_running"
+
+    def _refusal(self, channel_id: int | None) -> str | None:
+        """Why nothing can begin in the channel, None where nothing is known."""
         if not self._config.agents:
             return "no_agents"
+        if self._stops is not None and self._stops.paused:
+            return "paused"
         if channel_id is None:
-            return "none_free"
+            return None
         if channel_id not in self._config.channels:
             return "unknown_channel"
-        return "stopped" if self._stopped(channel_id) else "busy"
+        return "stopped" if self._stops is not None and self._stops.holds(channel_id) else None
+
+    # today's schedule
+
+    async def _move(self, command: Command) -> str:
+        if command.at is None or command.to is None:
+            return "incomplete"
+        if not self._scheduler.is_to_come(command.to):
+            return "out_of_day"
+        return "moved" if await self._scheduler.move(command.at, command.to) else "no_such_time"
+
+    async def _skip(self, command: Command) -> str:
+        if command.at is None:
+            return "incomplete"
+        return "skipped" if await self._scheduler.skip(command.at) else "no_such_time"
+
+    async def _add(self, command: Command) -> str:
+        if command.at is None:
+            return "incomplete"
+        if not self._scheduler.is_to_come(command.at):
+            return "out_of_day"
+        return "added" if await self._scheduler.add(command.at) else "known_time"
+
+    # reports
+
+    def _report_soon(self, command: Command, outcome: str, channel_id: int) -> None:
+        self._start(self._report(command, outcome, channel_id), "the report of a command's outcome")
 
     async def _report(self, command: Command, outcome: str, channel_id: int | None = None) -> None:
         if command.command_id is None:

@@ -10,6 +10,8 @@ import asyncio
 import logging
 import random
 import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
@@ -34,6 +36,8 @@ from agent_themes import theme_named
 log = logging.getLogger(__name__)
 
 ONLINE_POLL_SECONDS = 0.25
+
+FireIn = Callable[[int, str | None], Awaitable[ConversationReport | None]]
 
 
 class Coordinator:
@@ -71,10 +75,12 @@ class Coordinator:
         self._commands = Commands(
             config,
             bus,
+            self.engine,
+            self.scheduler,
+            ledger.presence,
             fire=self.fire,
-            observers=self.engine.observers,
             start=self._tasks.start,
-            stopped=self._stopped,
+            stops=stops,
         )
         self._acting = False
         self._fire_at_start = config.fire_on_startup
@@ -97,41 +103,56 @@ class Coordinator:
         else:
             await self._lead_and_stand_by(self._lease)
 
-    async def fire(self, channel_id: int | None = None, theme: str | None = None) -> ConversationReport | None:
+    async def fire(
+        self,
+        channel_id: int | None = None,
+        theme: str | None = None,
+        *,
+        starter: str | None = None,
+        topic: str | None = None,
+    ) -> ConversationReport | None:
         """Run a conversation now, whatever the hour, as soon as this process leads.
 
-        Without a channel the rotation picks one, of the given theme where a channel has it. None if there was none:
-        the channel is unknown, busy or stopped, or no channel is free.
+        Without a channel the rotation picks one, of the given theme where a channel has it; without a starter the
+        channel's queue names one, without a topic the starter does. None if there was none: the channel is unknown,
+        busy or stopped, all bots are paused, or no channel is free.
         """
         if not self._config.agents:
             log.warning("no conversation: no agent is configured")
             return None
+        if self._stops is not None and self._stops.paused:
+            log.info("no conversation: all bots are paused")
+            return None
+        opening = partial(self._fire_in, starter=starter, topic=topic)
         theme = theme_named(theme).name if theme else None
         await self._leadership.until_held()
         if channel_id is None:
-            return await self._fire_somewhere(theme)
+            return await self._fire_somewhere(theme, opening)
         if channel_id not in self._config.channels:
             log.warning("no conversation: channel %d is not one of the bots' channels", channel_id)
             return None
         if self._stopped(channel_id):
             log.warning("no conversation: a person stopped channel %d", channel_id)
             return None
-        return await self._fire_in(channel_id, theme)
+        return await opening(channel_id, theme)
 
     # Pick a channel
 
-    async def _fire_in(self, channel_id: int, theme: str | None) -> ConversationReport | None:
+    async def _fire_in(
+        self, channel_id: int, theme: str | None, *, starter: str | None, topic: str | None
+    ) -> ConversationReport | None:
+        theme = theme or self._config.theme_of(channel_id)
         try:
-            return await self.engine.converse(channel_id, theme or self._config.theme_of(channel_id))
+            return await self.engine.converse(channel_id, theme, starter=starter, topic=topic)
         except ChannelBusy as busy:
             log.info("no conversation: %s", busy)
             return None
 
-    async def _fire_somewhere(self, theme: str | None) -> ConversationReport | None:
+    async def _fire_somewhere(self, theme: str | None, fire_in: FireIn) -> ConversationReport | None:
         tried: set[int] = set()
         while (channel_id := await self._free_channel(theme, tried)) is not None:
             tried.add(channel_id)
-            if (report := await self._fire_in(channel_id, theme)) is not None:
+            if (report := await fire_in(channel_id, theme)) is not None:
                 return report
         log.info("no conversation: no channel is free")
         return None

@@ -169,9 +169,10 @@ def ephemeral(context: TurnContext) -> str:
         task.append(automation_task(context.task))
     elif context.trigger == "starter":
         hints = f" If nothing better comes to mind: {'; '.join(context.hints)}." if context.hints else ""
+        on = f"“{one_line(context.topic, 200)}”" if context.topic else "one concrete topic that fits the channel"
+        new = "" if context.topic else " and was not talked about above"
         task.append(
-            f"{me} opens a new conversation on one concrete topic that fits the channel and was not talked about"
-            f" above, with something that the others will want to answer.{hints}"
+            f"{me} opens a new conversation on {on}{new}, with something that the others will want to answer.{hints}"
         )
     elif context.trigger in ("mention", "reactive", "call") and entries and entries[-1].speaker.agent == context.me.key:
         asked = context.target

@@ -16,7 +16,7 @@ from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, l
 from agent_cogs.persona.options import reach_of
 from agent_cogs.prompt.history import history_ids, window_of
 from agent_cogs.prompt.question import question, wording
-from agent_context.build import Answered, Identity, TurnContext
+from agent_context.build import Answered, Identity, Trigger, TurnContext
 from agent_context.entries import Entry
 from agent_context.selecting.attachment_choice import Chosen
 from agent_context.selecting.history import malformed
@@ -84,7 +84,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         task=event.task if isinstance(event, AutomationEvent) else None,
         persona=files.stable,
         memory=files.memory,
-        hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if trigger == "starter" else (),
+        hints=tuple(agent.rng.sample(theme.topic_hints, HINTS)) if _chooses_topic(given, trigger) else (),
     )
     view = TurnView(
         context=context,
@@ -108,6 +108,11 @@ async def _settled(agent: Agent, outlet: Outlet) -> Options:
             break
     _report_faults(agent, outlet, options)
     return options
+
+
+def _chooses_topic(given: Instruction | None, trigger: Trigger) -> bool:
+    """Whether the agent opens a conversation whose topic the owner has not named."""
+    return trigger == "starter" and not (given is not None and given.topic)
 
 
 def _report_faults(agent: Agent, outlet: Outlet, options: Options) -> None:

@@ -41,17 +41,26 @@ def _present(context: TurnContext) -> str:
 
 
 def _start(context: TurnContext) -> str:
+    if context.topic:
+        subject = f"Its topic is {_topic(context.topic)}: open with something about it"
+    else:
+        subject = (
+            "Choose one concrete topic that fits the channel and was not talked about in the messages above, name it in"
+            " `topic` in at most eight words, and open with something"
+        )
     hints = f" If nothing better comes to mind: {'; or '.join(context.hints)}." if context.hints else ""
     return (
-        ".\nYou open a new conversation among the AI members. Choose one concrete topic that fits the channel and was"
-        " not talked about in the messages above, name it in `topic` in at most eight words, and open with something"
-        " that the others will want to answer. Do not greet everybody and do not announce that a conversation begins."
-        f"{hints}"
+        f".\nYou open a new conversation among the AI members. {subject} that the others will want to answer. Do not"
+        f" greet everybody and do not announce that a conversation begins.{hints}"
     )
 
 
+def _topic(topic: str) -> str:
+    return f"“{one_line(topic, MAX_TOPIC).replace('”', '’')}”"
+
+
 def _go_on(context: TurnContext) -> str:
-    about = f" about “{one_line(context.topic, MAX_TOPIC).replace('”', '’')}”" if context.topic else ""
+    about = f" about {_topic(context.topic)}" if context.topic else ""
     lines = [f", round {context.round_number}{about or ' of the conversation'}."]
     waiting = context.unanswered
     if waiting:

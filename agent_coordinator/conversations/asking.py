@@ -69,7 +69,8 @@ def instruction_for(state: ConversationState) -> Instruction:
         round_number=state.round_number,
         conversation_id=state.conversation_id,
         conversation_history=state.wire_history(),
-        is_conversation_starter=state.joining is None and not state.opened,
+        is_conversation_starter=not state.brief and not state.opened,
         topic=state.topic,
         trigger_message_id=state.joining,
+        requested=state.granted,
     )

@@ -3,7 +3,8 @@
 A conversation holds its channel from the first turn to the last, so a channel has one at a time; those of different
 channels are independent calls of `converse`. All of it is in its ConversationState, which each turn replaces and which
 is stored before and after each turn, so that `resume` can continue what an earlier leader left. A person's stop
-(agent_protocol/moderation/stops.py) ends it at any moment.
+(agent_protocol/moderation/stops.py) ends it at any moment. An owner may ask for an agent to speak next: whatever the
+policy wants, its turn comes after the one that is under way, and without a pause.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import logging
 import random
 import time
 import uuid
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from agent_coordinator.config import HOLD_ROOM_SECONDS, RESUME_SECONDS, CoordinatorConfig
 from agent_coordinator.conversations.asking import Asker
@@ -33,7 +35,7 @@ from agent_coordinator.events import (
 )
 from agent_coordinator.leadership import Leadership
 from agent_coordinator.policies.policy import ConversationPolicy
-from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, until_back
+from agent_coordinator.ports import Bus, Clock, Ledger, Sleep, Stops, sleep_unless, until_back
 from agent_coordinator.schedule.holds import ChannelHolds
 from agent_coordinator.schedule.rotation import pick_starter
 from agent_protocol.moderation.stop_store import EVERYWHERE
@@ -44,10 +46,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Running:
-    """A conversation's state after its last whole turn, and the timeout that a stop triggers."""
+    """A conversation's newest state, and the timeout that a stop triggers. `woken` ends the pause before a turn;
+    `storing` is held while the state is stored, so that an older one never replaces a newer one."""
 
     state: ConversationState
-    scope: asyncio.Timeout
+    scope: asyncio.Timeout = field(default_factory=lambda: asyncio.timeout(None))
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    storing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def become(self, state: ConversationState) -> ConversationState:
+        """Take the state that a step led to; what was requested during the step stays."""
+        requested = self.state.requested if state.ended_because is None else None
+        self.state = replace(state, requested=requested)
+        return self.state
 
 
 class Engine:
@@ -81,8 +92,10 @@ class Engine:
         self._rng = rng or random.Random()
         self._sleep = sleep
 
-    async def converse(self, channel_id: int, theme: str, *, starter: str | None = None) -> ConversationReport:
-        """Run a whole conversation; without a starter the channel's queue names one.
+    async def converse(
+        self, channel_id: int, theme: str, *, starter: str | None = None, topic: str | None = None
+    ) -> ConversationReport:
+        """Run a whole conversation; without a starter the channel's queue names one, without a topic the starter does.
 
         Raises ChannelBusy when the channel has one already, ValueError when there are no agents.
         """
@@ -91,7 +104,7 @@ class Engine:
         conversation_id = str(uuid.uuid4())
         async with self.holds.hold(channel_id, conversation_id):
             starter = starter or await self._next_starter(channel_id)
-            state = ConversationState(conversation_id, channel_id, theme, started_at=self._clock())
+            state = ConversationState(conversation_id, channel_id, theme, started_at=self._clock(), topic=topic)
             self._notify(ConversationStarted(conversation_id, channel_id, theme, starter))
             state = await self._run(state.begin_round(self._policy.opening(starter, self._rng)))
         return self._report(state)
@@ -100,20 +113,40 @@ class Engine:
         """Run a reactive round in a channel that the caller holds. Observers are notified of its turns only."""
         return await self._run(state)
 
+    async def single_turn(self, channel_id: int, theme: str, agent: str, began: Callable[[], object]) -> None:
+        """Give one agent a turn in a channel without a conversation; `began` is called once nothing is in its way.
+        Observers are notified of the turn only. Raises ChannelBusy."""
+        exchange = str(uuid.uuid4())
+        async with self.holds.hold(channel_id, exchange):
+            state = ConversationState(exchange, channel_id, theme, started_at=self._clock(), single=True)
+            began()
+            await self._run(replace(state, round_number=1, requested=agent))
+
+    async def request_next(self, channel_id: int, agent: str) -> bool:
+        """Let this agent speak next in the channel's conversation, instead of one requested before; False where none
+        runs."""
+        running = self._running.get(channel_id)
+        if running is None or running.state.ended_because is not None:
+            return False
+        running.state = replace(running.state, requested=agent)
+        running.woken.set()
+        await self._keep(running)
+        return True
+
     async def resume(self, state: ConversationState) -> ConversationReport | None:
         """Continue a conversation of an earlier leader at its round and speaker; end one that is too old.
 
-        None for a reactive round. Raises ChannelBusy.
+        None for a reactive round or a single turn. Raises ChannelBusy.
         """
         async with self.holds.hold(state.channel_id, state.conversation_id):
             if self._clock() - state.touched_at > RESUME_SECONDS:
                 state = state.ended("too_old")
-            elif state.joining is None:
+            elif not state.brief:
                 log.info("conversation in channel %d resumed in round %d", state.channel_id, state.round_number)
                 place = (state.conversation_id, state.channel_id, state.theme, state.round_number)
                 self._notify(ConversationResumed(*place))
             state = await self._run(state)
-        return self._report(state) if state.joining is None else None
+        return None if state.brief else self._report(state)
 
     def stop(self, channel_id: int) -> None:
         """End the channel's conversation now, since a person stopped it; with EVERYWHERE those of all channels."""
@@ -131,27 +164,43 @@ class Engine:
         running.scope.reschedule(asyncio.get_running_loop().time())
         return True
 
-    async def _give_turn(self, state: ConversationState, agent: str) -> ConversationState:
-        """Wait for the pause, ask the agent, record the outcome.
+    async def _give_turn(self, running: _Running, agent: str) -> ConversationState:
+        """Wait for the pause, ask the agent, record the outcome. Nobody is asked where, in the pause, another agent was
+        requested.
 
         An agent in back-off is skipped, but a turn that was under way is asked for again: its result may exist.
         """
+        state = running.state
         if not state.asking and await until_back(lambda: self._backoffs.until(agent), self._sleep) is not None:
             return self._recorded(state, agent, "absent")
-        if not state.asking and (pause := self._policy.pause(state, self._rng) + self._asker.pause):
-            await self._sleep(pause)
-        state = state.begin_turn(str(uuid.uuid4()))
-        if not await self._stored(state):
+        if not (state.asking or state.granted) and not await self._paused(running):
+            return running.state
+        state = running.become(running.state.begin_turn(str(uuid.uuid4())))
+        if not await self._stored(running):
             return state.ended("channel_taken")
-        state = self._recorded(state, agent, await self._asker.ask(state, agent))
-        await self.unfinished.keep(state)
+        state = running.become(self._recorded(state, agent, await self._asker.ask(state, agent)))
+        await self._keep(running)
         return state
 
-    async def _stored(self, state: ConversationState) -> bool:
+    async def _paused(self, running: _Running) -> bool:
+        """Wait before the turn; False where an agent was requested meanwhile."""
+        pause = self._policy.pause(running.state, self._rng) + self._asker.pause
+        if pause and running.state.requested is None:
+            running.woken.clear()
+            await sleep_unless(running.woken, pause, self._sleep)
+        return running.state.requested is None
+
+    async def _keep(self, running: _Running) -> bool:
+        """Store the newest state; False where the channel is no longer held."""
+        async with running.storing:
+            return await self.unfinished.keep(running.state)
+
+    async def _stored(self, running: _Running) -> bool:
         """Whether the turn may be asked for: the channel is held, and a next leader will find the turn. If Redis was
         emptied in between, the channel is held again."""
+        state = running.state
         while await self.holds.renew(state.channel_id, state.conversation_id):
-            if await self.unfinished.keep(state):
+            if await self._keep(running):
                 await self._leadership.until_held()
                 return True
         await self._leadership.until_held()  # without the lease it ends nothing: the conversation is the next leader's
@@ -173,14 +222,14 @@ class Engine:
 
     async def _run(self, state: ConversationState) -> ConversationState:
         """Take steps until the conversation ends or a person ends it."""
-        running = _Running(state, asyncio.timeout(None))
+        running = _Running(state)
         try:
             async with running.scope:
                 self._running[state.channel_id] = running
                 if self._stops is not None and self._stops.holds(state.channel_id):
                     running.state = state.ended("stopped")
                 while running.state.ended_because is None:
-                    running.state = await self._step(running.state)
+                    running.become(await self._step(running))
         except TimeoutError:
             if not running.scope.expired():
                 raise
@@ -190,15 +239,21 @@ class Engine:
         await self.unfinished.drop(running.state)
         return running.state
 
-    async def _step(self, state: ConversationState) -> ConversationState:
-        """One turn, or the change to the next round. A reactive round has no next one, whatever the policy."""
+    async def _step(self, running: _Running) -> ConversationState:
+        """One turn, or the change to the next round. A reactive round has no next one, whatever the policy. A turn that
+        is under way, or that an owner asked for, is taken before anything may end."""
         await self._leadership.until_held()
-        if state.joining is not None and not state.pending:
+        if not running.state.asking:
+            running.state = running.state.granting()
+        state = running.state
+        if state.asking or state.granted:
+            return await self._give_turn(running, state.pending[0])
+        if state.brief and not state.pending:
             return state.ended("joined")
         if (reason := self._policy.ending(state, self._rng)) is not None:
             return state.ended(reason)
         if state.pending:
-            return await self._give_turn(state, state.pending[0])
+            return await self._give_turn(running, state.pending[0])
         return state.begin_round(self._policy.next_speakers(state, self._rng))
 
     def _report(self, state: ConversationState) -> ConversationReport:

@@ -25,7 +25,7 @@ EndReason = Literal[
     "channel_taken",
     "budget",  # no money is left for another turn
     "stopped",  # by a person
-    "joined",  # a reactive round: those who were brought in have had their turns
+    "joined",  # a reactive round, or a single turn: those who were brought in have had their turns
     "too_old",  # to be resumed after a restart
 ]
 ENDINGS: Mapping[EndReason, str] = {  # for people to read
@@ -121,11 +121,19 @@ class ConversationState:
     tallies: Mapping[str, Tally] = field(default_factory=dict)
     ended_because: EndReason | None = None
     joining: int | None = None  # of a reactive round, a single one: the person's message that it joins
+    single: bool = False  # no conversation: one turn, which an owner asked for
+    requested: str | None = None  # the agent that an owner wants to speak next
+    granted: bool = False  # the first of `pending` has its turn because an owner asked for it
 
     @property
     def opened(self) -> bool:
         """Whether there is a first message; until then each agent is asked to start."""
         return bool(self.history)
+
+    @property
+    def brief(self) -> bool:
+        """Whether it is no conversation, but a reactive round or a single turn."""
+        return self.single or self.joining is not None
 
     @property
     def present(self) -> int:
@@ -148,6 +156,26 @@ class ConversationState:
             skipped=(),
             unheard=(),
             missing=(),
+        )
+
+    def granting(self) -> ConversationState:
+        """The state with the requested agent first in the round. One that has had its turn in this round has another
+        one, in its place; one that has not has no second one by that."""
+        if self.requested is None:
+            return self
+
+        def others(agents: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(agent for agent in agents if agent != self.requested)
+
+        return replace(
+            self,
+            pending=(self.requested, *others(self.pending)),
+            spoke=others(self.spoke),
+            skipped=others(self.skipped),
+            unheard=others(self.unheard),
+            missing=others(self.missing),
+            requested=None,
+            granted=True,
         )
 
     def begin_turn(self, instruction_id: str) -> ConversationState:
@@ -187,7 +215,7 @@ class ConversationState:
         return replace(state, unheard=(*state.unheard, agent))._tallied(agent, Tally(timeouts=1))
 
     def ended(self, because: EndReason) -> ConversationState:
-        return replace(self, ended_because=because, pending=(), asking=None)
+        return replace(self, ended_because=because, pending=(), asking=None, requested=None, granted=False)
 
     # what is sent, what is kept
 
@@ -218,7 +246,7 @@ class ConversationState:
 
     def _no_longer_pending(self, agent: str) -> ConversationState:
         pending = tuple(other for other in self.pending if other != agent)
-        return replace(self, pending=pending, asking=None, last_turn_showed=False)
+        return replace(self, pending=pending, asking=None, granted=False, last_turn_showed=False)
 
     def _tallied(self, agent: str, tally: Tally) -> ConversationState:
         return replace(self, tallies={**self.tallies, agent: self.tallies.get(agent, Tally()) + tally})

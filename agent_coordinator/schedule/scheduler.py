@@ -160,8 +160,7 @@ class Scheduler:
         """Mark the slot as done; whether this process fires it now."""
         ours = await self._schedule.claim_slot(due.date, due.index, due.at)
         slots = self._known[due.date]
-        if slots[due.index].at == due.at:
-            slots[due.index] = replace(slots[due.index], done=True)
+        slots[due.index] = replace(slots[due.index], done=True)
         late = self._clock() - due.at
         if ours and late > MISSED_SLOT_SECONDS:
             log.info("slot %d of %s skipped: %.0f minutes late", due.index, due.date, late / 60)

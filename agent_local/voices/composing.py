@@ -37,10 +37,16 @@ class Composer:
         self._persona = persona(agent)
 
     def opening(self, scene: Scene) -> Words:
-        """Start a conversation on one of the topics that this voice has said least about, and name it."""
+        """Start a conversation on one of the topics that this voice has said least about, and name it; or on the one
+        that it was given."""
         theme = theme_lines(scene.theme)
         least = min(map(self._lines_said, theme.topics))
         topic = self._rng.choice([topic for topic in theme.topics if self._lines_said(topic) == least])
+        if scene.topic:
+            given = theme.topic(scene.topic)
+            if given is None:
+                return Words(f"{capital(scene.topic)}: where does everybody stand on that?", scene.topic)
+            topic = given
         opening = self._said.pick(topic.of("open"))
         intro = "" if theme.own_tone else self._said.pick(_fitting(self._persona["open"], opening))
         return Words(f"{intro} {opening}".strip(), topic.name)

@@ -7,6 +7,7 @@ from tests.mutants.mutant import of
 COORDINATOR = "test_coordinator.py"
 STATE = "agent_coordinator/conversations/test_state.py"
 POLICY = "agent_coordinator/policies/test_rounds.py"
+REQUESTS = "agent_coordinator/conversations/test_requests.py"
 SCHEDULE_CHANGES = "agent_coordinator/schedule/test_slot_changes.py"
 RESUMING = "agent_coordinator/conversations/test_resuming.py"
 
@@ -30,10 +31,25 @@ IN_COORDINATOR = (
         ),
         (" + self._asker.pause", "", "after timeouts there is a pause"),
         (
-            "if state.joining is not None and not state.pending:",
-            "if state.joining is None and not state.pending:",
+            "if state.brief and not state.pending:",
+            "if not state.brief and not state.pending:",
             "a reactive round is one round",
         ),
+        (
+            "requested = self.state.requested if state.ended_because is None else None",
+            "requested = None",
+            "a request that comes during a turn is kept",
+            REQUESTS,
+        ),
+        ("        running.woken.set()\n", "", "a request ends the pause", REQUESTS),
+        (
+            "        await self._keep(running)\n        return True",
+            "        return True",
+            "a request is kept",
+            REQUESTS,
+        ),
+        ("if not (state.asking or state.granted) and", "if not state.asking and", "a request has no pause", REQUESTS),
+        ("if state.asking or state.granted:", "if state.asking:", "a request comes before an end", REQUESTS),
         ("await self.unfinished.drop(running.state)", "pass", "what has ended is not gone on with", RESUMING),
         (
             "self._running.pop(state.channel_id, None)",
@@ -42,7 +58,7 @@ IN_COORDINATOR = (
             f"{COORDINATOR} agent_coordinator",
         ),
         (
-            "self._policy.pause(state, self._rng) + ",
+            "self._policy.pause(running.state, self._rng) + ",
             "",
             "the policy's pause is waited for",
             f"{COORDINATOR} agent_coordinator/policies",
@@ -76,6 +92,12 @@ IN_COORDINATOR = (
             "return len({*self.spoke, *self.skipped, *self.unheard, *self.pending})",
             "return len({*self.spoke, *self.skipped})",
             "who answered too late was there",
+        ),
+        (
+            "spoke=others(self.spoke),",
+            "spoke=self.spoke,",
+            "a turn on request takes the place of the one before",
+            REQUESTS,
         ),
         (
             "pending=order,\n            asking=None,\n            spoke=(),",
@@ -182,7 +204,6 @@ IN_COORDINATOR = (
         ),
         ("return not slot.done and", "return slot.done and", "what is done is not due"),
         ("                self._changed.set()\n", "", "a time that is moved to now fires now", SCHEDULE_CHANGES),
-        ("if slots[due.index].at == due.at:", "if True:", "a slot that was moved is not done", SCHEDULE_CHANGES),
         ("slot.added or self", "self", "an added time counts without a schedule", SCHEDULE_CHANGES),
         ("min(wait, LONGEST_SLEEP), self._sleep)", "wait, self._sleep)", "it looks at the clock each minute"),
         ("        return ours\n", "        return True\n", "a slot that another process claimed is not fired"),
