@@ -308,7 +308,7 @@ def test_the_examples_of_the_wire_can_be_read_whole(example: str, read: Any, mod
 
 def test_the_example_of_a_command_can_be_read() -> None:
     (text,) = re.findall(r"publish coordinator:commands '(.*)'", PROTOCOL)
-    assert reading.read(Command, text) == Command(command="start", theme="debate")
+    assert reading.read(Command, text) == Command(command="start", theme="debate", topic="tabs or spaces")
 
 
 def test_every_reason_is_explained() -> None:

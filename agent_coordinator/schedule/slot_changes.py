@@ -1,4 +1,4 @@
-"""What an owner changes in a day's plan: pure functions from its slots to new ones, None where nothing changes.
+"""Changes of a day's plan by an owner: pure functions from its slots to new ones, None where nothing changes.
 
 A slot is named by its time and keeps its index, which the scheduler may be waiting for.
 """
