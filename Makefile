@@ -2,6 +2,7 @@
 # make setup    asks for tokens, keys, channels and themes, checks each at once, and writes .env
 # make run      the bots that have a token in .env, and the coordinator
 # make test     every test        make lint     ruff and mypy        make bench    measurements, as a table
+# make test-browser  the console in a Chromium that is installed already (Debian: apt install chromium)
 # make chaos    bad days, repeatedly, and one table; ARGS="--only redis" picks rows
 # make migrate-test  the migrations of the record, tried on a copy of data/record.db
 # make mutants  mistakes put into a copy of the code: does a test notice? ARGS="--only turn.py" picks some
@@ -14,12 +15,13 @@ ARGS ?=
 VENV = .venv
 PY = $(VENV)/bin/python
 READY = $(VENV)/requirements-installed
+BROWSER_READY = $(VENV)/browser-requirements-installed
 
 # Another project's paths must not leak in.
 unexport PYTHONPATH
 unexport PYTHONHOME
 
-.PHONY: help local setup run test lint bench chaos migrate-test mutants
+.PHONY: help local setup run test test-browser lint bench chaos migrate-test mutants
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +38,9 @@ run: $(READY)
 
 test: $(READY)
 	@$(PY) -m pytest -rs -n 4 --dist worksteal $(ARGS)
+
+test-browser: $(BROWSER_READY)
+	@$(PY) -m pytest -rs -m browser tests/browser $(ARGS)
 
 lint: $(READY)
 	@$(PY) -m ruff check .
@@ -67,3 +72,7 @@ $(READY): requirements.txt
 		$(PYTHON) -m venv --clear $(VENV); }
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $(READY)
+
+$(BROWSER_READY): requirements-browser.txt $(READY)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements-browser.txt
+	@touch $(BROWSER_READY)

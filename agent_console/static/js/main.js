@@ -19,19 +19,21 @@ const PAGES = {
 };
 const main = document.getElementById("main");
 let leave = () => {};
-let shown = 0;
+let shown = 0; // counts the pages that were asked for: a slow one must not replace a later one
+let last = "";
 
 async function route() {
   const mine = ++shown;
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
-  const [name, ...parts] = path.split("/").filter(Boolean).map(decoded);
-  const [title, load, parent] = PAGES[name] || PAGES.live;
+  const [first, ...parts] = path.split("/").filter(Boolean).map(decoded);
+  const name = Object.hasOwn(PAGES, first || "") ? first : "live";
+  const [title, load, parent] = PAGES[name];
   leave();
   const left = new AbortController();
   leave = () => left.abort();
-  mark(parent || (PAGES[name] ? name : "live"));
+  mark(parent || name);
   document.title = `${title} · agentic-discord`;
-  const root = h("div", { class: `page ${name || "live"}-page` });
+  const root = h("div", { class: `page ${name}-page` });
   const slow = setTimeout(() => mine === shown && fill(main, h("p", { class: "loading" }, "Loading …")), 150);
   try {
     const { render } = await load();
@@ -39,7 +41,8 @@ async function route() {
     if (mine !== shown) return end?.();
     leave = () => { left.abort(); end?.(); };
     fill(main, root);
-    if (!main.contains(document.activeElement) && document.activeElement === document.body) main.focus({ preventScroll: true });
+    if (last && last !== name) main.focus(); // what was chosen is read next, by eye or by a screen reader
+    last = name;
   } catch (error) {
     if (mine !== shown || error.name === "AbortError" || error.status === 401) return;
     if (!(error instanceof ApiError)) console.error(error);
