@@ -11,7 +11,7 @@ from agent_config import Settings
 from agent_console.record_file import RecordFile
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
-from agent_protocol.record.entries import Entry
+from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 
@@ -30,12 +30,6 @@ class People(Protocol):
 
 class Replayer(Protocol):
     """Makes recorded calls again, with one thing changed."""
-
-
-class Notes(Protocol):
-    """Takes notes for the record; the caller never waits."""
-
-    def note(self, note: Entry) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,7 @@ class ConsoleParts:
     endings: Mapping[str, str] = field(default_factory=dict)
     prices: Callable[[str], Sequence[ModelPrice]] = no_prices
     latency: Callable[[str], float | None] = no_latency
-    notes: Notes | None = None
+    notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
     replayer: Replayer | None = None
     version: str = ""

@@ -12,8 +12,6 @@ from agent_console.serving import serving_console
 from agent_process.version import program_version
 from agent_runtime.process import Runtime
 
-RECORD = "record.db"  # below the data folder
-
 
 class RuntimeChannels:
     """Implements agent_console's LiveChannels by what the bots of this process see."""
@@ -29,7 +27,7 @@ class RuntimeChannels:
 async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
     """Serve it until the stack is closed, and note its address where that worked."""
     settings = runtime.setup.settings
-    store = RecordFile(settings.data_dir / RECORD)
+    store = RecordFile(settings.record_file if settings.records else None)
     stack.push_async_callback(store.aclose)
     app = console_app(_parts(runtime, store))
     if await stack.enter_async_context(serving_console(app, settings)):
@@ -48,6 +46,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         stops=services.stops,
         live=RuntimeChannels(runtime),
         store=store,
+        notes=services.record,
         version=program_version(),
         clock=setup.clock,
     )
