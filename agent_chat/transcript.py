@@ -12,10 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from agent_chat.directory import Directory
 from agent_chat.pins import Pins
+from agent_chat.tally import Tally
 from agent_context.entries import Entry, Reaction, Speaker
 from agent_context.selecting.visibility import is_mark
 
@@ -25,36 +26,7 @@ STEP = 4  # a transcript exceeds its depth by this part of it before it is cut b
 MAX_MARKS = 500  # deleted ids remembered a channel
 MAX_CHANNELS = 2000
 
-
-@dataclass(slots=True)
-class _Tally:
-    """The reactions with one emoji to one message. `base` counts those that were there when the message was read, by
-    people without known names."""
-
-    base: int = 0
-    named: dict[int, str] = field(default_factory=dict)  # given since
-    bots: set[int] = field(default_factory=set)  # of the named
-    gone: set[int] = field(default_factory=set)  # of the base, removed since
-
-    def add(self, user_id: int, name: str, *, bot: bool) -> None:
-        if bot:
-            self.bots.add(user_id)
-        if user_id in self.gone:
-            self.gone.discard(user_id)
-        else:
-            self.named[user_id] = name
-
-    def remove(self, user_id: int) -> None:
-        if self.named.pop(user_id, None) is None and self.base > len(self.gone):
-            self.gone.add(user_id)
-
-    @property
-    def count(self) -> int:
-        return self.base - len(self.gone) + len(self.named)
-
-    @property
-    def by_person(self) -> bool:
-        return self.base > len(self.gone) or not self.named.keys() <= self.bots
+Watcher = Callable[[int, int], None]  # a channel and a message of it
 
 
 class Transcript:
@@ -62,10 +34,12 @@ class Transcript:
 
     At least the newest `depth` are kept. The oldest are dropped in steps: where they are part of a prompt (a prefix
     before `.history`, a thread's beginning), one dropped with each message would change what the provider has cached.
+    `report` is called as `Transcripts.watch` says.
     """
 
-    def __init__(self, channel_id: int, depth: int = MAX_ENTRIES) -> None:
+    def __init__(self, channel_id: int, depth: int = MAX_ENTRIES, report: Watcher | None = None) -> None:
         self.channel_id = channel_id
+        self._report = report
         self.depth = depth
         self.whole = False
         self.begins = False  # the oldest entry is the channel's first message
@@ -73,7 +47,7 @@ class Transcript:
         self.gap_after = 0  # the newest message before that gap
         self._ids: list[int] = []
         self._entries: dict[int, Entry] = {}
-        self._tallies: dict[int, dict[str, _Tally]] = {}
+        self._tallies: dict[int, dict[str, Tally]] = {}
         self._deleted: OrderedDict[int, None] = OrderedDict()
         self.pins = Pins()
 
@@ -135,7 +109,7 @@ class Transcript:
     def add(self, entry: Entry) -> None:
         """Adds a new message. A known one stays as it is, a deleted one stays away."""
         if entry.id in self._entries and self.lacks_text(entry.id):
-            self._entries[entry.id] = replace(entry, reactions=())
+            self._put(replace(entry, reactions=()))
             return
         if entry.id in self._entries or entry.id in self._deleted:
             return
@@ -144,10 +118,11 @@ class Transcript:
             return
         self._entries[entry.id] = replace(entry, reactions=()) if entry.reactions else entry
         if entry.reactions:
-            self._tallies[entry.id] = {r.emoji: _Tally(base=r.count) for r in entry.reactions}
+            self._tallies[entry.id] = {r.emoji: Tally(base=r.count) for r in entry.reactions}
         if entry.pinned:
             self.pins.put(entry)
         insort(self._ids, entry.id)
+        self._changed(entry.id)
         if len(self._ids) > self.depth + self.depth // STEP:
             self.cut_back(self._ids[-self.depth])
 
@@ -157,7 +132,7 @@ class Transcript:
         if known is not None:
             entry = revised(known, entry)
             if entry.id in self._entries:
-                self._entries[entry.id] = entry
+                self._put(entry)
         if entry.id not in self._deleted:
             self.pins.put(entry)
 
@@ -185,42 +160,60 @@ class Transcript:
         self.begins = False
 
     def delete(self, message_id: int) -> None:
+        new = message_id not in self._deleted
         self._deleted[message_id] = None
         if len(self._deleted) > MAX_MARKS:
             self._deleted.popitem(last=False)
         self.pins.drop(message_id)
         if message_id in self._entries:
             self._forget(message_id)
+        if new:
+            self._changed(message_id)
 
     def react(self, message_id: int, emoji: str, user_id: int, name: str, *, bot: bool = False) -> None:
-        if message_id in self._entries:
-            self._tallies.setdefault(message_id, {}).setdefault(emoji, _Tally()).add(user_id, name, bot=bot)
+        if message_id not in self._entries:
+            return
+        if self._tallies.setdefault(message_id, {}).setdefault(emoji, Tally()).add(user_id, name, bot=bot):
+            self._changed(message_id)
 
     def unreact(self, message_id: int, emoji: str, user_id: int, *, bot: bool = False) -> None:
         """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
         (agent_discord.reading.hide_reactions)."""
         tally = self._tallies.get(message_id, {}).get(emoji)
         if tally is not None and (user_id in tally.named or not (bot and is_mark(emoji))):
-            tally.remove(user_id)
+            if tally.remove(user_id):
+                self._changed(message_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
         """Removes all reactions of a message, or those with one emoji."""
         if emoji is None:
-            self._tallies.pop(message_id, None)
+            cleared = self._tallies.pop(message_id, None)
         else:
-            self._tallies.get(message_id, {}).pop(emoji, None)
+            cleared = self._tallies.get(message_id, {}).pop(emoji, None)
+        if cleared is not None:
+            self._changed(message_id)
 
     def relabel(self, user_id: int, agent: str) -> None:
         """Notes that a user is one of our agents."""
         for message_id, entry in self._entries.items():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
-                self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
+                self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
 
     def relabel_post(self, message_id: int, agent: str) -> None:
         """Notes that a webhook's message is ours."""
         entry = self._entries.get(message_id)
         if entry is not None and entry.webhook:
-            self._entries[message_id] = replace(entry, speaker=_as_agent(entry.speaker, agent))
+            self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
+
+    def _put(self, entry: Entry) -> None:
+        """Replaces a known message."""
+        known, self._entries[entry.id] = self._entries[entry.id], entry
+        if known != entry:
+            self._changed(entry.id)
+
+    def _changed(self, message_id: int) -> None:
+        if self._report is not None:
+            self._report(self.channel_id, message_id)
 
     def _forget(self, message_id: int) -> None:
         self._ids.remove(message_id)
@@ -269,13 +262,14 @@ class Transcripts:
         self.directory, self.depth = directory, depth
         self._channels: OrderedDict[int, Transcript] = OrderedDict()
         self._on_change: list[Callable[[int, Collection[int]], None]] = []
+        self._watchers: list[Watcher] = []
         directory.on_agent(self._relabel)
         directory.on_post(self._relabel_post)
 
     def of(self, channel_id: int) -> Transcript:
         transcript = self._channels.get(channel_id)
         if transcript is None:
-            transcript = self._channels[channel_id] = Transcript(channel_id, self.depth)
+            transcript = self._channels[channel_id] = Transcript(channel_id, self.depth, self._report)
             if len(self._channels) > MAX_CHANNELS:
                 self._channels.popitem(last=False)
         else:
@@ -292,6 +286,17 @@ class Transcripts:
     def changed(self, channel_id: int, message_ids: Collection[int]) -> None:
         for listener in self._on_change:
             listener(channel_id, message_ids)
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """`watcher` is called with each message that was added, changed or deleted, or whose reactions changed: once
+        for each change, although every bot delivers it. It must be quick and must not raise. Returns a function that
+        ends this."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def _report(self, channel_id: int, message_id: int) -> None:
+        for watcher in self._watchers:
+            watcher(channel_id, message_id)
 
     def drop(self, channel_id: int) -> None:
         """Drops a deleted channel or thread."""

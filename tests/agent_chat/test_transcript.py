@@ -166,3 +166,37 @@ def test_only_a_webhooks_message_turns_out_to_be_ours():
     for message_id in (1, 2):
         transcript.relabel_post(message_id, "claude")
     assert [entry.speaker.agent for entry in transcript.entries()] == [None, "claude"]
+
+
+def test_a_watcher_hears_of_each_change_once_however_many_bots_deliver_it():
+    transcripts, heard = Transcripts(Directory()), []
+    end = transcripts.watch(lambda channel_id, message_id: heard.append((channel_id, message_id)))
+    transcript = transcripts.of(9)
+    steps = (
+        lambda: transcript.add(said(1)),
+        lambda: transcript.revise(said(1, "hello again")),
+        lambda: transcript.react(1, "🔥", 5, "Claude", bot=True),
+        lambda: transcript.unreact(1, "🔥", 5, bot=True),
+        lambda: transcript.react(1, "👍", 6, "Bob"),
+        lambda: transcript.clear_reactions(1),
+        lambda: transcripts.directory.learn("claude", ALICE.id),
+        lambda: transcript.delete(1),
+        lambda: transcript.delete(2),  # known to nobody here, but perhaps still on a page
+    )
+    for count, step in enumerate(steps, start=1):
+        for _ in range(4):
+            step()
+        assert heard == [*((9, 1),) * min(count, 8), *((9, 2),) * (count - 8)]
+    end()
+    transcript.add(said(3))
+    assert len(heard) == len(steps)
+
+
+def test_a_reaction_of_before_the_read_that_is_taken_back_is_reported_once():
+    transcripts, heard = Transcripts(Directory()), []
+    transcript = transcripts.of(9)
+    transcript.add(said(1, reactions=(Reaction("🔥", count=2),)))
+    transcripts.watch(lambda channel_id, message_id: heard.append(message_id))
+    for _ in range(4):
+        transcript.unreact(1, "🔥", 5)
+    assert (heard, transcript.get(1).reactions[0].count) == ([1], 1)

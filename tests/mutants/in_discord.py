@@ -238,10 +238,12 @@ IN_DISCORD = (
             f"{TRANSCRIPT} {FETCHING}",
         ),
         (
-            "self._tallies.pop(message_id, None)\n        else",
-            "pass\n        else",
+            "cleared = self._tallies.pop(message_id, None)",
+            "cleared = None",
             "reactions that were cleared are gone",
         ),
+        ("if known != entry:", "if True:", "an edit that four bots deliver is reported once"),
+        ("if new:\n", "if True:\n", "a deletion that four bots deliver is reported once"),
         (
             "if entry is not None and entry.webhook:",
             "if entry is not None:",
