@@ -58,6 +58,15 @@ class PictureReader:
                 found[message_id] = (*found.get(message_id, ()), picture)
         return found
 
+    async def original(self, attachment: Attachment) -> Picture | None:
+        """The picture as it was posted; None where it cannot be read."""
+        try:
+            fetched = await self._fetcher.fetch(attachment.url)
+        except FetchRefused as error:
+            log.info("picture %d could not be read (%s), it is not shown", attachment.id, error)
+            return None
+        return Picture(fetched.data, fetched.media_type)
+
     async def fitted(self, picture: Picture, fit: Fit) -> Picture | None:
         """A tool's picture scaled and converted to `fit`; None where that fails."""
         try:

@@ -87,12 +87,16 @@ class AgentChannels:
 
     def known(self) -> list[ChannelInfo]:
         """The same channels as plain values."""
-        found = ((channel, self._theme_of(channel)) for channel in self.visible())
-        return [
-            ChannelInfo(channel.id, channel.name, theme, guild_id_of(channel), parent_of(channel))
-            for channel, theme in found
-            if theme is not None
-        ]
+        return [info for channel in self.visible() if (info := self._info(channel)) is not None]
+
+    def info(self, channel_id: int) -> ChannelInfo | None:
+        """A channel or thread of a server as plain values; None where the bot does not see it, or may not speak."""
+        channel = self._bot.get_channel(channel_id)
+        return self._info(channel) if isinstance(channel, GuildChannel) else None
+
+    def _info(self, channel: GuildChannel) -> ChannelInfo | None:
+        theme, guild_id = self._theme_of(channel), guild_id_of(channel)
+        return ChannelInfo(channel.id, channel.name, theme, guild_id, parent_of(channel)) if theme is not None else None
 
     def parent(self, channel_id: int) -> int | None:
         """The channel of a thread."""

@@ -8,6 +8,7 @@ neither overwrite nor delete its successor's state.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -39,11 +40,17 @@ return redis.call('DEL', KEYS[1])
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running conversation: its round, and the agent whose turn it is, None between two rounds."""
+    """A running conversation: its round, the agent whose turn it is, None between two rounds, and those who come after
+    it in this round. `joins` says that bots join a person's talk, for one round."""
 
     round_number: int
     speaker: str | None
     theme: str = ""
+    conversation_id: str = ""
+    topic: str | None = None
+    started_at: float = 0.0  # unix seconds
+    coming: tuple[str, ...] = ()
+    joins: bool = False
 
 
 class ConversationStore:
@@ -68,6 +75,19 @@ class ConversationStore:
         state = await self._link.call(lambda redis: redis.hget(keys.conversation_state(channel_id), "state"))
         return None if state is None else _running(str(state))
 
+    async def running_in(self, channel_ids: Sequence[int]) -> dict[int, Running]:
+        """The conversations of these channels, for people to read."""
+
+        async def read(redis: Redis) -> list[str | None]:
+            pipe = redis.pipeline(transaction=False)
+            for channel_id in channel_ids:
+                pipe.hget(keys.conversation_state(channel_id), "state")
+            return list(await pipe.execute())
+
+        states = zip(channel_ids, await self._link.call(read) if channel_ids else (), strict=True)
+        found = {channel_id: _running(str(state)) for channel_id, state in states if state is not None}
+        return {channel_id: running for channel_id, running in found.items() if running is not None}
+
     async def kept(self) -> list[str]:
         """The states of all conversations that did not end."""
         cursor, states = 0, []
@@ -81,8 +101,17 @@ class ConversationStore:
 def _running(state: str) -> Running | None:
     try:
         read = json.loads(state)
-        pending = read.get("pending") or [None]
-        return Running(int(read["round_number"]), pending[0] and str(pending[0]), str(read.get("theme") or ""))
+        pending = [str(agent) for agent in read.get("pending") or ()]
+        return Running(
+            round_number=int(read["round_number"]),
+            speaker=pending[0] if pending else None,
+            theme=str(read.get("theme") or ""),
+            conversation_id=str(read.get("conversation_id") or ""),
+            topic=str(read["topic"]) if read.get("topic") else None,
+            started_at=float(read.get("started_at") or 0.0),
+            coming=tuple(pending[1:]),
+            joins=read.get("joining") is not None,
+        )
     except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
         return None
 

@@ -1,0 +1,152 @@
+"""The Live page: channels, messages, pictures, the stream of events; in local mode also what a person writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel
+
+from agent_console.errors import Refused
+from agent_console.live.channels import NotSaid, People
+from agent_console.live.feed import LiveFeed
+from agent_console.live.hub import Reader, TooManyReaders
+from agent_console.parts import ConsoleParts
+from agent_console.requests import query_id, query_text, read_body, snowflake
+
+PAGE = 100  # messages
+KEEP_ALIVE = 15.0  # seconds between two signs of life
+WRITE_SECONDS = 30.0  # for a reader to take what it was sent
+MOST_CHARACTERS = 2000  # of a message, as in Discord
+READ_ONLY = "Write in Discord to join them: this page only reads."
+
+
+class Said(BaseModel):
+    text: str
+    reply_to: str | None = None
+
+
+class Reacted(BaseModel):
+    emoji: str
+    given: bool = True
+
+
+def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
+    async def channels(_: web.Request) -> web.Response:
+        cursor = feed.hub.cursor  # before what is read: an event may come twice, and none is missed
+        listed = [channel.to_json() for channel in parts.live.channels()]
+        return web.json_response(
+            {
+                "items": listed,
+                "next": None,
+                "cursor": cursor,
+                "situation": await feed.situation(),
+                "person": _person(parts.people),
+                "read_only": None if parts.people is not None else READ_ONLY,
+                "most_rounds": parts.settings.max_rounds,
+            }
+        )
+
+    async def messages(request: web.Request) -> web.Response:
+        channel_id, before = snowflake(request.match_info["channel"]), query_id(request, "before")
+        cursor = feed.hub.cursor
+        found = parts.live.messages(channel_id, PAGE + 1, before)
+        if found is None:
+            raise Refused(404, "no bot of this process sees this channel")
+        page = found[-PAGE:]
+        more = str(page[0].id) if len(found) > PAGE else None
+        return web.json_response({"items": [one.to_json() for one in page], "next": more, "cursor": cursor})
+
+    async def events(request: web.Request) -> web.StreamResponse:
+        after = request.headers.get("Last-Event-ID") or query_text(request, "after") or ""
+        try:
+            reader = feed.hub.open(after, _cutting(request), ("situation", feed.known_situation()))
+        except TooManyReaders:
+            raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
+        headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        response = web.StreamResponse(headers=headers)
+        try:
+            await response.prepare(request)
+            await _stream(response, reader)
+        except (ConnectionResetError, TimeoutError):  # the page is gone, or does not read
+            _cutting(request)()
+        finally:
+            feed.hub.leave(reader)
+        return response
+
+    async def picture(request: web.Request) -> web.Response:
+        found = await parts.live.picture(
+            snowflake(request.match_info["message"]), snowflake(request.match_info["file"])
+        )
+        if found is None:
+            raise Refused(404, "this picture cannot be read any more")
+        headers = {"Content-Type": found.media_type, "Cache-Control": "private, max-age=86400, immutable"}
+        return web.Response(body=found.data, headers=headers)
+
+    async def why(request: web.Request) -> web.Response:
+        record = await parts.ledger.records.of_message(snowflake(request.match_info["message"]), parts.names)
+        if record is None:
+            raise Refused(404, "no turn is recorded for this message; turns are kept for a week here")
+        return web.json_response({"agent": record.agent, "id": record.id})
+
+    async def say(request: web.Request) -> web.Response:
+        people, said = _people(parts), await read_body(request, Said)
+        channel_id, text = snowflake(request.match_info["channel"]), said.text.strip()
+        if not text:
+            raise Refused(400, "there is nothing to post")
+        if len(text) > MOST_CHARACTERS:
+            raise Refused(400, f"that is {len(text):,} characters, a message has at most {MOST_CHARACTERS:,}")
+        try:
+            posted = await people.say(channel_id, text, snowflake(said.reply_to) if said.reply_to else None)
+        except NotSaid as refused:
+            raise Refused(400, str(refused)) from None
+        return web.json_response({"id": str(posted)})
+
+    async def react(request: web.Request) -> web.Response:
+        people, reacted = _people(parts), await read_body(request, Reacted)
+        channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
+        try:
+            await people.react(channel_id, message_id, reacted.emoji, reacted.given)
+        except NotSaid as refused:
+            raise Refused(400, str(refused)) from None
+        return web.json_response({})
+
+    return [
+        web.get("/api/live/channels", channels),
+        web.get("/api/live/channels/{channel}", messages),
+        web.get("/api/live/events", events),
+        web.get("/api/live/why/{message}", why),
+        web.get("/api/files/{message}/{file}", picture),
+        web.post("/api/live/channels/{channel}/messages", say),
+        web.post("/api/live/channels/{channel}/messages/{message}/reactions", react),
+    ]
+
+
+async def _stream(response: web.StreamResponse, reader: Reader) -> None:
+    """Until the reader is ended. Raises TimeoutError where nobody reads."""
+    await response.write(b"retry: 1000\n\n")
+    while (chunk := await reader.next(KEEP_ALIVE)) is not None:
+        async with asyncio.timeout(WRITE_SECONDS):
+            await response.write(chunk or b": still here\n\n")
+
+
+def _cutting(request: web.Request) -> Callable[[], None]:
+    """A function that ends the connection at once, with what waits to be sent."""
+
+    def cut() -> None:
+        if request.transport is not None:
+            request.transport.abort()
+
+    return cut
+
+
+def _person(people: People | None) -> dict[str, Any] | None:
+    return None if people is None else {"name": people.name, "mentions": list(people.mentions())}
+
+
+def _people(parts: ConsoleParts) -> People:
+    if parts.people is None:
+        raise Refused(403, READ_ONLY)
+    return parts.people

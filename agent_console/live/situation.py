@@ -1,0 +1,68 @@
+"""What goes on besides the messages, as one JSON object: turns, conversations, the next times, stops and mutes.
+
+It is read from Redis while a page is open, and soon after each turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any
+
+from agent_console.live.thinking import Thinking
+from agent_console.parts import ConsoleParts
+from agent_protocol.coordination.conversations import Running
+
+NEXT_TIMES = 5
+PLAN_SECONDS = 15.0  # between two reads of the day's plan
+
+
+class Situation:
+    """`read` asks Redis and raises RedisAway; `to_json` says what is known."""
+
+    def __init__(self, parts: ConsoleParts, thinking: Thinking) -> None:
+        self._parts, self._thinking = parts, thinking
+        self._running: dict[int, Running] = {}
+        self._mutes: dict[str, float] = {}
+        self._times: list[float] = []
+        self._plan_until = 0.0
+
+    async def read(self) -> None:
+        ledger, now = self._parts.ledger, self._parts.clock()
+        channels = [channel.id for channel in self._parts.live.channels()]
+        self._running, self._mutes = await asyncio.gather(
+            ledger.conversations.running_in(channels), ledger.mutes.read(self._parts.names)
+        )
+        if not now < self._plan_until <= now + PLAN_SECONDS:
+            self._times = await self._planned(now)
+            self._plan_until = now + PLAN_SECONDS
+
+    async def _planned(self, now: float) -> list[float]:
+        """The day's plan is stored under a local date; its window may pass midnight."""
+        today = datetime.fromtimestamp(now, self._parts.settings.timezone).date()
+        dates = [(today + timedelta(days=days)).isoformat() for days in (-1, 0, 1)]
+        plans = [await self._parts.ledger.schedule.load_schedule(date) for date in dates]
+        return sorted(slot.at for plan in plans for slot in plan or () if not slot.done)
+
+    def to_json(self) -> dict[str, Any]:
+        now = self._parts.clock()
+        return {
+            "thinking": [thought.to_json() for thought in self._thinking.now()],
+            "conversations": {str(channel): _conversation(one) for channel, one in self._running.items()},
+            "times": [at for at in self._times if at > now][:NEXT_TIMES],
+            "stops": {str(channel): until for channel, until in self._parts.stops.held().items()},
+            "mutes": self._mutes,
+        }
+
+
+def _conversation(running: Running) -> dict[str, Any]:
+    return {
+        "id": running.conversation_id,
+        "round": running.round_number,
+        "speaker": running.speaker,
+        "coming": list(running.coming),
+        "theme": running.theme,
+        "topic": running.topic,
+        "since": running.started_at,
+        "joins": running.joins,
+    }

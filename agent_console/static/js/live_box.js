@@ -1,0 +1,115 @@
+// Local mode's box to write in: Enter sends, Shift+Enter begins a line, @ offers names.
+import { post } from "./api.js";
+import { agentName, avatar, fill, h } from "./dom.js";
+import { me } from "./me.js";
+import { snippet } from "./live_message.js";
+
+const MOST = 2000; // characters of a message, as in Discord
+const drafts = new Map(); // channel → text
+
+// { node, reply(message), write(text), focus() }
+export function writingBox(channel, person) {
+  let target = null, offered = [], chosen = 0;
+  const area = h("textarea", {
+    rows: "1", "aria-label": `Message to #${channel.name}`, placeholder: `Message to #${channel.name} · @ names a bot`,
+    autocomplete: "off", "aria-autocomplete": "list", "aria-controls": "mention-list",
+  });
+  const list = h("div", { class: "mentions", id: "mention-list", role: "listbox", "aria-label": "Names", hidden: true });
+  const replying = h("div", { class: "replying", hidden: true });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const left = h("small", { class: "left" });
+  const send = h("button", { class: "primary", "aria-label": "Send", title: "Send (Enter)" }, "Send");
+  const form = h("form", { class: "writing" }, list, replying, h("div", { class: "writing-row" }, area, send), left, problem);
+
+  const resize = () => {
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight + 2, 200)}px`;
+    const room = MOST - area.value.length;
+    left.textContent = room < 200 ? `${room} characters left` : "";
+    left.classList.toggle("problem", room < 0);
+    send.disabled = !area.value.trim() || room < 0;
+    drafts.set(channel.id, area.value);
+  };
+
+  const reply = (message) => {
+    target = message;
+    replying.hidden = !message;
+    if (!message) return;
+    fill(replying, h("span", null, "Replying to ", h("b", null, message.author.agent ? agentName(message.author.agent) : message.author.name), " ", h("span", { class: "muted", dir: "auto" }, snippet(message))),
+      h("button", { type: "button", class: "quiet icon", "aria-label": "Do not reply", onclick: () => { reply(null); area.focus(); } }, "×"));
+    area.focus();
+  };
+
+  // --- names after an @ ---
+  const word = () => area.value.slice(0, area.selectionStart).match(/(?:^|[^\p{L}\p{N}_@<])@([\p{L}\p{N}_-]{0,32})$/u);
+  const offer = () => {
+    const found = area.selectionStart === area.selectionEnd && word();
+    const typed = found ? found[1].toLowerCase() : "";
+    offered = found ? person.mentions.filter((name) => name.toLowerCase().startsWith(typed)) : [];
+    if (offered.length === 1 && offered[0].toLowerCase() === typed) offered = [];
+    chosen = 0;
+    paint();
+  };
+  const paint = () => {
+    list.hidden = offered.length === 0;
+    fill(list, offered.map((name, index) => {
+      const key = Object.keys(me.names).find((agent) => me.names[agent] === name);
+      const choose = (event) => { event.preventDefault(); accept(index); };
+      return h("div", { role: "option", id: `mention-${index}`, "aria-selected": String(index === chosen), onpointerdown: choose }, avatar(key, name), name);
+    }));
+    if (offered.length) area.setAttribute("aria-activedescendant", `mention-${chosen}`);
+    else area.removeAttribute("aria-activedescendant");
+    list.children[chosen]?.scrollIntoView({ block: "nearest" });
+  };
+  const accept = (index) => {
+    const start = area.selectionStart - word()[1].length, name = offered[index];
+    area.setRangeText(`${name} `, start, area.selectionStart, "end");
+    offered = [];
+    paint();
+    resize();
+  };
+
+  const onkeydown = (event) => {
+    if (event.isComposing) return;
+    if (offered.length && ["ArrowDown", "ArrowUp", "Tab", "Enter", "Escape"].includes(event.key) && !event.shiftKey) {
+      event.preventDefault();
+      event.stopPropagation();
+      if (event.key === "Escape") { offered = []; paint(); }
+      else if (event.key === "Tab" || event.key === "Enter") accept(chosen);
+      else { chosen = (chosen + (event.key === "ArrowDown" ? 1 : -1) + offered.length) % offered.length; paint(); }
+    } else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      form.requestSubmit();
+    } else if (event.key === "Escape" && target) reply(null);
+  };
+
+  const submit = async (event) => {
+    event.preventDefault();
+    const text = area.value.trim();
+    if (!text || text.length > MOST) return;
+    const answered = target;
+    area.value = "";
+    reply(null);
+    resize();
+    fill(problem);
+    try {
+      await post(`api/live/channels/${channel.id}/messages`, { text, reply_to: answered ? answered.id : null });
+    } catch (error) {
+      fill(problem, error.message);
+      if (!area.value) area.value = text; // nothing that was typed is lost
+      if (answered) reply(answered);
+      resize();
+    }
+    area.focus();
+  };
+
+  form.addEventListener("submit", submit);
+  area.addEventListener("keydown", onkeydown);
+  area.addEventListener("input", () => { fill(problem); resize(); offer(); });
+  area.addEventListener("click", offer);
+  area.addEventListener("blur", () => { offered = []; paint(); });
+  area.value = drafts.get(channel.id) || "";
+  resize();
+  const write = (text) => { area.value = text; resize(); area.focus(); };
+  return { node: form, reply, write, focus: () => area.focus() };
+}

@@ -1,0 +1,140 @@
+// One message of the live page, and what may be done with it.
+import { get } from "./api.js";
+import { agentName, at, avatar, coloured, dateTime, h, toast } from "./dom.js";
+import { formatted, isJumbo } from "./markup.js";
+
+const TOGETHER = 300; // seconds in which an author's messages are one group
+const PEOPLE = ["#3b82c4", "#b0652b", "#7a8b2a", "#9a56b5", "#c0507a", "#2f8f83", "#8a6d3b", "#5f6fc4"];
+const PALETTE = ["👍", "❤️", "😂", "🔥", "😮", "😢", "🎉", "🤔", "👀", "👎", "🛑", "🫥"];
+
+export const dayOf = (unix) => dateTime(unix).replace(/,? \d{2}:\d{2}.*$/, "");
+
+// Whether a message continues the group of the one before it.
+export function follows(message, before) {
+  return Boolean(before) && before.author.id === message.author.id && before.author.name === message.author.name &&
+    !message.reply_to && message.at - before.at < TOGETHER && dayOf(before.at) === dayOf(message.at);
+}
+
+// `page`: { names, person, find(id), show(id), reply(message), react(message, emoji, given), loaded() }
+export function messageNode(message, before, page) {
+  const grouped = follows(message, before);
+  const agent = message.author.agent, name = agent ? agentName(agent) : message.author.name;
+  const node = h("article", {
+    class: `message${grouped ? " more" : ""}${message.growing ? " growing" : ""}`, tabindex: "-1",
+    dataset: { id: message.id }, "aria-label": `${name}, ${dateTime(message.at)}`,
+  });
+  paint(node, message);
+  node.append(...[
+    message.reply_to && replied(message.reply_to, page),
+    paint(avatar(agent, name), message),
+    h("div", { class: "message-head" }, h("b", null, h("bdi", null, name)),
+      message.author.kind === "stranger" && h("span", { class: "chip" }, "app"),
+      at(message.at), agent && !grouped && whyLink(message)),
+    grouped && h("span", { class: "message-time", "aria-hidden": "true" }, at(message.at)),
+    h("div", { class: `message-text${isJumbo(message.text) ? " jumbo" : ""}` }, formatted(message.text, page.names),
+      !message.text && !message.files.length && h("p", { class: "muted" }, "A message without text"),
+      message.growing && h("span", { class: "caret", "aria-label": "still writing" }),
+      message.edited && !message.growing && h("small", { class: "edited" }, "(edited)")),
+    message.files.length > 0 && h("div", { class: "files" }, message.files.map((file) => fileNode(message, file, page))),
+    message.reactions.length > 0 && h("div", { class: "reactions" }, message.reactions.map((one) => reactionNode(message, one, page))),
+    tools(message, page, grouped),
+  ].filter(Boolean));
+  return node;
+}
+
+function paint(node, message) {
+  if (message.author.agent) return coloured(node, message.author.agent);
+  const number = [...message.author.id].reduce((sum, digit) => sum * 7 + Number(digit), 0);
+  node.style.setProperty("--agent", message.author.kind === "stranger" ? "#7d8590" : PEOPLE[number % PEOPLE.length]);
+  return node;
+}
+
+function replied(id, page) {
+  const target = page.find(id);
+  const words = target ? snippet(target) : "an earlier message";
+  const author = target && (target.author.agent ? agentName(target.author.agent) : target.author.name);
+  const line = h("button", { class: "reply-line", disabled: !target, onclick: () => page.show(id) },
+    h("span", { "aria-hidden": "true" }, "↱ "), author && h("b", null, h("bdi", null, author)), " ", h("span", { dir: "auto" }, words));
+  return target ? paint(line, target) : line;
+}
+
+export function snippet(message) {
+  const words = message.text.replace(/\|\|.+?\|\|/gs, "▒▒▒").replace(/[*_~`#>]+/g, "").replace(/\s+/g, " ").trim();
+  return words.slice(0, 120) || (message.files.length ? message.files[0].name : "a message");
+}
+
+function fileNode(message, file, page) {
+  const size = file.size < 1e6 ? `${Math.max(1, Math.round(file.size / 1000))} KB` : `${(file.size / 1e6).toFixed(1)} MB`;
+  const named = h("span", { class: "file" }, h("span", { "aria-hidden": "true" }, "📄 "), h("bdi", null, file.name), h("small", null, ` ${size}`));
+  if (!file.picture) return named;
+  const address = `api/files/${message.id}/${file.id}`;
+  const image = h("img", { src: address, alt: file.name, loading: "lazy", decoding: "async" });
+  const link = h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title: file.name }, image);
+  image.addEventListener("load", () => page.loaded());
+  image.addEventListener("error", () => {
+    named.append(h("small", null, " · the picture cannot be shown any more"));
+    link.replaceWith(named);
+  });
+  return link;
+}
+
+function reactionNode(message, reaction, page) {
+  const emoji = shownEmoji(reaction.emoji);
+  const mine = page.person !== null && reaction.by.includes(page.person);
+  const more = reaction.count - reaction.by.length;
+  const by = [...reaction.by, ...(more > 0 ? [reaction.by.length ? `${more} more` : `${more}`] : [])].join(", ");
+  const inside = [h("span", null, emoji), h("span", { class: "count" }, String(reaction.count))];
+  const attributes = { class: "reaction", title: by, "aria-label": `${emoji}, ${reaction.count}: ${by}` };
+  if (page.person === null || emoji !== reaction.emoji) return h("span", { ...attributes, role: "img" }, inside);
+  return h("button", { ...attributes, "aria-pressed": String(mine), onclick: () => page.react(message, reaction.emoji, !mine) }, inside);
+}
+
+// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
+const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;
+
+function tools(message, page, grouped) {
+  const writes = page.person !== null;
+  if (!writes && !(grouped && message.author.agent)) return null;
+  return h("div", { class: "tools", role: "group", "aria-label": "Message" },
+    writes && h("button", { class: "quiet icon", "aria-label": "React", title: "React", "aria-haspopup": "true", onclick: (event) => palette(event.currentTarget, message, page) }, "☺"),
+    writes && h("button", { class: "quiet icon", "aria-label": "Reply", title: "Reply", onclick: () => page.reply(message) }, "↩"),
+    grouped && message.author.agent && whyLink(message));
+}
+
+// Leads to the turn in which an agent posted it, which the program looks up by the message.
+function whyLink(message) {
+  const open = async (event) => {
+    event.preventDefault();
+    try {
+      const turn = await get(`api/live/why/${message.id}`);
+      location.hash = `#/turn/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}`;
+    } catch (error) {
+      toast(error.message);
+    }
+  };
+  return h("a", { class: "why", href: "#/turns", title: "Why did it say this? Its turn: prompt, model, cost", onclick: open }, "why?");
+}
+
+function palette(button, message, page) {
+  document.querySelector(".palette")?.remove();
+  const close = () => { box.remove(); document.removeEventListener("pointerdown", outside); };
+  const outside = (event) => { if (!box.contains(event.target)) close(); };
+  const choose = (emoji) => {
+    close();
+    button.focus();
+    page.react(message, emoji, true);
+  };
+  const buttons = PALETTE.map((emoji) => h("button", { class: "quiet icon", "aria-label": `React with ${emoji}`, onclick: () => choose(emoji) }, emoji));
+  const onkeydown = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 6, ArrowUp: -6 }[event.key];
+    if (event.key === "Escape") { close(); button.focus(); }
+    if (!step) return;
+    event.preventDefault();
+    event.stopPropagation();
+    buttons[(buttons.indexOf(document.activeElement) + step + buttons.length) % buttons.length].focus();
+  };
+  const box = h("div", { class: "palette", role: "group", "aria-label": "Reactions", onkeydown }, buttons);
+  button.parentNode.append(box);
+  document.addEventListener("pointerdown", outside);
+  buttons[0].focus();
+}
