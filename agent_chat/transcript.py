@@ -180,22 +180,22 @@ class Transcript:
         """Remove a reaction. Of the marks that were there when the message was read, only people's are counted
         (agent_discord.reading.hide_reactions)."""
         tally = self._tallies.get(message_id, {}).get(emoji)
-        if tally is not None and (user_id in tally.named or not (bot and is_mark(emoji))):
-            if tally.remove(user_id):
-                self._changed(message_id)
+        counts = tally is not None and (user_id in tally.named or not (bot and is_mark(emoji)))
+        if tally is not None and counts and tally.remove(user_id):
+            self._changed(message_id)
 
     def clear_reactions(self, message_id: int, emoji: str | None = None) -> None:
         """Removes all reactions of a message, or those with one emoji."""
-        if emoji is None:
-            cleared = self._tallies.pop(message_id, None)
-        else:
-            cleared = self._tallies.get(message_id, {}).pop(emoji, None)
-        if cleared is not None:
+        tallies = self._tallies.get(message_id, {})
+        cleared = [*tallies] if emoji is None else [emoji] if emoji in tallies else []
+        for each in cleared:
+            del tallies[each]
+        if cleared:
             self._changed(message_id)
 
     def relabel(self, user_id: int, agent: str) -> None:
         """Notes that a user is one of our agents."""
-        for message_id, entry in self._entries.items():
+        for entry in self._entries.values():
             if entry.speaker.id == user_id and entry.speaker.agent != agent:
                 self._put(replace(entry, speaker=_as_agent(entry.speaker, agent)))
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from agent_console.api import me
+from agent_console.api import live, me
 from agent_console.errors import errors_as_json
+from agent_console.live.feed import LiveFeed
 from agent_console.parts import ConsoleParts
 from agent_console.security import Security, add_headers
 from agent_console.static_files import file_routes, read_files
@@ -28,4 +29,8 @@ def console_app(parts: ConsoleParts) -> web.Application:
     app.add_routes(security.routes())
     for module in API:
         app.add_routes(list(module.routes(parts)))
+    feed = LiveFeed(parts)
+    app.cleanup_ctx.append(feed.running)
+    app.on_shutdown.append(feed.close)
+    app.add_routes(list(live.routes(parts, feed)))
     return app

@@ -8,24 +8,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from agent_config import Settings
+from agent_console.live.channels import LiveChannels, People
 from agent_console.record_file import RecordFile
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
-
-
-class LiveChannels(Protocol):
-    """The channels as the bots of this process see them."""
-
-    def names(self) -> Mapping[int, str]:
-        """Channel id → name, of the channels that are known by now."""
-        ...
-
-
-class People(Protocol):
-    """Local mode only: a person who writes and reacts from the console."""
 
 
 class Replayer(Protocol):

@@ -26,6 +26,7 @@ from agent_coordinator.events import ConversationReport
 from agent_discord.slash.definitions import command_list
 from agent_llm.providers.agent_sdk import AgentSdkModel
 from agent_llm.types import Model
+from agent_local.browser_person import BrowserPerson
 from agent_local.command_use import CommandUse
 from agent_local.discord.server import DiscordStandIn, routed_to
 from agent_local.hints import give_hints
@@ -131,6 +132,7 @@ class _Local:
                 picture_origins=(server.api_base.split("/api")[0],),
                 rng=self.rng,
                 resumes=False,  # its messages are gone
+                people=self._browser_person(server),
                 holder=LOCAL,  # only one process runs in this folder, so leases that a killed one left are its own
             )
             runtime = await stack.enter_async_context(running(setup))
@@ -212,7 +214,7 @@ class _Local:
             ),
             me=person.id,
             conversations=LocalConversations(runtime, self.world),
-            mention_ids={**{agent.display_name: ids[name] for name, agent in agents.items()}, **ids, PERSON: person.id},
+            mention_ids=self._mention_ids(),
             themes=tuple(THEMES),
             use=CommandUse(server, PERSON, self.settings.personas_dir),
             commands=command_list(self._shown(), tuple(THEMES), PERSONA_FILES),
@@ -224,6 +226,16 @@ class _Local:
             ),
             log_file=str(self.settings.data_dir / LOG_FILE),
         )
+
+    def _mention_ids(self) -> Mapping[str, int]:
+        """The words that mention a user after `@`: shown names, agents' keys and the person's name."""
+        ids = {name: self.world.app(name).user.id for name in self.settings.agents}
+        shown = {self._shown()[name]: user_id for name, user_id in ids.items()}
+        return {**shown, **ids, PERSON: self.world.user(PERSON).id}
+
+    def _browser_person(self, server: DiscordStandIn) -> BrowserPerson:
+        role = self.world.role("bots")
+        return BrowserPerson(server, PERSON, tuple(self._shown().values()), self._mention_ids(), {role.name: role.id})
 
     def _shown(self) -> Mapping[str, str]:
         return {name: agent.display_name for name, agent in self.settings.agents.items()}

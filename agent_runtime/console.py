@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from agent_console.app import console_app
@@ -10,18 +9,8 @@ from agent_console.parts import ConsoleParts
 from agent_console.record_file import RecordFile
 from agent_console.serving import serving_console
 from agent_process.version import program_version
+from agent_runtime.live_channels import TranscriptChannels
 from agent_runtime.process import Runtime
-
-
-class RuntimeChannels:
-    """Implements agent_console's LiveChannels by what the bots of this process see."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def names(self) -> Mapping[int, str]:
-        seen = (info for bot in self._runtime.bots.values() for info in bot.cog.channels.known())
-        return {info.channel_id: info.name for info in seen}
 
 
 async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
@@ -44,9 +33,10 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         bus=services.bus,
         orders=services.orders,
         stops=services.stops,
-        live=RuntimeChannels(runtime),
+        live=TranscriptChannels(services, runtime.bots.values),
         store=store,
         notes=services.record,
+        people=setup.people,
         version=program_version(),
         clock=setup.clock,
     )

@@ -80,8 +80,8 @@ class TranscriptChannels:
 
 def _place(channel: Channel, order: Mapping[int, int]) -> tuple[int, int]:
     """Threads stand behind their channel."""
-    own = order[channel.id]
-    return (order[channel.parent_id], own) if channel.parent_id in order else (own, -1)
+    own, parents = order[channel.id], order.get(channel.parent_id or 0)
+    return (own, -1) if parents is None else (parents, own)
 
 
 def _channel(bot: BotSupervisor, info: ChannelInfo) -> Channel:

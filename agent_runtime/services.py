@@ -19,6 +19,7 @@ from agent_cogs.persona.persona import Personas
 from agent_cogs.services import AgentServices, Scope
 from agent_cogs.slash.forget import CompletedRequests, Forgetting
 from agent_config import AgentSettings, Settings, process_environment
+from agent_console.live.channels import People
 from agent_coordinator.config import CoordinatorConfig
 from agent_discord.posting.webhooks import Webhooks
 from agent_discord.reading.history import HistoryFetcher
@@ -65,6 +66,7 @@ class Setup:
     tools: bool = True
     personas: bool = True  # read from settings.personas_dir
     pages: Callable[[], PublicFetcher] = PublicFetcher  # fetches pages for tools
+    people: People | None = None  # who may write from the console: local mode's person
     resumes: bool = True  # continue turns and conversations that an earlier run did not end
     holder: str = field(default_factory=this_process)  # of leases and turns; unique unless no other process can run
     rng: random.Random = field(default_factory=random.Random)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,7 @@ from agent_console.requests import query_id, query_text, read_body, snowflake
 PAGE = 100  # messages
 KEEP_ALIVE = 15.0  # seconds between two signs of life
 WRITE_SECONDS = 30.0  # for a reader to take what it was sent
+SEND_BUFFER = 65_536  # bytes
 MOST_CHARACTERS = 2000  # of a message, as in Discord
 READ_ONLY = "Write in Discord to join them: this page only reads."
 
@@ -67,6 +69,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
             raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)
+        _bound_send_buffer(request)
         try:
             await response.prepare(request)
             await _stream(response, reader)
@@ -130,6 +133,13 @@ async def _stream(response: web.StreamResponse, reader: Reader) -> None:
     while (chunk := await reader.next(KEEP_ALIVE)) is not None:
         async with asyncio.timeout(WRITE_SECONDS):
             await response.write(chunk or b": still here\n\n")
+
+
+def _bound_send_buffer(request: web.Request) -> None:
+    """The kernel would otherwise keep megabytes for a page that does not read."""
+    connection = request.transport.get_extra_info("socket") if request.transport is not None else None
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
 
 
 def _cutting(request: web.Request) -> Callable[[], None]:

@@ -238,8 +238,8 @@ IN_DISCORD = (
             f"{TRANSCRIPT} {FETCHING}",
         ),
         (
-            "cleared = self._tallies.pop(message_id, None)",
-            "cleared = None",
+            "[*tallies] if emoji is None",
+            "[] if emoji is None",
             "reactions that were cleared are gone",
         ),
         ("if known != entry:", "if True:", "an edit that four bots deliver is reported once"),

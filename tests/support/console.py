@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from agent_config import load_settings
 from agent_console.app import console_app
+from agent_console.live.channels import Channel, Message, OnChange, Picture
 from agent_console.parts import ConsoleParts
 from agent_console.record_file import RecordFile
 from agent_protocol.connection.link import RedisLink
@@ -21,11 +22,51 @@ from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 NOWHERE = "redis://127.0.0.1:1/0"  # nothing listens there: what needs Redis is answered by 503
 
 
-class NoChannels:
-    """A LiveChannels of a process whose bots see no channel yet."""
+class FakeChannels:
+    """A LiveChannels with what a test puts into it: channels by id, messages by id."""
+
+    def __init__(self, *channels: Channel) -> None:
+        self.shown = {channel.id: channel for channel in channels}
+        self.said: dict[int, Message] = {}
+        self.pictures: dict[tuple[int, int], Picture] = {}
+        self.listeners: list[OnChange] = []
+
+    def put(self, message: Message) -> None:
+        """Post a message, or change it."""
+        self.said[message.id] = message
+        self._tell(message.channel_id, message.id)
+
+    def delete(self, message: Message) -> None:
+        del self.said[message.id]
+        self._tell(message.channel_id, message.id)
+
+    def _tell(self, channel_id: int, message_id: int) -> None:
+        for listener in self.listeners:
+            listener(channel_id, message_id)
 
     def names(self) -> Mapping[int, str]:
-        return {}
+        return {channel.id: channel.name for channel in self.shown.values()}
+
+    def channels(self) -> Sequence[Channel]:
+        return list(self.shown.values())
+
+    def messages(self, channel_id: int, count: int, before: int | None = None) -> Sequence[Message] | None:
+        here = sorted((one for one in self.said.values() if one.channel_id == channel_id), key=lambda one: one.id)
+        older = [one for one in here if before is None or one.id < before]
+        return older[-count:] if channel_id in self.shown else None
+
+    def message(self, channel_id: int, message_id: int) -> Message | None:
+        return self.said.get(message_id)
+
+    def is_shown(self, channel_id: int) -> bool:
+        return channel_id in self.shown
+
+    def subscribe(self, on_change: OnChange) -> Callable[[], None]:
+        self.listeners.append(on_change)
+        return lambda: self.listeners.remove(on_change)
+
+    async def picture(self, message_id: int, file_id: int) -> Picture | None:
+        return self.pictures.get((message_id, file_id))
 
 
 def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **changes: Any) -> ConsoleParts:
@@ -40,7 +81,7 @@ def console_parts(link: RedisLink, environ: Mapping[str, str] | None = None, **c
         "bus": bus,
         "orders": CoordinatorCommands(bus),
         "stops": Stops(link, bus),
-        "live": NoChannels(),
+        "live": FakeChannels(),
         "store": RecordFile(None),
     }
     return ConsoleParts(**{**parts, **changes})

@@ -1,0 +1,60 @@
+"""The person of local mode, as they write and react in the console's page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agent_console.live.channels import NotSaid
+from agent_local.discord.errors import ApiError
+from agent_local.discord.server import DiscordStandIn
+from agent_local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
+
+COMMAND = "commands are typed in the terminal; to post this as text, begin with //"
+
+
+class BrowserPerson:
+    """Implements agent_console's People. `shown` are the names of the bots, `words` the names that mention a user in a
+    text, `roles` those that mention a role."""
+
+    def __init__(
+        self,
+        server: DiscordStandIn,
+        name: str,
+        shown: Sequence[str],
+        words: Mapping[str, int],
+        roles: Mapping[str, int],
+    ) -> None:
+        self._server, self._name = server, name
+        self._shown, self._words = shown, Vocabulary({}, words, roles)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def mentions(self) -> Sequence[str]:
+        return [*self._shown, *self._words.roles]
+
+    async def say(self, channel_id: int, text: str, reply_to: int | None = None) -> int:
+        if text.startswith("/") and not text.startswith("//"):
+            raise NotSaid(COMMAND)
+        text = with_mentions(text[1:] if text.startswith("//") else text, self._words)
+        if len(text) > MAX_MESSAGE:
+            raise NotSaid(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
+        try:
+            posted = await self._server.say(self._name, channel_id, text, reply_to=reply_to)
+        except KeyError:
+            raise NotSaid("the channel or the message that you answer is gone") from None
+        except ApiError as error:
+            raise NotSaid(str(error.body["message"])) from None
+        return int(posted["id"])
+
+    async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
+        try:
+            if given:
+                await self._server.react(self._name, channel_id, message_id, emoji)
+            else:
+                await self._server.unreact(self._name, channel_id, message_id, emoji)
+        except KeyError:
+            raise NotSaid("the message is gone") from None
+        except (ValueError, ApiError) as error:
+            raise NotSaid(str(error) or "Discord would refuse that") from None
