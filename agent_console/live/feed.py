@@ -82,12 +82,12 @@ class LiveFeed:
             self._look.set()  # a conversation moves on with each turn
 
     def _on_change(self, channel_id: int, message_id: int) -> None:
-        """Several changes at once, a page of a history for example, are told together."""
+        """Collect changes until the loop is free: a page of a history brings many at once."""
         if not self._changed:
-            asyncio.get_running_loop().call_soon(self._tell)
+            asyncio.get_running_loop().call_soon(self._publish)
         self._changed[channel_id].add(message_id)
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         changed, self._changed = self._changed, defaultdict(set)
         for channel_id, message_ids in changed.items():
             if not self._parts.live.is_shown(channel_id):
