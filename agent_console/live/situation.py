@@ -1,4 +1,4 @@
-"""What goes on besides the messages, as one JSON object: turns, conversations, the next times, stops and mutes.
+"""The situation besides the messages, as one JSON object: turns, conversations, the next times, stops and mutes.
 
 It is read from Redis while a page is open, and soon after each turn.
 """

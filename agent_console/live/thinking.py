@@ -1,4 +1,4 @@
-"""Who is at work on a turn, by the notices of turns that begin and end, on any machine.
+"""The agents at work on a turn, by the notices of turns that begin and end, on any machine.
 
 Pub/sub may lose a notice, and a process may end within a turn: a turn is dropped after the longest time that one takes.
 """
