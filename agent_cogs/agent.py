@@ -22,6 +22,7 @@ from agent_cogs.limits.reply_throttle import ReplyThrottle
 from agent_cogs.limits.usage import TurnSpending
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.pin_problems import PinProblemReporter
+from agent_cogs.trace.trace import TurnTrace
 from agent_context.build import Identity
 from agent_context.steering.options import Options
 from agent_llm.prefill_support import PrefillMemory
@@ -183,6 +184,7 @@ class Turn:
     event: TurnEvent
     spending: TurnSpending = field(default_factory=TurnSpending)
     after: int | None = None
+    trace: TurnTrace = field(default_factory=TurnTrace)
 
     @property
     def can_draw(self) -> bool:

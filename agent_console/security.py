@@ -33,8 +33,7 @@ from agent_console.requests import read_body
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    " require-trusted-types-for 'script'; trusted-types 'none'"  # a text can become no element, by mistake either
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": CSP,

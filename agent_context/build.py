@@ -193,10 +193,15 @@ def build_persona(context: TurnContext) -> str:
         (
             f"You are {me.display_name}, an AI member of a Discord server of AIs and people.{others} Never write"
             " lines for others.",
-            context.persona.strip() or f"# Personality\n\n{me.personality.strip()}",
+            persona_part(context),
             f"# The channel #{context.channel_name}\n\nIts theme is {theme.name}. {theme.rules.strip()}",
         )
     )
+
+
+def persona_part(context: TurnContext) -> str:
+    """The persona in `build_persona`: the agent's files, or its personality where there are none."""
+    return context.persona.strip() or f"# Personality\n\n{context.me.personality.strip()}"
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -75,6 +75,12 @@ def origins(text: str) -> frozenset[int]:
     return frozenset(channel for block in blocks_of(text) for channel in block.channels or ())
 
 
+@lru_cache(maxsize=32)
+def people_in(text: str) -> frozenset[int]:
+    """Return the people who caused the entries."""
+    return frozenset(person for block in blocks_of(text) for person in block.people) - {UNKNOWN}
+
+
 def ensure_memory(folder: Path) -> bool:
     """Create memory.md if it is missing. Returns whether it was. Raises PersonaError."""
     missing = not (folder / FILE).is_file()

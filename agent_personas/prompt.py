@@ -47,10 +47,12 @@ _DEEPEST = 6
 
 @dataclass(frozen=True, slots=True)
 class PersonaPrompt:
-    """`stable` changes when a person edits a file, `memory` whenever the agent learns something. Both may be empty."""
+    """`stable` changes when a person edits a file, `memory` whenever the agent learns something. Both may be empty.
+    `people`: those of whose words the memory has notes."""
 
     stable: str
     memory: str
+    people: frozenset[int] = frozenset()
 
 
 def laid_out(files: PersonaFiles, memory_tool: str | None = "memory") -> PersonaPrompt:

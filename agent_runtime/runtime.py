@@ -25,12 +25,12 @@ from agent_llm.types import Model
 from agent_process.redaction import Redactor, own_folders
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
-from agent_protocol.record.writer import RecordWriter
 from agent_runtime.bot_run import cancel
 from agent_runtime.health import serving_health
 from agent_runtime.presence import recall_agents
 from agent_runtime.process import Runtime
 from agent_runtime.services import Setup, build_services, tools_for
+from agent_runtime.watching import Watching
 
 log = logging.getLogger(__name__)
 
@@ -39,17 +39,14 @@ log = logging.getLogger(__name__)
 async def running(setup: Setup) -> AsyncIterator[Runtime]:
     """Open everything and start the bots and the coordinator; on exit, close them in order."""
     async with AsyncExitStack() as stack:
-        link, services, writer = await _open(setup, stack)
+        link, services, watching = await _open(setup, stack)
         runtime = Runtime(setup, services, link)
         await _read_shared_state(services)
-        if writer is not None:
-            stack.push_async_callback(writer.aclose)  # writes what the last turns leave
         bus = asyncio.create_task(services.bus.run(), name="bus")
         stack.push_async_callback(cancel, [bus])  # cancelled last: others publish until then
+        watching.start(runtime, stack)
         stack.push_async_callback(runtime.aclose)
         bus.add_done_callback(runtime.essential_ended)
-        if writer is not None:
-            runtime.start(writer.run(), "record", essential=False)
         runtime.start(services.stops.run(), "stops")
         runtime.start(services.ignores.run(), "ignores")
         runtime.start(services.ledger.mutes.run(services.names), "mutes")
@@ -66,7 +63,7 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         yield runtime
 
 
-async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices, RecordWriter | None]:
+async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentServices, Watching]:
     """Open the connections and build what all agents share; the stack closes them."""
     settings = setup.settings
     place = await stack.enter_async_context(
@@ -83,10 +80,10 @@ async def _open(setup: Setup, stack: AsyncExitStack) -> tuple[RedisLink, AgentSe
     outbound = OutboundShared(Redactor(settings.secrets(), own_folders(settings.data_dir)))
     done = CompletedRequests(settings.data_dir)  # before tool-call records are read
     tools = await stack.enter_async_context(tools_for(setup, session, outbound)) if setup.tools else None
-    writer = RecordWriter(link, outbound.redact.secrets) if settings.records else None
-    services = build_services(setup, link, session, outbound, tools, done, writer)
+    watching = Watching.of(settings, link, outbound.redact)
+    services = build_services(setup, link, session, outbound, tools, done, watching.record, watching.watcher)
     stack.push_async_callback(services.fetcher.aclose)
-    return link, services, writer
+    return link, services, watching
 
 
 async def _serve_webhooks(runtime: Runtime, stack: AsyncExitStack) -> None:

@@ -18,6 +18,7 @@ from agent_cogs.persona.options import load_options, no_layer
 from agent_cogs.persona.persona import Personas
 from agent_cogs.services import AgentServices, Scope
 from agent_cogs.slash.forget import CompletedRequests, Forgetting
+from agent_cogs.trace.watchers import TurnWatcher
 from agent_config import AgentSettings, Settings, process_environment
 from agent_console.live.channels import People
 from agent_coordinator.config import CoordinatorConfig
@@ -34,7 +35,7 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
-from agent_protocol.record.writer import NoRecord, RecordWriter
+from agent_protocol.record.writer import Notes
 from agent_protocol.state.once import Notices
 from agent_protocol.state.posts import WebhookPosts
 from agent_protocol.state.sessions import Resets
@@ -80,9 +81,10 @@ def build_services(
     outbound: OutboundShared,
     tools: Toolset | None,
     done: CompletedRequests,
-    writer: RecordWriter | None = None,
+    record: Notes,
+    watcher: TurnWatcher,
 ) -> AgentServices:
-    """Build the services over open connections. Without a `writer` nothing is recorded."""
+    """Build the services over open connections."""
     settings = setup.settings
     names = {name: agent.spec.display_name for name, agent in settings.agents.items()}
     directory = Directory(names)
@@ -112,7 +114,8 @@ def build_services(
         clock=setup.clock,
         rng=setup.rng,
         outbound=outbound,
-        record=writer or NoRecord(),
+        record=record,
+        watcher=watcher,
         webhooks=Webhooks(session, directory, posts, outbound.refused),
         notices=Notices(link),
         tools=tools,

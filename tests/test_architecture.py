@@ -56,7 +56,7 @@ MAY_IMPORT: dict[str, set[str] | None] = {
 """Package or module → what of ours it may import besides itself."""
 
 INSIDE_COGS = (
-    {"events"},
+    {"events", "trace"},
     {"answer", "limits"},
     {"persona"},
     {"channels", "services", "agent", "tool_display"},

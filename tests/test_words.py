@@ -57,6 +57,7 @@ CLASS_NAMES = {
     "agent_discord/reading/unreadable_events.py": "for the log",
     "agent_discord/rest/errors.py": "for the log",
     "agent_discord/rest/login.py": "for the log",
+    "agent_cogs/trace/trace.py": "a kind of error, by which owners group calls, as the log does",
     "agent_llm/base.py": "its representation, for the log",
     "agent_llm/providers/agent_sdk.py": "coding agents show the SDK's own name of an error, as its users expect",
     "agent_protocol/connection/link.py": "compares the name, shows it to nobody",

@@ -20,13 +20,16 @@ from agent_chat.silent_outlet import silent_outlet
 from agent_cogs.agent import Agent, Channels
 from agent_cogs.events import AutomationEvent, HookEvent, InstructionEvent, TurnEvent
 from agent_cogs.services import AgentServices
+from agent_cogs.trace.trace import TurnTrace
+from agent_cogs.trace.words import TurnWords
 from agent_cogs.turn.admission import on_account, request_at_claim
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import TurnRegistry
-from agent_cogs.turn.result import refused, settle
+from agent_cogs.turn.result import notice_of, refused, settle
 from agent_cogs.turn.turn import given_up, take_turn
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Result
 
@@ -118,20 +121,35 @@ class TurnRunner:
         if not isinstance(progress, Progress):
             await self._report_earlier(event, progress)
             return
+        progress.trace = TurnTrace(self._services.clock)
+        progress.trace.waited(self._services.clock() - event.at if event.at else 0.0)
         if outlet is None:
             result = given_up(agent, event, progress, cancellation.reason or "unknown_channel")
         else:
-            result = await take_turn(agent, outlet, event, progress, cancellation, partial(self.hooks.before, event))
+            result = await take_turn(agent, outlet, event, progress, cancellation, partial(self._admitted, event))
         left = result.reason == "not_ours" and result.skipped
         if progress.lost or not left:
             self.registry.keep(event.id, result)
-            await settle(agent, self._services.ledger, event, result, progress.facts)
+            record = await settle(agent, self._services.ledger, event, result, progress)
+            self._report_ended(record, progress.trace)
         agent.windows.write()
         if left:
             self.registry.give_up(event.id)
         await self._notify_owner()
         if progress.admitted and not left:  # the process that takes the turn over runs its own hooks around it
             await self.hooks.after(event)
+
+    async def _admitted(self, event: TurnEvent) -> None:
+        """No limit forbids the turn: it begins for those who watch."""
+        self._services.watcher.began(notice_of(self.name, event, "began", self._services.clock()))
+        await self.hooks.before(event)
+
+    def _report_ended(self, record: TurnRecord, trace: TurnTrace) -> None:
+        """Hand the turn's record and words to those who watch. Its posts are read as they are in the channel."""
+        transcript = self._services.transcripts.of(record.channel_id)
+        posts = [entry for message_id in record.posted if (entry := transcript.get(message_id)) is not None]
+        words = TurnWords(record, trace.calls, posts, trace.picture if record.image else None)
+        self._services.watcher.ended(record, words)
 
     async def _report_earlier(self, event: TurnEvent, state: Result | str) -> None:
         """The turn had its result before, or was interrupted and cannot be continued."""

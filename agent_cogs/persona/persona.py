@@ -26,7 +26,7 @@ from agent_personas.errors import PersonaError
 from agent_personas.files import FileCache, PersonaFiles, read_file, read_persona
 from agent_personas.identity import IdentityCard, parse_identity
 from agent_personas.leftovers import remove_leftovers
-from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, visible_memory
+from agent_personas.memory import MaySee, ensure_memory, everywhere, origins, people_in, visible_memory
 from agent_personas.prompt import PersonaPrompt, laid_out, unclosed_comments
 from agent_personas.schedules.cron import Job, parse_cron
 from agent_personas.schedules.heartbeat import Check, parse_heartbeat
@@ -100,7 +100,8 @@ class Persona:
         if known is None:
             self._report("comments", unclosed_comments(files))
             memory = visible_memory(files.memory, seen.__contains__) if files.memory else None
-            known = self._prompts[key] = self._disclosing(laid_out(replace(files, memory=memory), memory_tool))
+            prompt = replace(laid_out(replace(files, memory=memory), memory_tool), people=people_in(files.memory or ""))
+            known = self._prompts[key] = self._disclosing(prompt)
         return known
 
     def _disclosing(self, prompt: PersonaPrompt) -> PersonaPrompt:

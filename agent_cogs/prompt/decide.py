@@ -104,7 +104,9 @@ def _read(turn: Turn, mode: AnswerMode, reply: Reply) -> Answered:
         if words is None:
             raise
         decision = words
-    return _ruled(turn, mode, decision), reply.sources
+    decision = _ruled(turn, mode, decision)
+    turn.trace.decided(decision)
+    return decision, reply.sources
 
 
 def _words(turn: Turn, mode: AnswerMode, reply: Reply) -> Decision | None:

@@ -176,7 +176,7 @@ def tool_lines(agent: Agent, channel_id: int, window_start: int) -> list[ToolLin
     if agent.tool_records is None:
         return []
     lines = [
-        ToolLine(record.after_message_id, record_text(agent.key, record, LINE_CHARACTERS))
+        ToolLine(record.after_message_id, record_text(agent.key, record, LINE_CHARACTERS), record.asked_by)
         for record in agent.tool_records.for_channel(agent.key, channel_id)
         if record.output is not None and record.after_message_id >= window_start
     ]

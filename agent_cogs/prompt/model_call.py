@@ -22,8 +22,10 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message]) -> 
     cost = model.tariff.most(expected(prompt, history))  # until more is known of it
     await _reserve(turn, cost)
     turn.agent.frame.note(input_tokens(prompt, ()))
+    asked = replace(prompt, conversation=conversation_of(turn.event))
     try:
-        reply = await model.think(replace(prompt, conversation=conversation_of(turn.event)), history)
+        with turn.trace.call(model.name, asked, history) as call:
+            reply = call.reply = await model.think(asked, history)
         cost = reply.usage
     except ModelError as error:
         cost = error.usage or Usage()
@@ -33,6 +35,7 @@ async def call_model(turn: Turn, prompt: Prompt, history: Sequence[Message]) -> 
         raise
     finally:  # also where the call is cancelled
         turn.spending.add(cost)
+        call.usage = cost
     model.backoff.worked()
     return reply
 

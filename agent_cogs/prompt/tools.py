@@ -129,6 +129,7 @@ class ToolUse:
         record, agent = event.record, self.turn.agent
         if any(tool.spec.name == record.name for tool in self.actions):
             return
+        self.turn.trace.tool(event)
         self._records[record.id] = record
         if agent.tool_records is not None:
             agent.tool_records.add(record)

@@ -37,7 +37,7 @@ class TurnView:
 
     `pictures` by message id and `files` (their texts) by attachment id are shown beside the words. `newest` is the
     channel's newest message, `wording` a person's question, both as they were when the view was built. `reset` is the
-    last message that no longer is context.
+    last message that no longer is context, `noted` the people of whose words the agent's memory has notes.
     """
 
     context: TurnContext
@@ -45,6 +45,7 @@ class TurnView:
     newest: int
     wording: str | None = None
     reset: int = 0
+    noted: frozenset[int] = frozenset()
     pictures: Mapping[int, tuple[Picture, ...]] = field(default_factory=dict)
     files: Mapping[int, str] = field(default_factory=dict)
 
@@ -92,6 +93,7 @@ async def look(turn: Turn, *, closing: bool = False) -> TurnView:
         newest=channel.transcript.newest,
         wording=wording(event, channel.transcript),
         reset=reset,
+        noted=files.people,
     )
     return await _with_attachments(turn, view, chosen)
 

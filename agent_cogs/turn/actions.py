@@ -79,6 +79,7 @@ async def _post(
         ping = event.ping if isinstance(event, MentionEvent) else None
         cost = await _cost(turn) if agent.show_costs else None
         post = Post(text=text, picture=picture, cost=cost, ping=ping, after=turn.after, split_at=view.options.split_at)
+        turn.trace.picture = picture
         noted(await turn.outlet.sink.post(post, event.id, noted))
 
 
@@ -104,8 +105,9 @@ async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture |
         return None
     await spending.foresee(together)
     try:
-        async with asyncio.timeout(seconds):
-            drawing = await agent.model.draw(decision.image_prompt)
+        with turn.trace.drawing(agent.model.name, decision.image_prompt) as call:
+            async with asyncio.timeout(seconds):
+                drawing = await agent.model.draw(decision.image_prompt)
         cost = drawing.usage
     except ModelError as error:
         log.warning("%s: drawing failed: %s", agent.key, error)
@@ -116,6 +118,7 @@ async def _draw(turn: Turn, progress: Progress, decision: Decision) -> Picture |
         return None
     finally:
         spending.add(cost)
+        call.usage = cost
     await progress.keep_picture(drawing.picture)
     return drawing.picture
 

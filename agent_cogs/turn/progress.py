@@ -19,6 +19,7 @@ from agent_chat.outlet import CannotPost
 from agent_cogs.answer.decision import Decision, as_json
 from agent_cogs.limits.cost_estimate import read_under_way
 from agent_cogs.limits.usage import TurnSpending
+from agent_cogs.trace.trace import TurnTrace
 from agent_cogs.turn.event_codec import read_begun
 from agent_llm.types import Picture, Source, Usage
 from agent_protocol.turns.limits import TurnRequest, Verdict
@@ -108,6 +109,7 @@ class Progress:
         self.answer: KeptAnswer | None = None
         self.done = Done()  # what can be seen of the turn so far
         self.facts = Facts()  # complete when it has ended
+        self.trace = TurnTrace()  # of this process's part of the turn
 
     def take_over(self, left: Claim) -> Progress:
         """Take over the progress that another process kept."""

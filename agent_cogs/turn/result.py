@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from agent_cogs.agent import Agent
 from agent_cogs.events import AutomationEvent, InstructionEvent, MentionEvent, TurnEvent, asked_id, trigger_of
 from agent_cogs.limits.usage import cost_fields
-from agent_cogs.turn.progress import Done, Facts
+from agent_cogs.trace.trace import TurnTrace
+from agent_cogs.turn.progress import Done, Facts, Progress
 from agent_llm.types import Usage
 from agent_protocol.ledger import Ledger
 from agent_protocol.turns.records import MAX_ID_CHARACTERS, Reacted, TurnRecord
-from agent_protocol.wire.messages import MentionNotice, Result, TurnUsage, WireMessage
+from agent_protocol.wire.messages import MentionNotice, Result, TurnNotice, TurnUsage, WireMessage
 
 NO_USAGE = Usage()
+
+OUTCOMES: Mapping[str, str] = {
+    **dict.fromkeys(("skipped", "withdrawn", "overtaken", "stopped"), "skipped"),
+    "deadline": "timed_out",
+    **dict.fromkeys(
+        (
+            *("model_failed", "session_lost", "unreadable", "picture_failed", "reaction_failed", "discord_failed"),
+            *("interrupted", "internal_error"),
+        ),
+        "failed",
+    ),
+}
+"""The outcome of a turn that did nothing, by its reason. Of all other reasons it is "refused": a limit, a right or the
+model itself refused the turn."""
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +90,10 @@ def log_turn(agent: str, event: TurnEvent, done: Done, usage: Usage, seconds: fl
     log.info("turn %s", " ".join(f"{key}={value}" for key, value in fields.items()), extra={"fields": fields})
 
 
-async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result, facts: Facts) -> None:
+async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result, progress: Progress) -> TurnRecord:
     """End a turn in one step: keep its result for a repeated instruction, book its costs, publish the message to the
-    coordinator, record the turn with its `facts`."""
+    coordinator, record the turn. Returns the record."""
+    record = record_of(agent.key, event, result, progress.facts, progress.trace)
     message = coordinator_message(agent.key, event, result)
     settled = await ledger.settle(
         agent.key,
@@ -86,10 +103,11 @@ async def settle(agent: Agent, ledger: Ledger, event: TurnEvent, result: Result,
         date=agent.today(),
         spent=cost_fields(result),
         say=message.to_wire() if message is not None else "",
-        record=record_of(agent.key, event, result, facts),
+        record=record,
     )
     if not settled:
         log.warning("%s: Redis is away, the result of turn %s is kept in memory only", agent.key, event.id)
+    return record
 
 
 def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMessage | None:
@@ -108,13 +126,34 @@ def coordinator_message(agent: str, event: TurnEvent, result: Result) -> WireMes
     )
 
 
-def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> TurnRecord:
+def notice_of(agent: str, event: TurnEvent, state: str, at: float) -> TurnNotice:
+    """Make the notice that a turn began or ended, for those who watch."""
+    given = event.instruction if isinstance(event, InstructionEvent) else None
+    return TurnNotice(
+        agent_name=agent,
+        turn_id=event.id[:MAX_ID_CHARACTERS],
+        channel_id=event.channel_id,
+        state=state,
+        at=at,
+        conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
+    )
+
+
+def outcome_of(result: Result) -> str:
+    """How the turn ended, in one word: posted, reacted, skipped, refused, timed_out or failed."""
+    if result.message_id is not None:
+        return "posted"
+    return "reacted" if result.emoji_reacted else OUTCOMES.get(result.reason or "skipped", "refused")
+
+
+def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts, trace: TurnTrace) -> TurnRecord:
     """Make the record of a turn: ids, numbers and reasons, no words."""
     usage, emoji, target = result.usage or TurnUsage(), result.emoji_reacted, result.react_to_message_id
     given = event.instruction if isinstance(event, InstructionEvent) else None
     return TurnRecord(
         id=event.id[:MAX_ID_CHARACTERS],
         agent=agent,
+        at=trace.clock(),
         kind="mention" if isinstance(event, MentionEvent) else event.kind,
         trigger=trigger_of(event),
         conversation_id=given.conversation_id[:MAX_ID_CHARACTERS] or None if given else None,
@@ -134,4 +173,8 @@ def record_of(agent: str, event: TurnEvent, result: Result, facts: Facts) -> Tur
         posted=facts.posted,
         reacted=Reacted(emoji=emoji, message_id=target) if emoji and target is not None else None,
         image=result.image_url is not None,
+        outcome=outcome_of(result),
+        phases=trace.phases,
+        calls=trace.call_records,
+        tool_calls=trace.tool_records,
     )

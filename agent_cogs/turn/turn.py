@@ -23,6 +23,8 @@ from agent_cogs.prompt.model_call import may_ask_again
 from agent_cogs.prompt.question import wording
 from agent_cogs.prompt.tools import note_post
 from agent_cogs.prompt.view import TurnView, look
+from agent_cogs.trace.trace import Sources
+from agent_cogs.trace.words import authors
 from agent_cogs.turn.actions import act
 from agent_cogs.turn.admission import admit, withdrawn
 from agent_cogs.turn.cancellation import Cancellation
@@ -55,16 +57,18 @@ async def take_turn(
     Raises nothing but CancelledError.
     """
     began = agent.clock()
-    turn = Turn(agent=agent, outlet=outlet, event=event, spending=progress.spending, after=progress.after)
+    trace = progress.trace
+    turn = Turn(agent=agent, outlet=outlet, event=event, spending=progress.spending, after=progress.after, trace=trace)
     progress.facts = Facts(guild_id=outlet.view.guild_id, asked_by=event.person_id)
     done, line = await _ended(turn, progress, cancellation, on_admitted)
     if cancellation.reason is not None and done.nothing:
         done = Done(reason=cancellation.reason)
-    if done.message_id is None:
-        await _withdraw(turn, progress)
-    reply = None
-    if done.nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
-        reply = await reply_to_failure(agent, outlet.sink, event, done.reason, line)
+    with trace.phase("posting"):
+        if done.message_id is None:
+            await _withdraw(turn, progress)
+        reply = None
+        if done.nothing and done.reason is not None and isinstance(event, MentionEvent) and event.by_person:
+            reply = await reply_to_failure(agent, outlet.sink, event, done.reason, line)
     usage, tariff, seconds = turn.spending.total, agent.model.tariff, agent.clock() - began
     progress.facts = replace(
         progress.facts,
@@ -118,11 +122,12 @@ async def _ended(
 async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done:
     agent, outlet, event = turn.agent, turn.outlet, turn.event
     _check_question(turn)
-    await admit(turn, progress)
+    with turn.trace.phase("waiting"):
+        await admit(turn, progress)
     with outlet.sink.typing() if event.forced else nullcontext():
-        await on_admitted()
-        view = await look(turn, closing=progress.closing)
-        progress.facts = _with_view(progress.facts, view)
+        with turn.trace.phase("waiting"):
+            await on_admitted()
+        view = await _look(turn, progress)
         _check_question(turn)
         if progress.answer is not None:
             decision, sources = kept_decision(turn, view, progress.answer.text), progress.answer.sources
@@ -132,21 +137,37 @@ async def _walk(turn: Turn, progress: Progress, on_admitted: OnAdmitted) -> Done
             if wording(event, outlet.view.transcript) != view.wording and await may_ask_again(turn):
                 log.info("%s: asking once more, the question was edited", agent.key)
                 await _withdraw(turn, progress)
-                view = await look(turn, closing=progress.closing)
-                progress.facts = _with_view(progress.facts, view)
+                view = await _look(turn, progress)
                 decision, sources = await decide(turn, view)
                 _check_question(turn)
         if decision.is_empty:
             if event.cools_down:
                 await agent.limits.release_cooldown(event.channel_id)
             raise TurnOver("budget" if progress.closing else "skipped")
-        if progress.answer is None:
-            await progress.keep_answer(decision, sources)
-        _check_overtaken(turn, view)
-        _check_clock(turn)
-        done = await act(turn, progress, view, decision, sources)
+        with turn.trace.phase("posting"):
+            if progress.answer is None:
+                await progress.keep_answer(decision, sources)
+            _check_overtaken(turn, view)
+            _check_clock(turn)
+            done = await act(turn, progress, view, decision, sources)
         note_post(turn, done.message_id)
         return replace(done, reason="budget") if progress.closing else done
+
+
+async def _look(turn: Turn, progress: Progress) -> TurnView:
+    with turn.trace.phase("context"):
+        view = await look(turn, closing=progress.closing)
+    progress.facts = _with_view(progress.facts, view)
+    turn.trace.sources = _sources(turn, view)
+    return view
+
+
+def _sources(turn: Turn, view: TurnView) -> Sources:
+    """The sources of the prompt, for the record: pins set names in it, and a question may be of several messages."""
+    agent, event = turn.agent, turn.event
+    pins = [(pin.message_id, pin.author_id) for pin in agent.options.of(agent.key, turn.outlet.view).pins]
+    asked = (event.asked, *event.pieces) if isinstance(event, MentionEvent) else ()
+    return Sources(context=view.context, quoted=(*pins, *authors(asked)), people=view.noted)
 
 
 def _with_view(facts: Facts, view: TurnView) -> Facts:

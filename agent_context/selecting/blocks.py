@@ -17,10 +17,12 @@ BLOCK = 8  # lines in one message to the model
 
 @dataclass(frozen=True, slots=True)
 class ToolLine:
-    """Stage 8: a tool's call and result, as one line of data after the message `after_id`."""
+    """Stage 8: a tool's call and result, as one line of data after the message `after_id`. `asked_by`: the person for
+    whom it was called."""
 
     after_id: int
     text: str
+    asked_by: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

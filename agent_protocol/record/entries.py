@@ -68,7 +68,11 @@ class ToolCallRecord(Entry):
 
 
 class Quoted(Entry):
-    """A message that a prompt contains. `author_id` is None for an agent's own."""
+    """A message that a prompt contains. `author_id` is None for an agent's own.
+
+    Words of a person that are in no message, such as an agent's note of them, have minus the person's id instead of a
+    message's.
+    """
 
     message_id: int
     author_id: int | None = None

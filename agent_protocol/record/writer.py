@@ -22,7 +22,7 @@ from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.record.appending import APPEND
-from agent_protocol.record.entries import NOTES, WORDS, Entry
+from agent_protocol.record.entries import NOTES, WORDS, CallWords, Entry, PostWords
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import TurnNotice
@@ -48,7 +48,7 @@ for i = 4, #ARGV, 2 do
 end
 """
 
-Words = Callable[[], Sequence[Entry]]
+Make = Callable[[], Sequence[Entry]]
 Redact = Callable[[str], str]
 
 _KINDS = {kind: name for name, kind in (*NOTES.items(), *WORDS.items())}
@@ -62,7 +62,7 @@ class _Waiting:
     """Entries that wait for a stream: notes, or the words of a turn, which are made when they are written."""
 
     stream: str
-    entries: Words
+    entries: Make
     size: int = 0  # of words: about how many bytes they hold in memory
 
 
@@ -70,6 +70,16 @@ class Notes(Protocol):
     """Where notes for the record go: conversations, reactions, deletions, actions."""
 
     def note(self, entry: Entry) -> None: ...
+
+
+class TurnWords(Protocol):
+    """The words of a turn that ended. Its methods take their time, so they are called in a thread; `size`: about how
+    many bytes it holds in memory, 0 if there are no words."""
+
+    @property
+    def size(self) -> int: ...
+    def calls(self) -> Sequence[CallWords]: ...
+    def posts(self) -> Sequence[PostWords]: ...
 
 
 class NoRecord:
@@ -80,7 +90,8 @@ class NoRecord:
 
 
 class RecordWriter:
-    """`redact` removes secrets from a text. Run `run` in a task; `aclose` writes what still waits.
+    """`redact` removes secrets from a text; `prompts`: those and completions are recorded too. Run `run` in a task;
+    `aclose` writes what still waits.
 
     `note`, `began` and `ended` never wait and never fail.
     """
@@ -90,10 +101,11 @@ class RecordWriter:
         link: RedisLink,
         redact: Redact,
         *,
+        prompts: bool = True,
         write_seconds: float = WRITE_SECONDS,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._link, self._redact = link, redact
+        self._link, self._redact, self._prompts = link, redact, prompts
         self._write_seconds, self._pause_seconds = write_seconds, pause_seconds
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
@@ -115,13 +127,11 @@ class RecordWriter:
     def began(self, notice: TurnNotice) -> None:
         """Nothing is recorded of a turn that only began."""
 
-    def ended(self, record: TurnRecord, words: Words, size: int) -> None:
-        """Write the words of a turn that ended, WORDS of about `size` bytes; its record is in Redis already.
-
-        `words` is called later, in a thread.
-        """
-        if size:
-            self._put(_Waiting(keys.words(record.agent), words, size))
+    def ended(self, record: TurnRecord, words: TurnWords) -> None:
+        """Write the words of a turn that ended; its record is in Redis already."""
+        if size := words.size:
+            entries = (lambda: (*words.calls(), *words.posts())) if self._prompts else words.posts
+            self._put(_Waiting(keys.words(record.agent), entries, size))
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -201,7 +211,7 @@ class RecordWriter:
         )
         self._dropped[stream] -= dropped
 
-    def _fields(self, entries: Words) -> list[tuple[str, str]]:
+    def _fields(self, entries: Make) -> list[tuple[str, str]]:
         """The kind and data of each entry."""
         return [(_KINDS[type(entry)], encoded(entry, self._redact)) for entry in entries()]
 

@@ -2,7 +2,7 @@
 
 A record says what called the agent, what it read, what it did and what that cost; never what anybody said. The script
 that ends the turn adds it, once (`Ledger.settle`). People ask for it with /why, and the recorder (agent_store) reads
-the same streams. An entry has the fields `record`, a JSON object as TurnRecord writes it without what is null, and `n`
+the same streams. An entry has the fields `record`, a JSON object as TurnRecord.to_json makes it, and `n`
 (agent_protocol/record/appending.py). `v` is 1 for as long as a reader of this shape can read it: fields may be added,
 none is renamed. Entries are ordered by Redis' clock, `at` is the clock of the agent's process.
 
@@ -11,6 +11,7 @@ A stream is cut at 20,000 entries, about, and at 7 days by each new one; 7 days 
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -86,7 +87,9 @@ class TurnRecord(BaseModel):
     tool_calls: tuple[ToolCallRecord, ...] = ()
 
     def to_json(self) -> str:
-        return self.model_dump_json(exclude_none=True)
+        """Without what has its default, but with `v`."""
+        shown = {"v": self.v, **self.model_dump(mode="json", exclude_defaults=True)}
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
 def sent_at(message_id: int) -> float:

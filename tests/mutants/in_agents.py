@@ -8,6 +8,7 @@ COG = "test_agent_cog.py"
 MONEY = "agent_cogs/turn/test_turn_costs.py"
 STOPPING = "agent_cogs/inbox/test_stop_orders.py"
 INBOX = "agent_cogs/inbox/test_lanes.py"
+TRACE = "agent_cogs/trace/test_trace.py"
 TIME = "agent_cogs/automation/test_clock.py"
 CLOCKS = "agent_cogs/automation/test_clock.py agent_cogs/automation/test_heartbeats_and_jobs.py"
 HOOKS = "agent_cogs/automation/test_hooks.py"
@@ -35,7 +36,7 @@ IN_AGENTS = (
             STOPPING,
         ),
         (
-            "        _check_clock(turn)\n",
+            "            _check_clock(turn)\n",
             "",
             "nothing is posted after the deadline, whatever the machine did",
             TIME,
@@ -62,8 +63,8 @@ IN_AGENTS = (
             TIME,
         ),
         (
-            "        if progress.answer is None:\n            await progress.keep_answer",
-            "        if progress.answer is not None:\n            await progress.keep_answer",
+            "if progress.answer is None:\n                await progress.keep_answer",
+            "if progress.answer is not None:\n                await progress.keep_answer",
             "an answer is kept before it is posted",
             PROGRESS,
         ),
@@ -328,5 +329,24 @@ IN_AGENTS = (
             "return first if len(first) == 1",
             "an emoji is as Discord knows it",
         ),
+    ),
+    *of(
+        "agent_cogs/trace/trace.py",
+        TRACE,
+        ("        self._since = now\n", "", "each second counts for one phase"),
+        ("max(0.0, seconds)  # clocks", "seconds  # clocks", "a clock that was set back takes no time from a phase"),
+        (
+            'call.error = "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__',
+            "pass",
+            "a failed call says so in the record",
+        ),
+    ),
+    *of(
+        "agent_cogs/trace/words.py",
+        TRACE,
+        ("quoted |= _authors(line.about if isinstance(line, Note) else line)", "pass", "forgetting reaches prompts"),
+        ("people.add(line.asked_by)", "pass", "forgetting reaches the results of tools in prompts"),
+        ("people = sources.context, set(sources.people)", "people = sources.context, set()", "and notes in memories"),
+        ("whole if fits(whole, RECORDED) else scale(picture.data, RECORDED)", "whole", "pictures are recorded small"),
     ),
 )

@@ -21,8 +21,11 @@ from agent_config import AGENTS, AgentSpec, load_settings
 from agent_discord.reading.history import HistoryFetcher
 from agent_discord.reading.history_cache import HistoryCache
 from agent_llm.types import Drawing, Message, Picture, Prompt, Reply, Usage
+from agent_protocol.record.entries import Entry as RecordEntry
+from agent_protocol.record.writer import TurnWords
 from agent_protocol.turns.budget_rules import Caps
-from agent_protocol.wire.messages import HistoryEntry, Instruction, MentionNotice, Result
+from agent_protocol.turns.records import TurnRecord
+from agent_protocol.wire.messages import HistoryEntry, Instruction, MentionNotice, Result, TurnNotice
 from tests.support.doubles import (
     GUILD,
     PNG,
@@ -108,6 +111,27 @@ class ScriptedCog(BaseAgentCog):
         return Drawing(picture=Picture(PNG, "image/png"), usage=PAINTING)
 
 
+class Watcher:
+    """Keeps what turns report."""
+
+    def __init__(self) -> None:
+        self.began_turns: list[TurnNotice] = []
+        self.ended_turns: list[tuple[TurnRecord, TurnWords]] = []
+
+    def began(self, notice: TurnNotice) -> None:
+        self.began_turns.append(notice)
+
+    def ended(self, record: TurnRecord, words: TurnWords) -> None:
+        self.ended_turns.append((record, words))
+
+
+class KeptNotes(list[RecordEntry]):
+    """The notes for the record."""
+
+    def note(self, entry: RecordEntry) -> None:
+        self.append(entry)
+
+
 class Scene:
     """`names` are the agents; `env` is put over SETTINGS. The first agent is the one that most methods mean."""
 
@@ -143,9 +167,10 @@ class Scene:
         names = {name: agent.display_name for name, agent in self.settings.agents.items()}
         self.stops = MemoryStops(self.clock)
         self.ignored = set[int]()
+        self.watcher, self.record = Watcher(), KeptNotes()
         doubles: dict[str, Any] = {"bus": self.bus, "ledger": self.ledger, "stops": self.stops}
         doubles |= {"ignores": self.ignored, "orders": None, "forgetting": None, "notices": MemoryTold()}
-        doubles |= {"resets": NoResets(), "webhooks": NoWebhooks()}
+        doubles |= {"resets": NoResets(), "webhooks": NoWebhooks(), "record": self.record, "watcher": self.watcher}
         fetcher: Any = self.pictures
         return AgentServices(
             settings=self.settings,

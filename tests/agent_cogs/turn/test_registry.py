@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 from agent_cogs.events import InstructionEvent
-from agent_cogs.turn.progress import Facts, Progress
+from agent_cogs.turn.progress import Progress
 from agent_cogs.turn.registry import REMEMBERED, TurnRegistry
 from agent_cogs.turn.result import settle
 from agent_protocol.turns.turns import Claim
@@ -14,7 +14,8 @@ RESULT = Result(instruction_id="i1", agent_name="claude", text="hi", message_id=
 
 async def ended(book, ledger):
     book.keep("i1", RESULT)
-    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, Facts())
+    progress = Progress(ledger.turns, None, "claude", "i1")
+    await settle(SimpleNamespace(key="claude", today=lambda: "2026-06-10"), ledger, EVENT, RESULT, progress)
 
 
 def test_a_turn_is_new_once():

@@ -2,8 +2,11 @@
 
 import pytest
 
+from agent_cogs.events import REASONS
 from agent_cogs.turn.failure_replies import LINES, error_line
+from agent_cogs.turn.result import OUTCOMES
 from agent_llm.errors import BadKey, ConnectionFailed, Refused, SessionLost
+from agent_protocol.record.entries import CallRecord, Phases
 from agent_protocol.turns.records import Reacted, TurnRecord
 from tests.support.agent_scene import CALL, ELSEWHERE, LOUNGE, Scene
 from tests.support.doubles import ALICE, BOB, GUILD
@@ -29,6 +32,7 @@ async def test_a_mention_is_recorded_with_who_asked_what_was_read_and_what_it_co
     assert kept == TurnRecord(
         id=f"m{asked}",
         agent="claude",
+        at=scene.clock(),
         kind="mention",
         trigger="mention",
         channel_id=LOUNGE,
@@ -42,6 +46,19 @@ async def test_a_mention_is_recorded_with_who_asked_what_was_read_and_what_it_co
         output_tokens=10,
         cost_usd=0.01,
         posted=(scene.channel().sent[-1].id,),
+        outcome="posted",
+        phases=Phases(model=2.5),
+        calls=(
+            CallRecord(
+                n=0,
+                model=CALL.model,
+                at=scene.clock() - 2.5,
+                seconds=2.5,
+                input_tokens=100,
+                output_tokens=10,
+                cost_usd=0.01,
+            ),
+        ),
     )
 
 
@@ -94,11 +111,18 @@ async def test_turns_that_post_nothing_are_recorded_too(scene):
     await scene.instruct("i1")
     await scene.instruct("i2", deadline=scene.clock() - 1)
     await scene.instruct("i3", channel=ELSEWHERE)
-    assert [(turn.reason, turn.posted) for turn in scene.ledger.recorded] == [
-        ("skipped", ()),
-        ("deadline", ()),
-        ("unknown_channel", ()),
+    assert [(turn.outcome, turn.reason, turn.posted) for turn in scene.ledger.recorded] == [
+        ("skipped", "skipped", ()),
+        ("timed_out", "deadline", ()),
+        ("refused", "unknown_channel", ()),
     ]
+
+
+def test_the_outcome_of_each_reason_is_meant():
+    """A new reason has to be put into OUTCOMES, or below."""
+    refusals = "cooldown daily_limit budget agent_budget person_budget too_often benched muted busy invalid"
+    others = "unknown_action unknown_channel not_permitted not_ours refused"
+    assert sorted({*OUTCOMES, *refusals.split(), *others.split()}) == sorted(REASONS)
 
 
 async def test_no_record_holds_a_word_of_what_was_said(scene):

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record import writer as module
@@ -16,6 +18,19 @@ RECORD = TurnRecord(id="m1", agent="claude", kind="mention", trigger="mention", 
 
 def call(text: str = "hi", n: int = 0) -> CallWords:
     return CallWords(agent="claude", turn_id="m1", n=n, channel_id=1, at=5.0, text=text)
+
+
+@dataclass
+class Words:
+    made: Callable[[], Sequence[CallWords]]
+    said: Sequence[PostWords] = ()
+    size: int = 10
+
+    def calls(self) -> Sequence[CallWords]:
+        return self.made()
+
+    def posts(self) -> Sequence[PostWords]:
+        return self.said
 
 
 def deletion(message_id: int) -> DeletionNote:
@@ -59,7 +74,7 @@ async def test_words_and_notes_arrive_as_they_were_given_numbered_and_without_se
     picture = PostWords(agent="claude", turn_id="m1", message_id=8, channel_id=1, at=6.0, picture="sk-secret")
     reaction = ReactionNote(message_id=8, channel_id=1, user_id=9, emoji="🔥", at=7.0)
     async with at_work(writer):
-        writer.ended(RECORD, lambda: (asked("sk-secret"), half_an_emoji, picture), size=100)
+        writer.ended(RECORD, Words(lambda: [asked("sk-secret")], (half_an_emoji, picture)))
         writer.note(reaction)
         writer.note(deletion(7))
         await until(lambda: not writer.waiting)
@@ -79,15 +94,15 @@ async def test_what_the_bounds_drop_is_the_oldest_words_and_shows_in_the_numbers
     async with RedisLink(server.url, command_timeout=PATIENT) as link:
         writer = RecordWriter(link, str, pause_seconds=0.01)
         async with at_work(writer):
-            writer.ended(RECORD, lambda: (call("first"),), size=10)
+            writer.ended(RECORD, Words(lambda: [call("first")]))
             await until(lambda: not writer.waiting)
             server.kill()
             writer.note(deletion(7))
             for number in range(4):
-                writer.ended(RECORD, lambda number=number: (call(str(number)),), size=10)
-            writer.ended(RECORD, lambda: (call("too large"),), size=2000)
+                writer.ended(RECORD, Words(lambda number=number: [call(str(number))]))
+            writer.ended(RECORD, Words(lambda: [call("too large")], size=2000))
             server.start()
-            writer.ended(RECORD, lambda: (call("last"),), size=10)
+            writer.ended(RECORD, Words(lambda: [call("last")]))
             await until(lambda: not writer.waiting)
         kept = [(number, entry.text) for number, entry in await entries(link, keys.words("claude"))]
         assert await entries(link, keys.COORDINATOR_RECORD) == [(1, deletion(7))]
@@ -105,12 +120,21 @@ async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog,
     large = "".join(map(chr, range(32, 1000)))
     writer = RecordWriter(link, str)
     async with at_work(writer):
-        writer.ended(RECORD, lambda: (_ for _ in ()).throw(KeyError("a bug")), size=10)
-        writer.ended(RECORD, lambda: (call(large, n=1), call(n=2)), size=10)
+        writer.ended(RECORD, Words(lambda: [][0]))
+        writer.ended(RECORD, Words(lambda: [call(large, n=1), call(n=2)]))
         await until(lambda: not writer.waiting)
     assert [(number, entry.n) for number, entry in await entries(link, keys.words("claude"))] == [(3, 2)]
     assert writer.dropped == 2
-    assert "a bug" in caplog.text
+    assert "IndexError" in caplog.text
+
+
+async def test_without_prompts_only_posts_are_written_and_no_prompt_is_made(link):
+    post = PostWords(agent="claude", turn_id="m1", message_id=7, channel_id=1, at=6.0, text="hi")
+    writer = RecordWriter(link, str, prompts=False)
+    async with at_work(writer):
+        writer.ended(RECORD, Words(lambda: [][0], [post]))
+        await until(lambda: not writer.waiting)
+    assert await entries(link, keys.words("claude")) == [(1, post)]
 
 
 async def test_what_waits_is_written_at_the_end_and_an_end_without_redis_is_soon(server, caplog):
