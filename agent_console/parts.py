@@ -38,8 +38,17 @@ class ModelPrice:
     usable: bool = True
 
 
-def no_latency(_: str) -> float | None:
-    return None
+@dataclass(frozen=True, slots=True)
+class BotState:
+    """A bot of this process: the seconds to Discord's gateway and back, and why the bot failed, in one line; None where
+    neither is known."""
+
+    latency: float | None = None
+    failure: str | None = None
+
+
+def not_here(_: str) -> BotState:
+    return BotState()
 
 
 def no_prices(_: str) -> Sequence[ModelPrice]:
@@ -50,8 +59,8 @@ def no_prices(_: str) -> Sequence[ModelPrice]:
 class ConsoleParts:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
     (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
-    `prices` gives an agent's models, the preferred one first; `latency` the seconds to Discord's gateway and back,
-    None for an agent of another process. `clock` gives unix seconds."""
+    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot. `clock` gives unix seconds.
+    """
 
     settings: Settings
     names: Mapping[str, str]
@@ -65,7 +74,7 @@ class ConsoleParts:
     reasons: Mapping[str, str] = field(default_factory=dict)
     endings: Mapping[str, str] = field(default_factory=dict)
     prices: Callable[[str], Sequence[ModelPrice]] = no_prices
-    latency: Callable[[str], float | None] = no_latency
+    bot: Callable[[str], BotState] = not_here
     notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
     replayer: Replayer | None = None

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 
+from agent_cogs.events import REASONS
 from agent_console.app import console_app
-from agent_console.parts import ConsoleParts
+from agent_console.parts import BotState, ConsoleParts, ModelPrice
 from agent_console.record_file import RecordFile
 from agent_console.serving import serving_console
+from agent_coordinator.conversations.state import ENDINGS
 from agent_process.version import program_version
 from agent_runtime.live_channels import TranscriptChannels
+from agent_runtime.model_prices import model_prices
 from agent_runtime.process import Runtime
 
 
@@ -37,6 +43,26 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         store=store,
         notes=services.record,
         people=setup.people,
+        reasons=REASONS,
+        endings={str(because): text for because, text in ENDINGS.items()},
+        prices=partial(_prices, runtime),
+        bot=partial(_bot, runtime),
         version=program_version(),
         clock=setup.clock,
     )
+
+
+def _prices(runtime: Runtime, agent: str) -> Sequence[ModelPrice]:
+    bot, settings = runtime.bots.get(agent), runtime.setup.settings.agents.get(agent)
+    if bot is not None and bot.model.free:  # local mode's models are not those of the settings
+        return (ModelPrice(bot.model.name),)
+    return () if settings is None else model_prices(settings)
+
+
+def _bot(runtime: Runtime, agent: str) -> BotState:
+    """Unknown for a bot of another process. py-cord gives no number before the first heartbeat."""
+    bot = runtime.bots.get(agent)
+    if bot is None:
+        return BotState()
+    latency = bot.client.latency
+    return BotState(latency if math.isfinite(latency) else None, bot.failure)

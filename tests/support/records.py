@@ -210,7 +210,7 @@ def _ended(rows: Rows, name: str, channel: int, topic: str, turns: Sequence[Row]
             "topic": topic,
             "started_at": at,
             "ended_at": at + 35 * len(turns),
-            "ended_because": "rounds",
+            "ended_because": "round_limit",
             "rounds": (len(turns) + 3) // 4,
             "messages": posted,
             "skips": len(turns) - posted,

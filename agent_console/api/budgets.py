@@ -1,0 +1,66 @@
+"""Today's budgets: what is spent and reserved, of which limit, and what the day will come to.
+
+GET /api/budgets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from aiohttp import web
+
+from agent_console.api.record_json import Json, channel_json, today
+from agent_console.errors import Refused
+from agent_console.parts import ConsoleParts
+from agent_protocol.turns.budget_use import BudgetUse
+from agent_store.queries.forecast import read_forecast
+
+MOST_PEOPLE = 10
+
+
+def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def budgets(_: web.Request) -> web.Response:
+        scopes = [
+            "all",
+            *(f"agent:{agent}" for agent in parts.names),
+            *(f"channel:{id_}" for id_ in parts.settings.channels),
+        ]
+        uses = await parts.ledger.budgets.uses(today(parts), scopes)
+        return web.json_response({"day": today(parts), "forecast": await _forecast(parts), **_by_kind(parts, uses)})
+
+    return [web.get("/api/budgets", budgets)]
+
+
+def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
+    """Channels only where they have a limit or cost something; of the people, those who caused the most."""
+    found: dict[str, list[Json]] = {"all": [], "agent": [], "channel": [], "person": []}
+    for use in uses.values():
+        kind, _, key = use.scope.partition(":")
+        found[kind].append(_use_json(parts, kind, key, use))
+    found["channel"] = [use for use in found["channel"] if use["cap"] is not None or use["spent"] + use["reserved"] > 0]
+    found["person"] = sorted(found["person"], key=lambda use: -use["spent"])[:MOST_PEOPLE]
+    return {"all": found["all"][0], "agents": found["agent"], "channels": found["channel"], "people": found["person"]}
+
+
+def _use_json(parts: ConsoleParts, kind: str, key: str, use: BudgetUse) -> Json:
+    channel = channel_json(parts, int(key))["name"] if kind == "channel" else None
+    name = {"all": "All bots", "agent": parts.names.get(key, key), "channel": f"#{channel or key}"}.get(kind, key)
+    return {
+        "kind": kind,
+        "id": key,
+        "name": name,
+        "spent": use.spent,
+        "reserved": use.reserved,
+        "cap": use.cap,
+        "raised": use.raised,
+    }
+
+
+async def _forecast(parts: ConsoleParts) -> Json | None:
+    """None where nothing is recorded."""
+    with suppress(Refused):
+        record = await parts.store.open()
+        forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)
+        return {"usd": forecast.usd, "by": forecast.by, "days": forecast.days}
+    return None

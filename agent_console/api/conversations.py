@@ -1,0 +1,79 @@
+"""The conversations of the agents: a list, one as a chat with its skipped turns, and its file to keep or share.
+
+GET /api/conversations?channel=&theme=&before=
+GET /api/conversations/{id}
+GET /api/conversations/{id}/export?format=md|json|html
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from agent_console.api.record_json import (
+    Json,
+    conversation_json,
+    cursor_text,
+    post_json,
+    query_cursor,
+    turn_json,
+)
+from agent_console.api.turns import LONGEST_ID
+from agent_console.errors import Refused
+from agent_console.parts import ConsoleParts
+from agent_console.requests import query_id, query_int, query_text
+from agent_store.queries.conversations import Conversation, conversation_of, conversations_page
+from agent_store.queries.posts import Post, posts_of_conversation
+from agent_store.queries.turns import Turn, turns_of_conversation
+
+PAGE = 50
+
+
+def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def conversations(request: web.Request) -> web.Response:
+        page = await conversations_page(
+            await parts.store.open(),
+            channel_id=query_id(request, "channel"),
+            theme=query_text(request, "theme"),
+            after=query_cursor(request, of_texts=True),
+            count=query_int(request, "count", PAGE, 1, 200),
+        )
+        items = [conversation_json(parts, each) for each in page.items]
+        return web.json_response({"items": items, "next": cursor_text(page.next)})
+
+    async def conversation(request: web.Request) -> web.Response:
+        found = await _asked_for(parts, request)
+        db = await parts.store.open()
+        turns, posts = await turns_of_conversation(db, found.id), await posts_of_conversation(db, found.id)
+        return web.json_response({**conversation_json(parts, found), "items": _chat(parts, turns, posts)})
+
+    return [
+        web.get("/api/conversations", conversations),
+        web.get("/api/conversations/{id}", conversation),
+    ]
+
+
+async def _asked_for(parts: ConsoleParts, request: web.Request) -> Conversation:
+    conversation_id = request.match_info["id"]
+    found = (
+        await conversation_of(await parts.store.open(), conversation_id) if len(conversation_id) <= LONGEST_ID else None
+    )
+    if found is None:
+        raise Refused(404, "the record has no such conversation: it is too old, or has not arrived yet")
+    return found
+
+
+def _chat(parts: ConsoleParts, turns: Iterable[Turn], posts: Iterable[Post]) -> list[Json]:
+    """The turns in their order, each with its posts."""
+    posted: dict[tuple[str, str], list[Post]] = defaultdict(list)
+    for post in posts:
+        posted[post.agent, post.turn_id].append(post)
+    return [
+        {
+            **turn_json(parts, turn),
+            "posts": [post_json(parts, post, turn.guild_id) for post in posted[turn.agent, turn.id]],
+        }
+        for turn in turns
+    ]

@@ -1,0 +1,146 @@
+"""The turns: a list with filters, one turn with all that is kept of it, and the pictures that were posted.
+
+GET /api/turns?agent=&channel=&outcome=&model=&person=&conversation=&words=&before=
+GET /api/turns/choices               what the filters offer
+GET /api/turns/{agent}/{id}
+GET /api/pictures/{message}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from aiohttp import web
+
+from agent_console.api.record_json import (
+    Json,
+    channel_json,
+    conversation_json,
+    cursor_text,
+    message_link,
+    post_json,
+    query_cursor,
+    today,
+    turn_json,
+)
+from agent_console.errors import Refused
+from agent_console.parts import ConsoleParts
+from agent_console.requests import query_id, query_int, query_text, snowflake
+from agent_protocol.record.entries import CallWords
+from agent_store.queries.costs import read_costs
+from agent_store.queries.posts import picture_of
+from agent_store.queries.turns import Call, TurnFilter, WholeTurn, turns_page, whole_turn
+
+PAGE = 50
+CHOICE_DAYS = 30
+LONGEST_ID = 200
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+ARRIVAL_SECONDS = 30.0  # within which the words of a turn reach the file
+DAY = 86400.0
+REMOVED: Mapping[str, str] = {
+    "forgotten": "Removed: a person whom this prompt quoted had their words forgotten (/forget me).",
+    "deleted": "Removed: a message that this prompt quoted was deleted in Discord.",
+    "unreadable": "These words cannot be read: the file is damaged, or another version of the program wrote them.",
+}
+
+
+def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    async def turns(request: web.Request) -> web.Response:
+        wanted = TurnFilter(
+            agent=query_text(request, "agent"),
+            channel_id=query_id(request, "channel"),
+            outcome=query_text(request, "outcome"),
+            model=query_text(request, "model"),
+            person=query_id(request, "person"),
+            conversation_id=query_text(request, "conversation"),
+            text=query_text(request, "words") or "",
+        )
+        count = query_int(request, "count", PAGE, 1, 200)
+        page = await turns_page(await parts.store.open(), wanted, after=query_cursor(request), count=count)
+        items = [turn_json(parts, turn) for turn in page.items]
+        return web.json_response({"items": items, "next": cursor_text(page.next)})
+
+    async def choices(_: web.Request) -> web.Response:
+        last = datetime.fromisoformat(today(parts)).date()
+        costs = await read_costs(await parts.store.open(), str(last - timedelta(days=CHOICE_DAYS)), str(last))
+        channels = [channel_json(parts, channel) for channel in sorted(costs.channels)]
+        return web.json_response({"channels": channels, "models": sorted(costs.models)})
+
+    async def turn(request: web.Request) -> web.Response:
+        agent, turn_id = request.match_info["agent"], request.match_info["id"]
+        if max(len(agent), len(turn_id)) > LONGEST_ID:
+            raise Refused(404, "there is no such turn")
+        found = await whole_turn(await parts.store.open(), agent, turn_id)
+        if found is None:
+            raise Refused(404, "the record has no such turn: it is too old, or has not arrived yet")
+        return web.json_response(_whole(parts, found))
+
+    async def picture(request: web.Request) -> web.Response:
+        found = await picture_of(await parts.store.open(), snowflake(request.match_info["message"]))
+        if found is None or found.media_type not in PICTURE_TYPES:
+            raise Refused(404, "the record has no such picture")
+        headers = {"Cache-Control": "private, max-age=3600"}
+        return web.Response(body=found.data, content_type=found.media_type, headers=headers)
+
+    return [
+        web.get("/api/turns", turns),
+        web.get("/api/turns/choices", choices),
+        web.get("/api/turns/{agent}/{id}", turn),
+        web.get("/api/pictures/{message}", picture),
+    ]
+
+
+def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
+    turn = whole.turn
+    asked = turn.asked_message_id
+    return {
+        **turn_json(parts, turn),
+        "began_at": turn.at - turn.seconds,
+        "input_tokens": turn.input_tokens,
+        "cached_tokens": turn.cached_tokens,
+        "output_tokens": turn.output_tokens,
+        "phases": whole.phases.model_dump(),
+        "asked_link": message_link(turn.guild_id, turn.channel_id, asked) if asked and not parts.is_local else None,
+        "conversation": conversation_json(parts, whole.conversation) if whole.conversation else None,
+        "skipped": [turn_json(parts, each) for each in whole.skipped],
+        "calls": [_call(parts, call, turn.at) for call in whole.calls],
+        "tools": [tool.model_dump() for tool in whole.tool_calls],
+        "posts": [post_json(parts, post, turn.guild_id) for post in whole.posts],
+    }
+
+
+def _call(parts: ConsoleParts, call: Call, at: float) -> Json:
+    record, words = call.record.model_dump(), call.words and _words(call.words)
+    return {**record, "words": words, "no_words": None if words else why_no_words(parts, call.removed, at)}
+
+
+def _words(words: CallWords) -> Json:
+    """`stable`: how many characters of `system` a provider caches by themselves."""
+    return {
+        "system": words.system,
+        "stable": words.stable,
+        "history": [message.model_dump() for message in words.history],
+        "text": words.text,
+        "prefill": words.prefill,
+        "options": words.options,
+        "completion": words.completion,
+        "stop": words.stop,
+        "tool_calls": list(words.tool_calls),
+        "decision": words.decision,
+    }
+
+
+def why_no_words(parts: ConsoleParts, removed: str | None, at: float) -> str:
+    """Why the words of a call are not there, in a line for the owner. `removed` as agent_store says it; the turn ended
+    `at`, in unix seconds."""
+    days, age = parts.settings.record_prompts_days, parts.clock() - at
+    if removed is not None:
+        return REMOVED.get(removed, f"Removed: {removed}.")
+    if days == 0:
+        return "Not recorded: RECORD_PROMPTS_DAYS is 0."
+    if days is not None and age > days * DAY:
+        return f"Removed after {days} days, as RECORD_PROMPTS_DAYS says."
+    if age < ARRIVAL_SECONDS:
+        return "Not here yet: prompts reach the record within seconds. Reload in a moment."
+    return "Not recorded: prompts were not kept then, or these were lost on their way (see Agents, The record)."

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from support.records import CHANNELS, NOW, PEOPLE
+
+from agent_console.parts import BotState, ConsoleParts, ModelPrice
+from agent_personas.store import change
+from tests.agent_console.conftest import HOSTILE, Pages, pages_of
+
+CHANNEL = next(iter(CHANNELS))
+
+
+async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts: ConsoleParts) -> None:
+    await parts.ledger.presence.renew("claude", "1")
+    await parts.ledger.mutes.mute("gemini", 600)
+    await parts.ledger.backoffs.put("grok", NOW + 60)
+    states = {"grok": BotState(failure="its token was refused"), "claude": BotState(latency=0.04)}
+    changed = replace(
+        parts, bot=lambda name: states.get(name, BotState()), prices=lambda _: (ModelPrice("xai/grok-4.7", 2, 0.5, 6),)
+    )
+    async with pages_of(changed) as pages:
+        cards = {card["agent"]: card for card in (await pages.get("/api/agents"))["items"]}
+    assert {name: card["online"] for name, card in cards.items()} == {
+        **{"chatgpt": False, "claude": True},
+        **{"gemini": False, "grok": False},
+    }
+    assert (cards["gemini"]["muted_until"], cards["grok"]["backoff_until"]) == (NOW + 600, NOW + 60)
+    assert (cards["grok"]["failure"], cards["claude"]["latency"]) == ("its token was refused", 0.04)
+    assert cards["grok"]["models"][0]["output"] == 6
+    assert sum(cards["grok"]["outcomes"].values()) > 0
+    assert {error["outcome"] for error in cards["grok"]["errors"]} <= {"failed", "timed_out", "refused"}
+
+
+async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages: Pages, parts: ConsoleParts) -> None:
+    turn = (await pages.get("/api/turns", agent="claude", channel=str(CHANNEL), count="1"))["items"][0]
+    folder = parts.settings.personas_dir / "claude"
+    folder.mkdir(parents=True)
+    entry = f"- {HOSTILE} <!-- channel:{CHANNEL} by:{PEOPLE[0]} -->\n"
+    change(folder, "memory.md", lambda _: "- The owner's own.\n")
+    change(folder, "memory.md", lambda old: f"{old}{entry}", clock=lambda: turn["at"] - 0.5)
+    own, learned = (await pages.get("/api/agents/claude"))["memory"]
+    assert (own["people"], own["channels"], own["turn"]) == ([], [], None)
+    assert (learned["text"], learned["people"]) == (f"- {HOSTILE}", [str(PEOPLE[0])])
+    assert (learned["channels"][0]["id"], learned["turn"]) == (str(CHANNEL), {"agent": "claude", "id": turn["id"]})
+
+
+async def test_a_file_is_shown_with_its_changes(pages: Pages, parts: ConsoleParts) -> None:
+    folder = parts.settings.personas_dir / "grok"
+    folder.mkdir(parents=True)
+    for text in ("Loud.\n", "Loud.\nAnd <b>brief</b>.\n"):
+        change(folder, "soul.md", lambda _, text=text: text)  # type: ignore[misc]
+    file = await pages.get("/api/agents/grok/files/soul.md")
+    assert file["text"] == "Loud.\nAnd <b>brief</b>.\n"
+    assert [line for line in file["changes"][0]["lines"] if line["sign"] == "+"] == [
+        {"sign": "+", "text": "And <b>brief</b>."}
+    ]
+    assert (await pages.get("/api/agents/grok/files/tools.md"))["text"] is None
+
+
+@pytest.mark.parametrize(
+    "path", ["nobody", "..%2f..", "claude/files/.env", "claude/files/..%2f..%2f.env", "claude/files/%2fetc%2fpasswd"]
+)
+async def test_no_other_file_and_no_other_agent_can_be_asked_for(pages: Pages, path: str) -> None:
+    assert (await pages.client.get(f"/api/agents/{path}")).status == 404
+
+
+async def test_the_records_state_is_shown(pages: Pages) -> None:
+    record = await pages.get("/api/record")
+    assert record["days"] == 90
+    assert record["state"]["counts"]["turns"] >= 2000
+    assert record["state"]["bytes"] > 0
