@@ -8,6 +8,7 @@ from aiohttp import web
 
 from agent_console.parts import ConsoleParts
 from agent_console.security import csrf_token
+from agent_themes import THEMES
 
 
 def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
@@ -22,6 +23,8 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
                 "names": dict(parts.names),
                 "colours": {agent: f"#{colour:06x}" for agent, colour in parts.colours.items()},
                 "channels": channels,
+                "themes": list(THEMES),
+                "paused": parts.stops.paused,
                 "local": parts.is_local,
                 "recorded": parts.store.path is not None,
                 "signs_in": parts.settings.console_token is not None,

@@ -1,35 +1,192 @@
 // Buttons and dialogs for what an owner does: other pages put them where they belong. Each function returns an element.
+// What really happened is shown as a toast, and told to the page by the event "acted" on window.
+import { get, post } from "./api.js";
+import { agentName, ask, at, channelName, empty, fill, h, toast } from "./dom.js";
+import { me } from "./me.js";
 
-// For the header of a channel: start a conversation, who speaks next, end, stop. `channel` is as in /api/me, with
-// `running` and `stopped` where they are known.
+const PAUSE_SECONDS = 15; // between two looks whether all bots are paused
+
+// For the header of a channel: start, next speaker, end, stop. `channel` is as in /api/me, with `running` and `stopped`.
 export function channelActions(channel) {
-  return group(`Actions in ${channel.name}`);
+  const { id, running, stopped } = channel;
+  const shown = channelName(id);
+  const start = () => startDialog(id);
+  const next = () => nextDialog(id, running);
+  return group(`Actions in ${shown}`,
+    button("Next speaker", next, { disabled: stopped }),
+    running ? button("End", () => act("end", { channel: id }), { title: "End the running conversation" })
+      : button("Start", start, { disabled: stopped, title: `Start a conversation in ${shown}` }),
+    stopped ? button("Let them speak", () => act("resume", { channel: id }), { class: "primary" })
+      : button("Stop", () => stopDialog(id), { class: "danger", title: `Silence the bots in ${shown}` }));
 }
 
 // Mute and unmute. `agent` is { key, name, muted_until }.
 export function agentActions(agent) {
-  return group(`Actions for ${agent.name}`);
+  const muted = agent.muted_until && agent.muted_until * 1000 > Date.now();
+  return group(`Actions for ${agent.name}`,
+    muted ? button("Unmute", () => act("unmute", { agent: agent.key }), { class: "primary", title: `Let ${agent.name} speak again` })
+      : button("Mute", () => muteDialog(agent), { title: `Silence ${agent.name} in every channel` }));
 }
 
 // Raise today's budget. `scope` is { kind: "all" | "agent" | "channel", id, name }; `id` is an agent's key or a channel.
 export function budgetActions(scope) {
-  return group(`Budget of ${scope.name}`);
+  const whose = { all: "all bots", agent: scope.name, channel: scope.name }[scope.kind];
+  return group(`Budget of ${whose}`,
+    button("Raise today", () => raiseDialog(scope, whose), { title: `Raise today's limit of ${whose}` }));
 }
 
 // Move, skip and add times of today. `slots` are { at, done }, as the schedule has them.
 export function scheduleActions(slots) {
-  return group(`Today's ${slots.length} scheduled times`);
+  const open = slots.filter((slot) => !slot.done).sort((a, b) => a.at - b.at);
+  const rows = open.map((slot) => h("li", { class: "row apart" }, at(slot.at), h("span", { class: "row" },
+    button("Move", () => timeDialog("Move the conversation", "move", { at: slot.at }, "Move")),
+    button("Skip", () => act("skip", { at: slot.at })))));
+  return group("Today's scheduled times",
+    rows.length ? h("ul", { class: "slots" }, rows) : empty("No further conversation is scheduled today."),
+    button("Add a time", () => timeDialog("Add a conversation today", "add", {}, "Add")));
 }
 
 // Pause all bots, or let them go on; for the header of every page.
 export function pauseAll() {
-  return group("Pause all bots");
+  const root = group("All bots");
+  const show = () => fill(root, me.paused
+    ? [h("span", { class: "chip bad", role: "status" }, "All bots are paused"), button("Let them go on", () => act("go_on", {}), { class: "primary" })]
+    : button("Pause all", pauseDialog, { class: "danger", title: "Silence all bots, in every channel" }));
+  const look = async () => {
+    if (!root.isConnected) return clearInterval(timer);
+    if (document.body.classList.contains("signed-out")) return;
+    try {
+      const { paused } = await get("api/pause");
+      if (paused !== me.paused) { me.paused = paused; show(); }
+    } catch { /* the pages say that the console does not answer */ }
+  };
+  const timer = setInterval(look, PAUSE_SECONDS * 1000);
+  window.addEventListener("acted", look);
+  show();
+  return root;
 }
 
-function group(name) {
-  const element = document.createElement("div");
-  element.className = "actions";
-  element.setAttribute("role", "group");
-  element.setAttribute("aria-label", name);
-  return element;
+// --- dialogs ---
+
+async function startDialog(channel) {
+  const values = await ask(`Start a conversation in ${channelName(channel)}`, [
+    field("Topic", h("input", { name: "topic", maxlength: 200, placeholder: "The first speaker chooses", autocomplete: "off" })),
+    field("Who begins", agents("Whose turn it is")),
+    field("Theme", select("theme", [["", "The channel's own"], ...(me.themes || []).map((name) => [name, name])])),
+  ], "Start");
+  if (values) await act("start", { channel, ...given(values, "topic", "agent", "theme") });
+}
+
+async function nextDialog(channel, running) {
+  const values = await ask("Who speaks next?", [
+    agents(""),
+    h("p", { class: "muted" }, running
+      ? "After the turn that is under way, without a pause. One that has spoken already speaks once more."
+      : "No conversation is running here: this bot has one turn."),
+  ], "Let it speak");
+  if (values) await act("next", { channel, agent: values.agent });
+}
+
+async function stopDialog(channel) {
+  const values = await ask(`Silence the bots in ${channelName(channel)}?`, [
+    h("p", null, "The running conversation ends, and nothing more is posted there."),
+    field("For", select("minutes", [["30", "30 minutes"], ["120", "2 hours"], ["1440", "a day"]])),
+  ], "Stop");
+  if (values) await act("stop", { channel, minutes: Number(values.minutes) });
+}
+
+async function pauseDialog() {
+  const sure = await ask("Pause all bots?", [
+    h("p", null, "Running conversations end. Nobody is answered, in any channel or direct message, and nothing that is scheduled runs, until you let them go on. A restart does not end the pause."),
+  ], "Pause all");
+  if (sure) await act("pause", {});
+}
+
+async function muteDialog(agent) {
+  const values = await ask(`Mute ${agent.name}?`, [
+    h("p", null, "It says nothing in any channel; it may finish a message that it is writing."),
+    field("For", select("minutes", [["60", "an hour"], ["480", "8 hours"], ["1440", "a day"], ["10080", "a week"]])),
+  ], "Mute");
+  if (values) await act("mute", { agent: agent.key, minutes: Number(values.minutes) });
+}
+
+async function raiseDialog(scope, whose) {
+  const sum = h("input", { name: "dollars", type: "number", min: "0.01", max: "25", step: "0.01", value: "1", required: true, inputmode: "decimal" });
+  const values = await ask(`Raise today's limit of ${whose}`, [
+    field("US dollars more", sum),
+    h("p", { class: "muted" }, "This may be spent in addition, today only. At most $25 at once."),
+  ], "Raise the limit");
+  if (!values) return;
+  const where = scope.kind === "all" ? "all" : `${scope.kind}:${scope.id}`;
+  await act("raise_budget", { scope: where, dollars: Number(values.dollars) });
+}
+
+async function timeDialog(title, name, slot, yes) {
+  const time = h("input", { name: "time", type: "time", required: true });
+  const values = await ask(title, [
+    field(`Time (${me.timezone})`, time),
+    h("p", { class: "muted" }, "A time of today that is still to come."),
+  ], yes);
+  if (values) await act(name, { ...slot, time: values.time });
+}
+
+// --- parts ---
+
+function field(label, control) {
+  control.id ||= `field-${control.name}`;
+  return h("p", { class: "field" }, h("label", { for: control.id }, label), control);
+}
+
+function select(name, choices) {
+  return h("select", { name }, choices.map(([value, text]) => h("option", { value }, text)));
+}
+
+// Without a first choice, one of the agents has to be chosen.
+function agents(first) {
+  const choices = Object.keys(me.names).map((key) => [key, agentName(key)]);
+  const control = select("agent", first ? [["", first], ...choices] : choices);
+  control.setAttribute("aria-label", "Bot");
+  return control;
+}
+
+const given = (values, ...names) => Object.fromEntries(names.filter((name) => values[name]).map((name) => [name, values[name]]));
+
+function group(name, ...children) {
+  return h("div", { class: "row actions", role: "group", "aria-label": name }, ...children);
+}
+
+// A button that is busy while its action runs, and that has the focus again after it.
+function button(text, run, attributes = {}) {
+  const node = h("button", { type: "button", ...attributes }, text);
+  node.addEventListener("click", async () => {
+    if (node.getAttribute("aria-busy")) return;
+    node.setAttribute("aria-busy", "true");
+    try {
+      await run();
+    } finally {
+      node.removeAttribute("aria-busy");
+      if (node.isConnected && document.activeElement === document.body) node.focus();
+    }
+  });
+  return node;
+}
+
+// One click is one action, however often it arrives: it has an id of its own, and is sent once more where no answer came.
+async function act(name, fields) {
+  const body = { id: crypto.randomUUID?.() || randomId(), ...fields };
+  try {
+    const { text, outcome } = await post(`api/actions/${name}`, body).catch((error) => {
+      if (error.status !== 0) throw error;
+      return post(`api/actions/${name}`, body);
+    });
+    toast(text, "good");
+    window.dispatchEvent(new CustomEvent("acted", { detail: { name, outcome, ...fields } }));
+  } catch (error) {
+    toast(error.message, "bad");
+  }
+}
+
+// Over plain HTTP from another machine a browser has no randomUUID.
+function randomId() {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

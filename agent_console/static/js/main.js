@@ -3,6 +3,7 @@
 // A page is a module with `async function render(root, params)`: it fills `root` and may return a function that ends what
 // it began (timers, streams). `params.parts` are the decoded parts of the address after the page's name, `params.query`
 // is a URLSearchParams, `params.signal` an AbortSignal that fires when the page is left: give it to get().
+import { pauseAll } from "./actions.js";
 import { ApiError, get, post } from "./api.js";
 import { empty, fill, h } from "./dom.js";
 import { me } from "./me.js";
@@ -103,7 +104,7 @@ function topEnd() {
     await post("api/logout");
     signIn();
   };
-  fill(document.getElementById("top-end"),
+  fill(document.getElementById("top-end"), pauseAll(),
     me.local && h("span", { class: "chip", title: "Bots on this machine, with a Discord of their own" }, "local"),
     me.signs_in && h("button", { class: "quiet", onclick: leaveConsole }, "Sign out"));
 }

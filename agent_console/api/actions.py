@@ -1,0 +1,130 @@
+"""The actions of an owner, and those that were.
+
+POST /api/actions/{name}    {"id": "…", …} → {"outcome", "text"}; the same id again gets the same answer
+GET  /api/actions?before=   what owners and moderators did, by the console or a command
+GET  /api/pause             whether all bots are paused
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from agent_console.actions import Actions, Done, Request
+from agent_console.errors import Refused
+from agent_console.parts import ConsoleParts
+from agent_console.requests import query_text, read_body
+from agent_protocol.connection.link import RedisAway
+from agent_protocol.record.entries import ActionNote
+from agent_store.queries.actions import actions_page
+from agent_store.queries.pages import Cursor
+
+CONSOLE = "console"  # who acts, in the record
+MOST_CLICKS = 1_000  # that are remembered
+PAGE = 50
+
+_ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
+
+log = logging.getLogger(__name__)
+
+
+class Clicks:
+    """Carry each click out once. A click goes on where its browser is gone, so that nothing is left half done."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts, self._actions = parts, Actions(parts)
+        self._known: OrderedDict[tuple[str, str], asyncio.Task[Done]] = OrderedDict()
+
+    async def act(self, name: str, asked: Request) -> Done:
+        """Raises Refused and RedisAway; after the latter the same click may be tried again."""
+        if name not in self._actions.known:
+            raise Refused(404, "there is no such action")
+        if not _ID.fullmatch(asked.id):
+            raise Refused(400, "id: expected 8 to 64 letters and digits, new for each click")
+        click = (name, asked.id)
+        if click not in self._known:
+            self._known[click] = asyncio.create_task(self._act(name, asked), name=f"the console's {name}")
+            self._forget_old()
+        try:
+            return await asyncio.shield(self._known[click])
+        except RedisAway:
+            self._known.pop(click, None)
+            raise
+
+    async def _act(self, name: str, asked: Request) -> Done:
+        try:
+            done = await self._actions.known[name](asked)
+        except Refused as refused:
+            if refused.status != 400:  # not what was only mistyped
+                self._note(name, asked, Done("refused", "", refused.text))
+            raise
+        log.info("the console: %s: %s", name, done.text)
+        self._note(name, asked, done)
+        return done
+
+    def _note(self, name: str, asked: Request, done: Done) -> None:
+        channel = asked.channel or ""
+        note = ActionNote(
+            id=secrets.token_hex(16),
+            at=self._parts.clock(),
+            by=CONSOLE,
+            action=name,
+            channel_id=int(channel) if channel.isdecimal() else None,
+            agent=asked.agent,
+            detail=done.detail,
+            outcome=done.outcome,
+        )
+        self._parts.notes.note(note)
+
+    def _forget_old(self) -> None:
+        for click in list(self._known)[:-MOST_CLICKS]:
+            if self._known[click].done():
+                del self._known[click]
+
+
+def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
+    clicks = Clicks(parts)
+
+    async def act(request: web.Request) -> web.Response:
+        done = await clicks.act(request.match_info["name"], await read_body(request, Request))
+        return web.json_response({"outcome": done.outcome, "text": done.text})
+
+    async def past(request: web.Request) -> web.Response:
+        page = await actions_page(await parts.store.open(), after=_cursor(request), count=PAGE)
+        items = [_action_json(note) for note in page.items]
+        return web.json_response({"items": items, "next": page.next and f"{page.next[0]!r}:{page.next[1]}"})
+
+    async def pause(_: web.Request) -> web.Response:
+        return web.json_response({"paused": parts.stops.paused})
+
+    return [
+        web.post("/api/actions/{name}", act),
+        web.get("/api/actions", past),
+        web.get("/api/pause", pause),
+    ]
+
+
+def _action_json(note: ActionNote) -> dict[str, object]:
+    channel = None if note.channel_id is None else str(note.channel_id)
+    return {**note.model_dump(), "channel_id": channel}
+
+
+def _cursor(request: web.Request) -> Cursor | None:
+    text = query_text(request, "before", 120)
+    if text is None:
+        return None
+    time, _, last = text.partition(":")
+    try:
+        at = float(time)
+    except ValueError:
+        at = math.nan
+    if not math.isfinite(at):
+        raise Refused(400, "before: expected what the page before it gave as `next`")
+    return at, last
