@@ -73,7 +73,7 @@ class Request(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of an action. `outcome` is a word for the record, `text` a line for the owner."""
+    """The end of an action. `outcome` is a word for the record, `text` a line for the owner."""
 
     outcome: str
     text: str
@@ -131,14 +131,18 @@ class Actions:
         return await self._give(Command(command="end", channel_id=self._channel(asked)))
 
     async def _stop(self, asked: Request) -> Done:
-        channel, minutes = self._channel(asked), _minutes(asked, LONGEST_STOP, LONGEST_STOP)
+        channel, minutes = self._place(asked), _minutes(asked, LONGEST_STOP, LONGEST_STOP)
         await self._parts.stops.stop(channel, f"click-{asked.id}", minutes * 60.0)
         until = self._clock(self._parts.clock() + minutes * 60.0)
         return self._done("stopped", f"The bots are silent in {self._shown(channel)} until {until}.", f"{minutes} min")
 
     async def _resume(self, asked: Request) -> Done:
-        channel = self._channel(asked)
-        lifted = await self._parts.stops.lift(channel)
+        channel, stops = self._place(asked), self._parts.stops
+        parents = {one.id: one.parent_id for one in self._parts.live.channels()}
+        if (parent := parents.get(channel)) is not None and parent in stops.held():
+            raise Refused(409, f"the bots are stopped in all of {self._shown(parent)}; let them speak there first")
+        threads = [other for other in stops.held() if parents.get(other) == channel]
+        lifted = any([await stops.lift(stopped) for stopped in (channel, *threads)])
         still = " All bots are paused." if self._parts.stops.paused else ""
         if not lifted:
             return self._done("not_stopped", f"The bots were not stopped in {self._shown(channel)}.{still}")
@@ -209,7 +213,7 @@ class Actions:
         raise Refused(*_refusal(outcome, **fields))
 
     def _done(self, outcome: str, text: str, detail: str = "") -> Done:
-        """Of an order that counts in this process at once, and in others when Redis is there."""
+        """The end of an order that counts here at once, and in other processes when Redis is there."""
         return Done(outcome, text if self._parts.bus.ready.is_set() else f"{text} {LATER}", detail)
 
     def _free_to_speak(self, channel: int) -> None:
@@ -223,6 +227,11 @@ class Actions:
         if channel not in self._parts.settings.channels:
             raise Refused(*_refusal("unknown_channel", channel=self._shown(channel)))
         return channel
+
+    def _place(self, asked: Request) -> int:
+        """A channel or a thread."""
+        place = snowflake(asked.channel or "", "channel")
+        return place if any(one.id == place for one in self._parts.live.channels()) else self._channel(asked)
 
     def _agent(self, asked: Request) -> str:
         if asked.agent is None or asked.agent not in self._parts.names:

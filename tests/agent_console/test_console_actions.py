@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 from fakeredis import FakeServer
-from support.console import NOWHERE, client_of, console_parts, csrf
+from support.console import NOWHERE, FakeChannels, client_of, console_parts, csrf
 
+from agent_console.live.channels import Channel
 from agent_console.parts import ConsoleParts
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.ledger import Ledger
@@ -29,6 +30,10 @@ from tests.support.redis_server import until
 
 NOON = datetime(2027, 1, 15, 12, 0, tzinfo=UTC).timestamp()
 TODAY = "2027-01-15"
+CHANNELS = (
+    Channel(id=11, name="debate", theme="debate"),
+    Channel(id=21, name="aside", theme="debate", parent_id=11),
+)
 
 
 class Console:
@@ -43,7 +48,7 @@ class Console:
             bus=self.bus,
             orders=CoordinatorCommands(self.bus, patience=5.0),
             ledger=Ledger(link, lambda: NOON, caps=Caps(all=5.0)),
-            live=SimpleNamespace(names=lambda: {11: "debate"}),
+            live=FakeChannels(*CHANNELS),
             notes=SimpleNamespace(note=self.notes.append),
             clock=lambda: NOON,
         )
@@ -166,6 +171,17 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
         assert [action for _, action, _ in here.noted()] == [
             "stop", "start", "resume", "pause", "next", "go_on", "go_on"
         ]  # fmt: skip
+
+
+async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it():
+    async with console() as here:
+        assert await here.act("stop", channel="21") == (200, "The bots are silent in #aside until Saturday 12:00.")
+        assert not here.parts.stops.holds(11)
+        assert await here.act("stop", channel="11", minutes=5) == (200, "The bots are silent in #debate until 12:05.")
+        refused = (409, "the bots are stopped in all of #debate; let them speak there first")
+        assert await here.act("resume", channel="21") == refused
+        assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
+        assert here.parts.stops.held() == {}
 
 
 async def test_an_agent_is_muted_and_is_not_asked_to_speak_meanwhile():
