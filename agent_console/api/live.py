@@ -44,7 +44,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
                 "items": listed,
                 "next": None,
                 "cursor": cursor,
-                "situation": await feed.situation(),
+                "situation": feed.situation(),
                 "person": _person(parts.people),
                 "read_only": None if parts.people is not None else READ_ONLY,
                 "most_rounds": parts.settings.max_rounds,
@@ -64,7 +64,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
     async def events(request: web.Request) -> web.StreamResponse:
         after = request.headers.get("Last-Event-ID") or query_text(request, "after") or ""
         try:
-            reader = feed.hub.open(after, _cutting(request), ("situation", feed.known_situation()))
+            reader = feed.hub.open(after, _cutting(request), ("situation", feed.situation()))
         except TooManyReaders:
             raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}

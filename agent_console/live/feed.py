@@ -65,14 +65,11 @@ class LiveFeed:
         """Ends the streams first: the server waits for open requests."""
         self.hub.close()
 
-    async def situation(self) -> dict[str, Any]:
-        """The present one; the last known one while Redis is away."""
-        with suppress(RedisAway):
-            await self._situation.read()
-        return self._situation.to_json()
-
-    def known_situation(self) -> dict[str, Any]:
-        """The last known one, at once."""
+    def situation(self) -> dict[str, Any]:
+        """The present one as far as it is known; the stream soon brings what Redis knows."""
+        if not self.hub.watched.is_set():
+            self._situation.forget()
+            self._shown = {}
         return self._situation.to_json()
 
     def _on_turn(self, raw: str) -> None:
@@ -106,10 +103,6 @@ class LiveFeed:
         """Until cancelled: while a page is open, say what changed besides the messages."""
         while True:
             await self.hub.watched.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._look_every):
-                    await self._look.wait()
-            self._look.clear()
             try:
                 await self._situation.read()
             except RedisAway as away:
@@ -118,6 +111,10 @@ class LiveFeed:
                 log.exception("the live page could not read what goes on; it tries again")
             self._show_situation()
             self._show_channels()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._look_every):
+                    await self._look.wait()
+            self._look.clear()
 
     def _show_situation(self) -> None:
         now = self._situation.to_json()

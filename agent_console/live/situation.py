@@ -18,7 +18,7 @@ PLAN_SECONDS = 15.0  # between two reads of the day's plan
 
 
 class Situation:
-    """`read` asks Redis and raises RedisAway; `to_json` says what is known."""
+    """What is known of it. Only `read` asks Redis; it raises RedisAway."""
 
     def __init__(self, parts: ConsoleParts, thinking: Thinking) -> None:
         self._parts, self._thinking = parts, thinking
@@ -36,6 +36,10 @@ class Situation:
         if not now < self._plan_until <= now + PLAN_SECONDS:
             self._times = await self._planned(now)
             self._plan_until = now + PLAN_SECONDS
+
+    def forget(self) -> None:
+        """Drop what was read long ago."""
+        self._running, self._mutes, self._times, self._plan_until = {}, {}, [], 0.0
 
     async def _planned(self, now: float) -> list[float]:
         """The day's plan is stored under a local date; its window may pass midnight."""

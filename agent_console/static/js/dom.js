@@ -1,4 +1,5 @@
 // Builds and formats what a page shows. A text becomes a text node, always: nothing here reads HTML.
+import { face } from "./faces.js";
 import { me } from "./me.js";
 
 // h("a", { href: "#/turns", class: "x", onclick: f, dataset: { id: 1 }, "aria-label": "…" }, "text", node, [nodes], null)
@@ -126,7 +127,8 @@ export function coloured(node, agent) {
 }
 
 export function avatar(agent, name = agentName(agent)) {
-  return coloured(h("span", { class: "avatar", "aria-hidden": "true" }, [...String(name)][0] || "?"), agent);
+  const drawn = agent in me.names ? face(agent) : [...String(name)][0] || "?";
+  return coloured(h("span", { class: "avatar", "aria-hidden": "true" }, drawn), agent);
 }
 
 export function agentChip(agent) {

@@ -37,6 +37,7 @@ class LivePage {
     this.box = null;
     this.nodes = new Map(); // message → its node
     this.atEnd = true;
+    this.top = 0; // where it was scrolled to
     this.missed = 0;
     this.build();
   }
@@ -330,9 +331,12 @@ class LivePage {
 
   // --- the end of the log ---
 
+  // Only who scrolls up leaves the end: a picture that loads makes the log longer too.
   onScroll() {
-    this.atEnd = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < NEAR;
-    if (this.atEnd) this.offerFresh(0);
+    const near = this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < NEAR;
+    if (near || this.log.scrollTop < this.top) this.atEnd = near;
+    this.top = this.log.scrollTop;
+    if (near) this.offerFresh(0);
     if (this.log.scrollTop < 200 && this.session.threads.get(this.channel?.id)?.next) this.older();
   }
 
@@ -394,7 +398,7 @@ class LivePage {
 
   showFoot() {
     if (!this.session.person) return fill(this.foot, h("p", { class: "read-only muted" }, this.session.readOnly));
-    this.box = writingBox(this.channel, this.session.person);
+    this.box = writingBox(this.channel, this.session.person, () => Boolean(this.session.situation.conversations[this.channel.id]));
     fill(this.foot, this.box.node);
   }
 

@@ -7,8 +7,8 @@ import { snippet } from "./live_message.js";
 const MOST = 2000; // characters of a message, as in Discord
 const drafts = new Map(); // channel → text
 
-// { node, reply(message), write(text), focus() }
-export function writingBox(channel, person) {
+// { node, reply(message), write(text), focus() }; `isTalk()` says whether bots answer there without being named.
+export function writingBox(channel, person, isTalk) {
   let target = null, offered = [], chosen = 0;
   const area = h("textarea", {
     rows: "1", "aria-label": `Message to #${channel.name}`, placeholder: `Message to #${channel.name} · @ names a bot`,
@@ -18,8 +18,9 @@ export function writingBox(channel, person) {
   const replying = h("div", { class: "replying", hidden: true });
   const problem = h("p", { class: "problem", role: "alert" });
   const left = h("small", { class: "left" });
+  const hint = h("p", { class: "muted", role: "status" });
   const send = h("button", { class: "primary", "aria-label": "Send", title: "Send (Enter)" }, "Send");
-  const form = h("form", { class: "writing" }, list, replying, h("div", { class: "writing-row" }, area, send), left, problem);
+  const form = h("form", { class: "writing" }, list, replying, h("div", { class: "writing-row" }, area, send), left, hint, problem);
 
   const resize = () => {
     area.style.height = "auto";
@@ -92,6 +93,8 @@ export function writingBox(channel, person) {
     reply(null);
     resize();
     fill(problem);
+    const named = answered || person.mentions.some((name) => text.toLowerCase().includes(`@${name.toLowerCase()}`));
+    fill(hint, !named && !isTalk() && `No bot was named and no conversation is running here, so none may answer: begin with @${person.mentions[0]}.`);
     try {
       await post(`api/live/channels/${channel.id}/messages`, { text, reply_to: answered ? answered.id : null });
     } catch (error) {
@@ -105,7 +108,7 @@ export function writingBox(channel, person) {
 
   form.addEventListener("submit", submit);
   area.addEventListener("keydown", onkeydown);
-  area.addEventListener("input", () => { fill(problem); resize(); offer(); });
+  area.addEventListener("input", () => { fill(problem); fill(hint); resize(); offer(); });
   area.addEventListener("click", offer);
   area.addEventListener("blur", () => { offered = []; paint(); });
   area.value = drafts.get(channel.id) || "";

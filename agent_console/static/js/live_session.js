@@ -1,6 +1,7 @@
 // What the live page knows: channels, messages, the situation. One stream for all channels; it outlives a change of
 // channel, and ends soon after the page is left. Nothing of it is stored.
 import { get } from "./api.js";
+import { me } from "./me.js";
 
 const LINGER = 4000; // milliseconds that the stream stays open without a page
 const HIDDEN = 60000; // and in a tab that nobody sees, since a browser opens only six connections to a server
@@ -139,6 +140,7 @@ class Session {
     source.onerror = () => {
       this.#setUp(false);
       if (source.readyState !== EventSource.CLOSED) return; // the browser tries again
+      renew();
       clearTimeout(this.#timer);
       this.#timer = setTimeout(() => this.#connect(), this.#wait);
       this.#wait = Math.min(this.#wait * 2, 15000);
@@ -191,6 +193,7 @@ class Session {
   // Ask for the list of channels again, and where much was missed for all messages.
   async #again(all) {
     try {
+      if (all) await renew();
       this.#take(await get("api/live/channels"));
     } catch {
       return; // the stream comes back, or the page says that it does not
@@ -198,6 +201,15 @@ class Session {
     this.#tell("channels");
     this.#tell("situation");
     if (all) await Promise.all([...this.threads.keys()].map((id) => this.#reread(id)));
+  }
+}
+
+// The program was started again, or asks to sign in again: what every page needs first is asked for again.
+async function renew() {
+  try {
+    Object.assign(me, await get("api/me"));
+  } catch {
+    // get() has said so, or the program is away
   }
 }
 

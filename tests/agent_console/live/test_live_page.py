@@ -13,15 +13,16 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient
-from support.console import FakeChannels, console_client, console_parts, csrf
+from support.console import FakeChannels, client_of, console_client, console_parts, csrf
 from support.redis_server import RedisServer
 
 from agent_console.api.live import PAGE
 from agent_console.live.channels import Channel, File, Message, NotSaid, Picture, Reaction
-from agent_console.live.feed import REREAD_FROM, LiveFeed
+from agent_console.live.feed import REREAD_FROM
 from agent_console.live.thinking import Thinking
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.schedule import Slot
+from agent_protocol.wire import keys
 from agent_protocol.wire.messages import TurnNotice
 
 DEBATE = Channel(11, "debate", "debate", "Home")
@@ -234,20 +235,21 @@ async def test_the_page_knows_who_thinks_what_runs_and_when_the_next_conversatio
         async with RedisLink(redis.url) as link:
             parts = console_parts(link, {"TIMEZONE": "UTC"}, live=FakeChannels(DEBATE), clock=lambda: 1_000_000.0)
             await parts.ledger.schedule.save_schedule("1970-01-12", [Slot(900_000.0, True), Slot(1_000_500.0)])
-            state = {"round_number": 2, "pending": ["grok", "claude"], "topic": "tea", "theme": "debate", "history": []}
-            await parts.ledger.schedule.hold_channel(11, "c1", 60)
-            await parts.ledger.conversations.keep(11, "c1", json.dumps(state))
-            feed = LiveFeed(parts)
-            feed._on_turn(
-                TurnNotice(agent_name="grok", turn_id="x", channel_id=11, state="began", at=999_990.0).to_wire()
-            )
-            found = await feed.situation()
-            assert found["thinking"] == [{"agent": "grok", "channel": "11", "since": 999_990.0}]
-            assert found["times"] == [1_000_500.0]
-            running = found["conversations"]["11"]
-            assert (running["round"], running["speaker"], running["coming"], running["topic"]) == (
-                2,
-                "grok",
-                ["claude"],
-                "tea",
-            )
+            state = {"round_number": 2, "pending": ["grok", "claude"], "topic": "tea", "theme": "debate"}
+            await parts.ledger.schedule.hold_channel(DEBATE.id, "c1", 60)
+            await parts.ledger.conversations.keep(DEBATE.id, "c1", json.dumps(state))
+            bus = asyncio.create_task(parts.bus.run())
+            async with client_of(parts) as client:
+                await parts.bus.ready.wait()
+                began = TurnNotice(agent_name="grok", turn_id="x", channel_id=11, state="began", at=999_990.0)
+                await parts.bus.publish(keys.COORDINATOR_TURNS, began)
+                stream = await opened(client)
+                found: dict[str, Any] = {"thinking": [], "times": []}
+                while not (found["thinking"] and found["times"]):
+                    found = (await read_event(stream, "situation"))[1]
+            bus.cancel()
+    assert found["thinking"] == [{"agent": "grok", "channel": "11", "since": 999_990.0}]
+    assert found["times"] == [1_000_500.0]
+    running = found["conversations"]["11"]
+    assert (running["round"], running["speaker"], running["coming"]) == (2, "grok", ["claude"])
+    assert running["topic"] == "tea"
