@@ -18,7 +18,7 @@ PLAN_SECONDS = 15.0  # between two reads of the day's plan
 
 
 class Situation:
-    """What is known of it. Only `read` asks Redis; it raises RedisAway."""
+    """The situation as far as it is known. Only `read` asks Redis; it raises RedisAway."""
 
     def __init__(self, parts: ConsoleParts, thinking: Thinking) -> None:
         self._parts, self._thinking = parts, thinking
