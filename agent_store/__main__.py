@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 it failed, the last line says why; 2 the command line or t
 from __future__ import annotations
 
 import argparse
+import os
 import sqlite3
 import sys
 from collections.abc import Sequence
@@ -16,16 +17,19 @@ from agent_store.database import RecordError
 
 def main(arguments: Sequence[str]) -> int:
     """Run the sub-command; return the exit code."""
+    from agent_cogs.persona.persona import read_fronts
     from agent_config import SettingsError, load_settings, process_environment
 
     options = parser().parse_args(arguments)
     try:
-        settings = load_settings(process_environment())
+        settings = load_settings(process_environment(), fronts=read_fronts)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
     try:
         return int(options.run(options, settings))
+    except BrokenPipeError:  # what read it has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (RecordError, sqlite3.Error, OSError) as error:
         print(f"{settings.record_file}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
@@ -35,13 +39,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     from agent_replay import arguments as replay
-    from agent_store.commands import migrate
+    from agent_store.commands import export, migrate
 
     whole = argparse.ArgumentParser(
         prog="python -m agent_store", description="Work with the record of the bots' turns."
     )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for command in (migrate, replay):
+    for command in (export, migrate, replay):
         command.add(commands)
     return whole
 
