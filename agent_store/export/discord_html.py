@@ -151,7 +151,7 @@ def _marked(match: re.Match[str], look: Look, depth: int) -> Markup:
 
 
 def _named(match: re.Match[str], look: Look) -> Markup:
-    """What Discord writes by its id, by its name."""
+    """Write by its name what Discord writes by its id."""
     kind = match.lastgroup
     if kind == "person":
         return _mention("@" + look.people.get(int(match["person_id"]), "somebody"))

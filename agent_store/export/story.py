@@ -111,7 +111,7 @@ async def _picture(db: aiosqlite.Connection, post: Post) -> Picture | None:
 
 
 def _given(post: Post, turns: Iterable[Turn]) -> tuple[Given, ...]:
-    """What Discord reported of a post, and what agents did: their reactions are in both, as a rule."""
+    """Join what Discord reported of a post with what agents did: their reactions are in both, as a rule."""
     counts: dict[str, int] = defaultdict(int)
     for reaction in post.reactions:
         counts[emoji_name(reaction.emoji)] += 1
