@@ -8,6 +8,7 @@ them shows that it was seen.
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Collection, Iterable
 
 from agent_chat.incoming import IncomingMessage, Person, PersonReaction
@@ -21,6 +22,7 @@ from agent_cogs.services import AgentServices
 from agent_context.entries import Entry
 from agent_context.steering.stop_words import Order
 from agent_protocol.moderation.stop_store import EVERYWHERE
+from agent_protocol.record.entries import ActionNote
 
 STOP_SIGN, SEEN = "🛑", "✅"
 
@@ -47,7 +49,7 @@ class StopOrders:
         self._agent, self._names, self._channels, self._queue = agent, services.names, channels, queue
         self._sign_throttle = ReplyThrottle(services.clock)
         self._stops, self._transcripts, self._directory = services.stops, services.transcripts, services.directory
-        self._moderators = services.settings.moderators
+        self._moderators, self._record, self._clock = services.settings.moderators, services.record, services.clock
         services.stops.on_stop(self._on_stop)
         services.stops.on_hush(self._hush)
 
@@ -74,7 +76,8 @@ class StopOrders:
             source = str(heard.message_id) if call is not None else ""
             first = await self._stop(who, channel_id, source, order.seconds, at=said_at, late=late)
         elif may_stop(who, self._moderators):
-            await self._lift(channel_id, at=said_at, late=late)
+            if await self._lift(channel_id, at=said_at, late=late):
+                self._note("resume", who, channel_id)
             first = None
         else:
             return False
@@ -101,6 +104,8 @@ class StopOrders:
             first = await self._lift(channel_id, at=at, late=True)
         else:
             first = await self._stop_late(channel_id, source, order.seconds, at)
+        if first:
+            self._note(order.word, who, channel_id)
         if first and call is not None:
             await self._show(channel_id, heard.message_id, SEEN)
 
@@ -141,6 +146,8 @@ class StopOrders:
         else:  # an order without the right has no effect now: what it would have ended is over
             right = may_stop(sign.who, self._moderators)
             shows = right and await self._stop_late(sign.channel_id, source, None, said_at)
+            if shows:
+                self._note("stop", sign.who, sign.channel_id)
         if shows:
             await self._show(sign.channel_id, sign.message_id, SEEN)
 
@@ -176,9 +183,19 @@ class StopOrders:
     ) -> bool | None:
         """Whether this is the first bot to obey; None where only turns for this person were ended."""
         if may_stop(who, self._moderators):
-            return await self._stops.stop(channel_id, source, seconds, at=at, late=late)
+            first = await self._stops.stop(channel_id, source, seconds, at=at, late=late)
+            if first:
+                self._note("stop", who, channel_id)
+            return first
         await self._hush(channel_id, who.user_id)
         return None
+
+    def _note(self, action: str, who: Person, channel_id: int) -> None:
+        """Note the order in the record, by the bot that was the first to obey."""
+        note = ActionNote(
+            id=secrets.token_hex(16), at=self._clock(), by=str(who.user_id), action=action, channel_id=channel_id
+        )
+        self._record.note(note)
 
     async def _hush(self, channel_id: int, user_id: int, before: float = math.inf) -> None:
         """End the turns that answer what the person said there before that time (unix seconds)."""

@@ -17,37 +17,28 @@ from agent_cogs.inbox.triggers import Ignored
 from agent_cogs.persona.file_rights import MANAGERS_ONLY, FileRights
 from agent_cogs.prompt.conversation import reset_conversation
 from agent_cogs.services import AgentServices
+from agent_cogs.slash.conversations import PAUSED, ConversationCommands
+from agent_cogs.slash.noting import note_of
 from agent_cogs.slash.persona_files import PersonaFileEditor, here_alone
 from agent_cogs.slash.status import read_status
 from agent_cogs.slash.why import NO_RECORD, why, why_not
-from agent_cogs.slash.wording import lasting
+from agent_cogs.slash.wording import heard, lasting
 from agent_discord.objects.messages import question_text
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, LONGEST_MUTE, LONGEST_STOP, MOST_BACK, WHY
 from agent_discord.slash.responses import CommandReply, Response
 from agent_personas.memory import MaySee
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.wire.coordinator_commands import NOBODY
-from agent_protocol.wire.messages import Command
 
 MUTE_MINUTES = 60
 NOT_HERE = "The bots only work in their configured channels, and this is not one of them."
 REDIS_AWAY = "The bots' shared storage (Redis) is unavailable, so this was not completed. Please try again in a minute."
-ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
 NOT_ALL = "Not everything could be removed; the owner's log says what is left. Please try again in a minute."
 UNKNOWN = "This command is out of date. Discord refreshes its list within an hour; please try again then."
 NO_RIGHT_TO_RESET = (
     "You need the Manage Messages permission for that, because it clears the bots' context for everyone here. In a"
     " direct message to a bot you can reset your own."
 )
-STARTED: Mapping[str, str] = {
-    "started": "Started a conversation in {where}.",
-    "busy": "A conversation is already running in {where}.",
-    "stopped": "The bots are stopped in {where}. Use /resume there first.",
-    "unknown_channel": "{where} is not one of the coordinator's channels.",
-    "no_agents": "No bot is available for a conversation.",
-    NOBODY: "The coordinator did not answer: it is not running, or busy. Nothing was started as far as I know.",
-}
 
 _MESSAGE_ID = re.compile(r"(?:.*/)?(\d{15,20})/?", re.DOTALL)
 
@@ -80,8 +71,13 @@ class SlashHandlers:
             "ask": self._ask,
             "reset": self._reset,
         }
+        conversations = ConversationCommands(services, self._is_here)
         self._managers: Mapping[str, Handler] = {
-            "bots start": self._start,
+            "bots start": conversations.start,
+            "bots next": conversations.next,
+            "bots end": conversations.end,
+            "bots pause": conversations.pause,
+            "bots go-on": conversations.go_on,
             "bots mute": self._mute,
             "bots unmute": self._unmute,
             "bots ignore": self._ignore,
@@ -104,10 +100,19 @@ class SlashHandlers:
             log.warning("/%s is unknown to this version; Discord may still show an older list", command.name)
             return UNKNOWN
         try:
-            return await handler(command)
+            response = await handler(command)
+            if self._acts(command) and (note := note_of(command, response, self._services.clock())) is not None:
+                self._services.record.note(note)
+            return response
         except RedisAway as away:
             log.warning("/%s was not carried out: Redis is unavailable (%s)", command.name, away)
             return REDIS_AWAY
+
+    def _acts(self, command: CommandInvocation) -> bool:
+        """Whether the person may act on more than what is their own; without the right, /stop only cancels that."""
+        if command.name in ("stop", "resume"):
+            return self._may_stop(command)
+        return command.name != "reset" or command.who.manages_messages
 
     def _is_here(self, channel_id: int, command: CommandInvocation) -> bool:
         """Whether the channel is in the server of the command. One that the bot cannot see may be in another server."""
@@ -130,20 +135,24 @@ class SlashHandlers:
             return "Cancelled the bots' answers to you here. You don't have permission to silence the bots."
         minutes = _number(command, "minutes", 0, LONGEST_STOP)
         await stops.stop(channel_id, f"c{command.id}", minutes * 60.0 or None)
-        note = "" if self._services.bus.ready.is_set() else f" {ONLY_HERE}"
         how_long = lasting(minutes * 60.0) if minutes else "up to a day"
-        return f"The bots are silent here for {how_long}. Use /resume to lift it.{note}"
+        return self._heard(f"The bots are silent here for {how_long}. Use /resume to lift it.")
 
     async def _resume(self, command: CommandInvocation) -> str:
         if not self._may_stop(command):
             return "You don't have permission to lift a stop."
         stops, channel_id = self._services.stops, command.channel_id
-        if command.parent_id is not None and stops.holds(command.parent_id):
+        if command.parent_id is not None and command.parent_id in stops.held():
             return f"The bots are stopped in all of <#{command.parent_id}>. Use /resume there."
         covered = (channel_id, *(other for other in stops.held() if self._parent(other) == channel_id))
         lifted = any([await stops.lift(stopped) for stopped in covered])
-        note = "" if self._services.bus.ready.is_set() else f" {ONLY_HERE}"
-        return ("The bots may speak here again." if lifted else "Nothing was stopped here.") + note
+        text = "The bots may speak here again." if lifted else "Nothing was stopped here."
+        if stops.paused:
+            text = "All bots are paused, which a server manager lifts by /bots go-on."
+        return self._heard(text)
+
+    def _heard(self, text: str) -> str:
+        return heard(text, self._services.bus.ready.is_set())
 
     def _may_stop(self, command: CommandInvocation) -> bool:
         settings = self._services.settings
@@ -179,6 +188,8 @@ class SlashHandlers:
         if not prompt.strip():
             return "The question is empty."
         settings, silent = self._services.settings, self._services.stops.holds
+        if self._services.stops.paused:
+            return PAUSED
         if silent(command.channel_id) or (command.parent_id is not None and silent(command.parent_id)):
             return "The bots are stopped here. Use /resume first."
         ignored = Ignored(
@@ -212,20 +223,6 @@ class SlashHandlers:
         return f"{shown} starts fresh here: earlier messages are no longer context."
 
     # -- the server's managers ------------------------------------------------------------------------------------
-
-    async def _start(self, command: CommandInvocation) -> str:
-        chosen = command.values.get("channel")
-        channel_id = int(chosen) if chosen is not None else command.parent_id or command.channel_id
-        where = f"<#{channel_id}>"
-        if channel_id not in self._services.scope.channels or not self._is_here(channel_id, command):
-            return f"{where} is not one of the bots' channels."
-        if self._services.stops.holds(channel_id):
-            return STARTED["stopped"].format(where=where)
-        theme = command.values.get("theme")
-        outcome = await self._services.orders.give(
-            Command(command="start", channel_id=channel_id, theme=str(theme) if theme else None)
-        )
-        return STARTED.get(outcome, "The coordinator refused: {outcome}.").format(where=where, outcome=outcome)
 
     async def _mute(self, command: CommandInvocation) -> str:
         agent = self._agent(command)

@@ -43,10 +43,13 @@ class ServerStatus:
     conversation: Running | None
     stops: Mapping[int, float] = field(default_factory=dict)
     disclosures: tuple[str, ...] = ()
+    paused: bool = False
+    raised: float = 0.0  # of `budget`, added for today
 
     def text(self, channel_id: int, names: Mapping[str, str]) -> str:
         online = listed([agent.label for agent in self.agents if agent.online])
-        lines = [f"**Online**: {online}"]
+        lines = ["**All bots are paused.** A server manager lifts that by /bots go-on."] if self.paused else []
+        lines.append(f"**Online**: {online}")
         if offline := [agent.label for agent in self.agents if not agent.online]:
             lines.append(f"**Offline**: {listed(offline)}")
         lines.append(f"**Today**: {self._today()}")
@@ -62,9 +65,14 @@ class ServerStatus:
     def _today(self) -> str:
         each = [f"{agent.name} {counted(agent.turns, 'turn')}, {dollars(agent.cost)}" for agent in self.agents]
         total = dollars(sum(agent.cost for agent in self.agents))
-        return f"{'; '.join(each)}; total {total}" + (f" of {dollars(self.budget)}" if self.budget is not None else "")
+        if self.budget is None:
+            return f"{'; '.join(each)}; total {total}"
+        raised = f" ({dollars(self.raised)} added today)" if self.raised else ""
+        return f"{'; '.join(each)}; total {total} of {dollars(self.budget)}{raised}"
 
     def _here(self, channel_id: int, names: Mapping[str, str]) -> str:
+        if self.paused:
+            return "paused, as everywhere"
         if channel_id in self.stops:
             return f"stopped for {lasting(self.stops[channel_id])} more; use /resume to lift it"
         running = self.conversation
@@ -79,11 +87,12 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
     """Read the status for a channel, or for a thread of the channel `parent_id`. Raises RedisAway."""
     ledger, now = services.ledger, services.clock()
     date = f"{datetime.fromtimestamp(now, services.settings.timezone):%Y-%m-%d}"
-    online, muted, backoffs, conversation = await asyncio.gather(
+    online, muted, backoffs, conversation, uses = await asyncio.gather(
         ledger.presence.online(services.names),
         ledger.mutes.read(services.names),
         ledger.backoffs.read(services.names),
         ledger.conversations.running(channel_id),
+        ledger.budgets.uses(date, ["all"]),
     )
     turns = await asyncio.gather(*(ledger.limits.all(agent, date) for agent in services.names))
     costs = await asyncio.gather(*(ledger.costs.read(agent, date) for agent in services.names))
@@ -102,6 +111,13 @@ async def read_status(services: AgentServices, channel_id: int, parent_id: int |
     if parent_id in stops:  # a stop of a channel covers its threads
         stops[channel_id] = max(stops[parent_id], stops.get(channel_id, 0.0))
     disclosures = (agent.front.disclosure for agent in services.settings.agents.values())
+    raised = uses["all"].raised
     return ServerStatus(
-        agents, services.settings.budget_daily_usd, conversation, stops, tuple(filter(None, disclosures))
+        agents,
+        None if services.settings.budget_daily_usd is None else services.settings.budget_daily_usd + raised,
+        conversation,
+        stops,
+        tuple(filter(None, disclosures)),
+        paused=services.stops.paused,
+        raised=raised,
     )

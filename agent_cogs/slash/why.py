@@ -112,6 +112,7 @@ class AgentState:
     muted_until: float | None = None
     backoff_until: float | None = None
     stopped: bool = False
+    paused: bool = False
     used_up: tuple[str, ...] = ()  # keys of BUDGETS
     turns: int = 0  # today
     most_turns: int = 0
@@ -139,7 +140,8 @@ async def why_not(
         online=agent in await ledger.presence.online([agent]),
         muted_until=muted_until(agent),
         backoff_until=await ledger.backoffs.until(agent),
-        stopped=services.stops.holds(channel_id),
+        stopped=channel_id in services.stops.held(),
+        paused=services.stops.paused,
         used_up=tuple(await ledger.budgets.used_up(agent, channel_id, date)),
         turns=await ledger.limits.count(agent, date),
         most_turns=settings.agent_max_daily,
@@ -164,6 +166,8 @@ def _hindrances(state: AgentState) -> list[str]:
     found = [] if state.online else ["it is offline"]
     if state.muted_until is not None and state.muted_until > state.now:
         found.append(f"it is muted until {_when(state.muted_until)}")
+    if state.paused:
+        found.append("all bots are paused, which a server manager lifts by /bots go-on")
     if state.stopped:
         found.append("a person stopped the bots in this channel")
     if state.backoff_until is not None:

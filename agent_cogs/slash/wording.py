@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+ONLY_HERE = "The shared storage (Redis) is unavailable: bots in other processes learn of this when it is back."
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 _UNITS = (
     (2 * DAY, DAY, "day"),
@@ -37,3 +38,8 @@ def listed(names: Sequence[str], nothing: str = "nobody") -> str:
     if not names:
         return nothing
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def heard(text: str, everywhere: bool) -> str:
+    """The reply to an order, with a line where it does not reach the bots of other processes yet."""
+    return text if everywhere else f"{text} {ONLY_HERE}"

@@ -24,6 +24,7 @@ FORM = "form"  # the name that a submitted form has as a command; not listed in 
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes
 MOST_BACK = 10  # changes in a file's history
 MOST_CHOICES = 25
+LONGEST_TOPIC = 200  # characters, as the wire has it
 
 # The fields to compare; Discord sets the others (ids, versions, defaults).
 _COMPARED = (
@@ -52,12 +53,18 @@ def command_list(agents: Mapping[str, str], themes: Sequence[str], files: Sequen
     prompt = _option(TEXT, "prompt", "Your question", required=True, max_length=LONGEST_QUESTION)
     file = _option(TEXT, "file", "Which file", required=True, choices=_choices({name: name for name in files}))
     person = _option(USER, "user", "Which person", required=True)
+    starter = _option(TEXT, "starter", "Which bot begins; by default the next one", choices=_choices(agents))
+    topic = _option(TEXT, "topic", "About what; by default the bot that begins chooses", max_length=LONGEST_TOPIC)
     return [
         _slash(
             "bots",
             "The bots of this server",
             _part("status", "Show which bots are online, today's cost, and what is running here"),
-            _part("start", "Start a conversation (server managers)", channel, theme),
+            _part("start", "Start a conversation (server managers)", channel, theme, starter, topic),
+            _part("next", "Let a bot speak next (server managers)", bot, channel),
+            _part("end", "End the running conversation (server managers)", channel),
+            _part("pause", "Silence all bots in every channel (server managers)"),
+            _part("go-on", "Let the bots go on after a pause (server managers)"),
             _part("mute", "Silence a bot for a while (server managers)", bot, _minutes(LONGEST_MUTE, "60")),
             _part("unmute", "Let a muted bot speak again (server managers)", bot),
             _part("ignore", "Make the bots ignore a person (server managers)", person),

@@ -24,12 +24,12 @@ from agent_cogs.slash.handlers import (
     NO_RIGHT_TO_RESET,
     NOT_ALL,
     NOT_HERE,
-    ONLY_HERE,
     REDIS_AWAY,
     UNKNOWN,
     SlashHandlers,
 )
 from agent_cogs.slash.why import NO_RECORD
+from agent_cogs.slash.wording import ONLY_HERE
 from agent_config import load_settings
 from agent_discord.slash.cog import CommandInvocation
 from agent_discord.slash.definitions import FORM, SUB_COMMAND, WHY, command_list
@@ -40,7 +40,9 @@ from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.moderation.ignores import Ignores
 from agent_protocol.moderation.stops import Stops
+from agent_protocol.record.entries import ActionNote
 from agent_protocol.state.sessions import Resets
+from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.turns.limits import TurnRequest
 from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
 from agent_protocol.wire import keys
@@ -63,7 +65,7 @@ class Place:
     """A desk with its services; the bus runs."""
 
     def __init__(self, link: RedisLink, personas: Path | None = None, **env: str) -> None:
-        self.now = NOW
+        self.now, self.notes = NOW, list[ActionNote]()
         self.link, self.bus = link, Bus(link)
         channels = {"CHANNEL_THEME_MAP": f"{LOUNGE}:casual,{DEBATE}:debate", "TIMEZONE": "UTC"}
         settings = load_settings({**channels, **env}, None)
@@ -88,6 +90,7 @@ class Place:
             clock=self.clock,
             resets=Resets(link, self.bus),
             directory=self.directory,
+            record=SimpleNamespace(note=self.notes.append),
         )
         self.guilds = {LOUNGE: GUILD, DEBATE: GUILD}  # as the bot sees the channels
         self.application_owners: set[int] = set()
@@ -359,6 +362,68 @@ async def test_a_start_goes_where_it_was_meant_to_and_nowhere_else():
         )
         assert "not one of the bots' channels" in await place.handlers.answer(elsewhere)
         assert len(given) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "values", "outcome", "told"),
+    [
+        ("next", {"bot": "grok"}, "requested", "Grok speaks next in {here}, after the turn that is under way."),
+        ("next", {"bot": "grok"}, "started", "Grok has a turn in {here}."),
+        ("next", {"bot": "grok"}, "offline", "Grok is offline."),
+        ("end", {}, "none_running", "No conversation is running in {here}."),
+        ("start", {"starter": "grok", "topic": "tea"}, "started", "Started a conversation in {here}."),
+    ],
+)
+async def test_a_conversation_is_steered_by_the_coordinator_and_noted(command, values, outcome, told):
+    async with a_place() as place:
+        given = await orders_of(place, outcome)
+        told = told.format(here=f"<#{LOUNGE}>")
+        assert await place.use(f"bots {command}", **values) == told
+        agent = values.get("bot") or values.get("starter")
+        assert [(c.command, c.channel_id, c.agent_name) for c in given] == [(command, LOUNGE, agent)]
+        (note,) = place.notes
+        assert (note.by, note.action, note.channel_id, note.agent) == (str(ANN), command, LOUNGE, agent)
+        assert (note.at, note.outcome, note.detail) == (NOW, told, values.get("topic", ""))
+
+
+async def test_a_muted_bot_is_not_asked_to_speak():
+    async with a_place() as place:
+        given = await orders_of(place, "requested")
+        await place.use("bots mute", bot="grok")
+        assert await place.use("bots next", bot="grok") == "Grok is muted. Use /bots unmute first."
+        assert given == []
+
+
+async def test_all_bots_are_paused_until_a_manager_lets_them_go_on():
+    async with a_place() as place:
+        await place.stops.stop(LOUNGE, "m1")
+        assert await place.use("bots pause") == "All bots are paused, in every channel. Use /bots go-on to lift it."
+        assert "**All bots are paused.**" in await place.use("bots status", MEMBER)
+        assert "all bots are paused" in await place.use("why-not", MEMBER, bot="grok")
+        for command in ("bots start", "bots next", "ask"):
+            reply = await place.use(command, bot="grok", agent="grok", prompt="hello")
+            assert reply == "All bots are paused. Use /bots go-on first.", command
+        assert await place.use("resume") == "All bots are paused, which a server manager lifts by /bots go-on."
+        assert await place.use("bots go-on") == "The bots go on."
+        assert await place.use("bots go-on") == "The bots were not paused."
+        assert not place.stops.holds(LOUNGE), "its own stop was lifted"
+
+
+async def test_the_record_has_who_acted_and_nobody_else():
+    async with a_place() as place:
+        await place.use("bots ignore", user=str(BOB))
+        await place.use("stop", MEMBER)
+        await place.use("bots status")
+        await place.use("stop")
+        assert [(note.by, note.action) for note in place.notes] == [(str(ANN), "ignore"), (str(ANN), "stop")]
+        assert str(BOB) not in place.notes[0].to_json()
+
+
+async def test_the_status_shows_a_budget_that_was_raised():
+    async with a_place(BUDGET_DAILY_USD="5") as place:
+        place.ledger.budgets._caps = Caps(all=5.0)
+        await place.ledger.budgets.raise_cap("all", 2.5, DAY, "x")
+        assert "of $7.50 ($2.50 added today)" in await place.use("bots status")
 
 
 async def test_without_a_coordinator_the_person_is_told():

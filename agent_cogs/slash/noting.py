@@ -1,0 +1,53 @@
+"""Notes for the record of what moderators and owners do by commands: who, what, where, and what came of it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+
+from agent_discord.slash.cog import CommandInvocation
+from agent_discord.slash.definitions import FORM
+from agent_discord.slash.responses import CommandReply, Form, Response
+from agent_protocol.record.entries import ActionNote
+
+ACTIONS: Mapping[str, str] = {
+    "stop": "stop",
+    "resume": "resume",
+    "reset": "reset",
+    "bots start": "start",
+    "bots next": "next",
+    "bots end": "end",
+    "bots pause": "pause",
+    "bots go-on": "go_on",
+    "bots mute": "mute",
+    "bots unmute": "unmute",
+    "bots ignore": "ignore",
+    "bots unignore": "unignore",
+    FORM: "edit_file",
+}
+"""Command → the action's name in the record. Commands that only show something are not noted."""
+
+MAX_OUTCOME = 200  # characters
+
+_PERSON = re.compile(r"<@!?\d+>")  # the record has no ids of people besides the one who acted
+
+
+def note_of(command: CommandInvocation, response: Response, at: float) -> ActionNote | None:
+    """The note of a command that was carried out, or refused for what it found; None for one that is not noted."""
+    action = ACTIONS.get(command.name)
+    if action is None or isinstance(response, Form):
+        return None
+    text = response.text if isinstance(response, CommandReply) else response
+    channel = command.values.get("channel")
+    agent = command.values.get("agent") or command.values.get("bot") or command.values.get("starter")
+    return ActionNote(
+        id=secrets.token_hex(16),
+        at=at,
+        by=str(command.who.user_id),
+        action=action,
+        channel_id=int(channel) if channel is not None else command.channel_id,
+        agent=None if agent is None else str(agent),
+        detail=str(command.values.get("topic") or ""),
+        outcome=_PERSON.sub("a person", text)[:MAX_OUTCOME],
+    )
