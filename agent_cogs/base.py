@@ -54,7 +54,7 @@ class BaseAgentCog(TranscriptCog):
         *,
         may_act: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(bot, services.transcripts)
+        super().__init__(bot, services.transcripts, services.gateway_notes, settings.spec.name)
         self.bot, self.services, self._model = bot, services, model
         self.gate = Gate(shared=services.outbound)
         self.channels = AgentChannels(settings, bot, services, self.gate, may_act=may_act)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from agent_chat.attachments import PictureReader
@@ -14,6 +15,7 @@ from agent_cogs.events import MentionEvent
 from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.persona import Personas
 from agent_cogs.slash.forget import Forgetting
+from agent_cogs.trace.gateway_notes import GatewayNotes
 from agent_cogs.trace.watchers import NOBODY, TurnWatcher
 from agent_config import Settings
 from agent_context.entries import Entry
@@ -82,6 +84,11 @@ class AgentServices:
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
     prefill: PrefillMemory = field(default_factory=PrefillMemory)
+
+    @cached_property
+    def gateway_notes(self) -> GatewayNotes:
+        """The notes of what Discord reports."""
+        return GatewayNotes(self.record, self.transcripts, self.clock)
 
     def mention(self, asked: Entry, channel_id: int, theme: str, *, to_all: bool = False, **more: Any) -> MentionEvent:
         """The event of a message that calls an agent, with TURN_TIMEOUT_SECONDS; `more` are further fields of it."""

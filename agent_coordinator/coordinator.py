@@ -15,6 +15,7 @@ from functools import partial
 
 from agent_coordinator.commands import Commands
 from agent_coordinator.config import STARTUP_WAIT_SECONDS, CoordinatorConfig
+from agent_coordinator.conversation_notes import ConversationNotes
 from agent_coordinator.conversations.engine import Engine
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.events import ConversationReport
@@ -28,6 +29,7 @@ from agent_coordinator.schedule.rotation import pick_channel
 from agent_coordinator.schedule.scheduler import Scheduler
 from agent_process.tasks import BackgroundTasks
 from agent_protocol.coordination.leases import DEAD_HOLDER_SECONDS
+from agent_protocol.record.writer import Notes
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Command, MentionNotice
 from agent_protocol.wire.reading import read
@@ -41,7 +43,8 @@ FireIn = Callable[[int, str | None], Awaitable[ConversationReport | None]]
 
 
 class Coordinator:
-    """Without a `lease` this coordinator is the only one. `stops` knows the channels that people stopped."""
+    """Without a `lease` this coordinator is the only one. `stops` knows the channels that people stopped, `record`
+    takes notes of conversations."""
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Coordinator:
         rng: random.Random | None = None,
         sleep: Sleep = asyncio.sleep,
         stops: Stops | None = None,
+        record: Notes | None = None,
     ) -> None:
         rng = rng or random.Random()
         self._leadership = Leadership(lease, sleep)
@@ -61,6 +65,8 @@ class Coordinator:
         self.engine = Engine(
             config, policy, bus, ledger, clock=clock, rng=rng, sleep=sleep, stops=stops, leadership=leadership
         )
+        if record is not None:
+            self.engine.observers.append(ConversationNotes(record))
         self.scheduler = Scheduler(config, ledger, clock=clock, rng=rng, sleep=sleep, leadership=self._leadership)
         self.reactive = Reactive(config, self.engine, ledger.schedule, clock=clock, rng=rng)
         self._config = config
@@ -183,7 +189,7 @@ class Coordinator:
                 if self._config.resumes:
                     self._tasks.start(self._resume(state), "an interrupted conversation")
                 else:
-                    await self.engine.unfinished.drop(state)
+                    await self.engine.discard(state)
             if self._fire_at_start:
                 self._fire_at_start = False
                 self._tasks.start(self._fire_when_two_are_online(), "the conversation at start")

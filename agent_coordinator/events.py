@@ -11,7 +11,8 @@ from agent_protocol.wire.messages import Result
 
 @dataclass(frozen=True, slots=True)
 class ConversationReport:
-    """Totals of a conversation that ended. Times in unix seconds, money in US dollars; `per_agent` by agent name."""
+    """Totals of a conversation that ended. Times in unix seconds, money in US dollars; `per_agent` by agent name.
+    `opened_by`: the agent whose message is its first, "" where nobody opened it."""
 
     conversation_id: str
     channel_id: int
@@ -32,6 +33,7 @@ class ConversationReport:
     started_at: float
     ended_at: float
     per_agent: Mapping[str, Tally]
+    opened_by: str = ""
 
 
 def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
@@ -59,6 +61,7 @@ def report_of(state: ConversationState, ended_at: float) -> ConversationReport:
         started_at=state.started_at,
         ended_at=ended_at,
         per_agent=dict(state.tallies),
+        opened_by=state.history[0].agent if state.history else "",
     )
 
 
@@ -68,6 +71,8 @@ class ConversationStarted:
     channel_id: int
     theme: str
     starter: str
+    started_at: float  # unix seconds
+    topic: str | None = None  # where an owner named it; else the starter does later
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,13 @@ from typing import Any
 from agent_config import Settings
 from agent_coordinator.config import from_settings
 from agent_coordinator.coordinator import Coordinator
+from agent_process.redaction import Redactor
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
+from agent_protocol.record.writer import RecordWriter
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 
@@ -46,15 +48,20 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         stops.start()
         with suppress(RedisAway):  # read again when Redis is back
             await stops.read()
+        writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
+        if writer is not None:
+            stack.push_async_callback(writer.aclose)
         coordinator = Coordinator(
             from_settings(settings, tuple(settings.agents)),
             bus,
             Ledger(link),
             lease=Lease(link, keys.COORDINATOR_OWNER, holder=_holder()),
             stops=stops,
+            record=writer,
         )
         await stack.enter_async_context(watched(bus.ready.is_set))
-        tasks = {"bus": bus.run(), "stops": stops.run(), "coordinator": coordinator.run()}
+        recording = {"record": writer.run()} if writer is not None else {}
+        tasks = {"bus": bus.run(), **recording, "stops": stops.run(), "coordinator": coordinator.run()}
         return await _run_until(stop, tasks)
 
 

@@ -194,6 +194,7 @@ class Runtime:
             clock=self.setup.clock,
             rng=self.setup.rng,
             stops=self.services.stops,
+            record=self.services.record,
         )
         self.start(self.coordinator.run(), "coordinator")
 

@@ -105,7 +105,7 @@ class Engine:
         async with self.holds.hold(channel_id, conversation_id):
             starter = starter or await self._next_starter(channel_id)
             state = ConversationState(conversation_id, channel_id, theme, started_at=self._clock(), topic=topic)
-            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter))
+            self._notify(ConversationStarted(conversation_id, channel_id, theme, starter, state.started_at, topic))
             state = await self._run(state.begin_round(self._policy.opening(starter, self._rng)))
         return self._report(state)
 
@@ -147,6 +147,12 @@ class Engine:
                 self._notify(ConversationResumed(*place))
             state = await self._run(state)
         return None if state.brief else self._report(state)
+
+    async def discard(self, state: ConversationState) -> None:
+        """End what an earlier leader left, without a further turn."""
+        await self.unfinished.drop(state)
+        if not state.brief and state.ended_because is None:
+            self._report(state.ended("too_old"))
 
     def stop(self, channel_id: int) -> None:
         """End the channel's conversation now, since a person stopped it; with EVERYWHERE those of all channels."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
+from typing import Protocol
 
 import discord
 
@@ -16,12 +17,29 @@ from agent_discord.objects.mentions import NOBODY, clean_name
 from agent_discord.objects.messages import to_entry
 
 
+class GatewayListener(Protocol):
+    """Hears of deletions and reactions, before the transcript does; agent_cogs.trace.gateway_notes."""
+
+    def deleted(self, channel_id: int, message_ids: Collection[int]) -> None: ...
+    def channel_deleted(self, channel_id: int) -> None: ...
+    def reacted(
+        self, agent: str, channel_id: int, message_id: int, user_id: int, emoji: str, *, given: bool = ...
+    ) -> None: ...
+
+
 class TranscriptCog(discord.Cog):
     """Records edits, deletions, pins and reactions. The subclass passes new messages to `record`: it knows which
-    channels matter."""
+    channels matter. `listener` hears of deletions, and as `agent` of reactions."""
 
-    def __init__(self, bot: discord.Client, transcripts: Transcripts) -> None:
+    def __init__(
+        self,
+        bot: discord.Client,
+        transcripts: Transcripts,
+        listener: GatewayListener | None = None,
+        agent: str = "",
+    ) -> None:
         self._client, self._transcripts = bot, transcripts
+        self._listener, self._agent = listener, agent
 
     def record(self, message: discord.Message) -> None:
         """Adds a new message to its channel's transcript."""
@@ -54,6 +72,8 @@ class TranscriptCog(discord.Cog):
         self._delete(event.channel_id, event.message_ids)
 
     def _delete(self, channel_id: int, message_ids: Collection[int]) -> None:
+        if self._listener is not None:
+            self._listener.deleted(channel_id, message_ids)
         self._transcripts.changed(channel_id, message_ids)
         transcript = self._transcripts.known(channel_id)
         if transcript is not None:
@@ -66,12 +86,19 @@ class TranscriptCog(discord.Cog):
         if transcript is not None:
             name, bot = self._giver_name(event), self._by_bot(event)
             transcript.react(event.message_id, str(event.emoji), event.user_id, name, bot=bot)
+        self._report_reaction(event, given=True)
 
     @discord.Cog.listener()
     async def on_raw_reaction_remove(self, event: discord.RawReactionActionEvent) -> None:
         transcript = self._transcripts.known(event.channel_id)
         if transcript is not None:
             transcript.unreact(event.message_id, str(event.emoji), event.user_id, bot=self._by_bot(event))
+        self._report_reaction(event, given=False)
+
+    def _report_reaction(self, event: discord.RawReactionActionEvent, *, given: bool) -> None:
+        if self._listener is not None:
+            emoji, place = str(event.emoji), (event.channel_id, event.message_id)
+            self._listener.reacted(self._agent, *place, event.user_id, emoji, given=given)
 
     @discord.Cog.listener()
     async def on_raw_reaction_clear(self, event: discord.RawReactionClearEvent) -> None:
@@ -97,11 +124,16 @@ class TranscriptCog(discord.Cog):
 
     @discord.Cog.listener()
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
-        self._transcripts.drop(channel.id)
+        self._drop(channel.id)
 
     @discord.Cog.listener()
     async def on_raw_thread_delete(self, event: discord.RawThreadDeleteEvent) -> None:
-        self._transcripts.drop(event.thread_id)
+        self._drop(event.thread_id)
+
+    def _drop(self, channel_id: int) -> None:
+        if self._listener is not None:
+            self._listener.channel_deleted(channel_id)
+        self._transcripts.drop(channel_id)
 
     def _by_bot(self, event: discord.RawReactionActionEvent) -> bool:
         """Whether a bot gave the reaction. Discord sends the giver in a server alone; our own are known everywhere."""

@@ -160,11 +160,13 @@ class ReactionNote(Entry):
 
 
 class DeletionNote(Entry):
-    """Messages that were deleted in Discord: their words go from the record too."""
+    """Messages that were deleted in Discord: their words go from the record too. `whole`: the channel or thread was
+    deleted, with these messages and all its others."""
 
     channel_id: int
     message_ids: tuple[int, ...]
     at: float
+    whole: bool = False
 
 
 class ActionNote(Entry):

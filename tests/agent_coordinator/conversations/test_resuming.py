@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationResumed
 from agent_coordinator.policies.rounds import Rounds
 from agent_protocol.wire.messages import Command, Instruction, MentionNotice, Result
+from tests.support.agent_scene import KeptNotes
 from tests.support.coordinator_doubles import (
     AGENTS,
     CHANNEL,
@@ -41,6 +43,7 @@ class Stage:
         plain = {"schedule_min": 0, "schedule_max": 0, "max_rounds": 2}
         self.config = config(**{**plain, **changes})
         self.events: list[object] = []
+        self.record = KeptNotes()
         self.luck: Luck = Luck()
         self.coordinators: list[asyncio.Task[None]] = []
 
@@ -57,7 +60,7 @@ class Stage:
         return engine
 
     def lead(self, lease: MemoryLease | None = None) -> Coordinator:
-        coordinator = Coordinator(self.config, self.bus, self.ledger, lease=lease, **self._common())
+        coordinator = Coordinator(self.config, self.bus, self.ledger, lease=lease, record=self.record, **self._common())
         coordinator.engine.observers.append(self.events.append)
         self.coordinators.append(asyncio.create_task(coordinator.run()))
         return coordinator
@@ -536,3 +539,17 @@ async def test_after_a_turn_that_gave_way_to_a_person_the_next_comes_at_once_and
     report = await stage.engine().converse(CHANNEL, "debate", starter="claude")
     assert stage.time.slept == [20.0], "after what was said, and after nothing else"
     assert report.ended_because == "too_few_spoke", "not most_skipped"
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+async def test_a_conversation_is_noted_for_the_record_when_it_begins_and_however_it_ends(stage, resumes):
+    await cut_off(stage, 3)
+    stage.config = replace(stage.config, resumes=resumes)
+    stage.lead()
+    await until(lambda: stage.reports)
+    began, ended = stage.record
+    assert (began.id, began.starter, began.ended_at) == (ended.id, "claude", None)
+    assert (ended.started_at, ended.theme, ended.channel_id) == (began.started_at, "debate", CHANNEL)
+    assert (ended.ended_because == "too_old") is not resumes
+    assert (ended.starter, ended.messages >= 3, ended.ended_at) == ("claude", True, stage.reports[0].ended_at)
+    assert await stage.ledger.conversations.kept() == []
