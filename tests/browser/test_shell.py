@@ -51,7 +51,7 @@ def test_a_page_fits_its_window_and_everything_in_it_has_a_name(
 
 
 def test_the_pages_are_reached_by_keys_alone(local: Program, open_page: OpenPage) -> None:
-    page = open_page(local.url)
+    page = open_page(f"{local.url}/#/agents")
     ready(page)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"

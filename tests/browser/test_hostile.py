@@ -1,0 +1,70 @@
+"""Markup in every text that people, bots, models and files bring is shown as text, on every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.browser.conftest import OpenPage, Program
+from tests.browser.hostile import PAYLOAD, TAG
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+PAGES = ("live", "turns", "conversations", "cost", "agents")
+MOST_PAGES = 40
+UNREACHED = "404"  # a page of something that is not there says so, and the browser notes it
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    folder = tmp_path_factory.mktemp("hostile")
+    program = Program(folder, str(folder), command=("-m", "tests.browser.hostile"))
+    yield program
+    program.end()
+
+
+def settled(page: Page) -> None:
+    page.locator("main .page").wait_for()
+    page.wait_for_load_state("networkidle")
+
+
+def opened_up(page: Page) -> None:
+    """Show what a page hides until it is asked for."""
+    for closed in page.locator("main details:not([open]) > summary").all()[:20]:
+        closed.click()
+
+
+def links(page: Page) -> list[str]:
+    found = page.locator("a[href]").evaluate_all("nodes => nodes.map(node => node.getAttribute('href'))")
+    odd = [link for link in found if not link.startswith(("#", "http://", "https://", "api/"))]
+    assert odd == []
+    return [link for link in found if link.startswith("#/")]
+
+
+def test_markup_stays_text_on_every_page_and_loads_nothing(hostile: Program, open_page: OpenPage) -> None:
+    page = open_page(hostile.url, allowed=(UNREACHED,))
+    settled(page)
+    waiting = [
+        *(f"#/{name}" for name in PAGES),
+        f"#/turn/claude/{quote(PAYLOAD, safe='')}2",
+        f"#/live/{quote(PAYLOAD, safe='')}",
+    ]
+    visited: set[str] = set()
+    shown: set[str] = set()
+    while waiting and len(visited) < MOST_PAGES:
+        link = waiting.pop(0)
+        if link in visited:
+            continue
+        visited.add(link)
+        page.evaluate("link => { location.hash = link }", link)
+        settled(page)
+        opened_up(page)
+        assert page.locator("main img[src='x'], main script, main svg[onload]").count() == 0, link
+        if TAG in page.locator("main").inner_text():
+            shown.add(link.split("/")[1].split("?")[0])
+        waiting += [each for each in links(page) if each not in visited]
+    assert shown >= {"live", "turns", "turn", "conversations", "conversation", "cost", "agents", "agent"}

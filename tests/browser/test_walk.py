@@ -1,0 +1,92 @@
+"""The walk of a newcomer: from `make local` to an answer in the page, to its turn and its prompt, to a stop."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.browser.conftest import DESKTOP, PHONE, OpenPage, Program
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+def channel(page: Page, name: str) -> None:
+    """Go to a channel's page, by its address."""
+    page.locator("nav.channels a", has_text=name).first.wait_for(state="attached")
+    page.goto(page.locator("nav.channels a", has_text=name).first.evaluate("link => link.href"))
+    page.get_by_role("textbox", name=f"Message to #{name}").wait_for()
+
+
+def tab_to(page: Page, name: str, *, backwards: bool = False) -> None:
+    """Press Tab until what has this label or role has the focus."""
+    focused = "[document.activeElement.getAttribute('aria-label'), document.activeElement.getAttribute('role')]"
+    for _ in range(60):
+        if name in page.evaluate(focused):
+            return
+        page.keyboard.press("Shift+Tab" if backwards else "Tab")
+    raise AssertionError(f"{name} is not reached by Tab")
+
+
+def messages(page: Page) -> list[str]:
+    return page.locator("[role=log] .message-text").all_inner_texts()
+
+
+def test_the_page_shows_the_conversation_of_the_bots_as_it_comes(local: Program, open_page: OpenPage) -> None:
+    page = open_page(local.url)
+    page.locator("[role=log] article.message").nth(2).wait_for()
+    speakers = page.locator("[role=log] article.message .message-head b").all_inner_texts()
+    assert set(speakers) <= {"ChatGPT", "Claude", "Gemini", "Grok", "Sam"}
+    assert page.get_by_text("Round").first.is_visible()
+
+
+@pytest.mark.parametrize(("size", "place"), [(DESKTOP, "casual"), (PHONE, "story")], ids=["desktop", "phone"])
+def test_a_person_calls_a_bot_by_a_name_that_is_completed_and_reads_its_answer(
+    local: Program, open_page: OpenPage, size: tuple[int, int], place: str
+) -> None:
+    page = open_page(local.url, size)
+    channel(page, place)
+    box = page.get_by_role("textbox", name=f"Message to #{place}")
+    box.press_sequentially("@cl")
+    page.get_by_role("option", name="Claude").wait_for()
+    box.press("Enter")
+    box.press_sequentially("what is 6 times 7?")
+    box.press("Enter")
+    answer = page.locator("[role=log] article.message[aria-label^=Claude]").first
+    answer.wait_for()
+    assert "Claude" in answer.inner_text()
+    assert any("what is 6 times 7?" in text for text in messages(page))
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_by_keys_alone_a_person_asks_and_reacts(local: Program, open_page: OpenPage) -> None:
+    page = open_page(local.url)
+    channel(page, "casual")
+    tab_to(page, "Message to #casual")
+    page.keyboard.type("@grok hello")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    answer = page.locator("[role=log] article.message[aria-label^=Grok]").last
+    answer.wait_for()
+    tab_to(page, "log", backwards=True)
+    page.keyboard.press("ArrowUp")  # the newest message
+    page.keyboard.press("Tab")
+    tab_to(page, "React")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")  # the first of the palette
+    page.locator("[role=log] .reaction[aria-pressed=true]").first.wait_for()
+
+
+def test_an_answer_leads_to_its_turn_with_the_prompt(local: Program, open_page: OpenPage) -> None:
+    page = open_page(local.url)
+    channel(page, "memes")
+    box = page.get_by_role("textbox", name="Message to #memes")
+    box.fill("@gemini hello there, you")
+    box.press("Escape")
+    box.press("Enter")
+    answer = page.locator("[role=log] article.message[aria-label^=Gemini]").first
+    answer.get_by_role("link", name=re.compile("why", re.IGNORECASE)).click()
+    page.locator(".turn-page").wait_for()
+    page.get_by_text("hello there, you").first.wait_for()
