@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
+import aiosqlite
 from aiohttp import web
 from pydantic import BaseModel
 
 from agent_console.errors import Refused
-from agent_console.live.channels import NotSaid, People
+from agent_console.live.channels import NotSaid, People, Picture
 from agent_console.live.feed import LiveFeed
 from agent_console.live.hub import Reader, TooManyReaders
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_id, query_text, read_body, snowflake
+from agent_store.queries.posts import picture_of, turn_of_post
 
 PAGE = 100  # messages
 KEEP_ALIVE = 15.0  # seconds between two signs of life
 WRITE_SECONDS = 30.0  # for a reader to take what it was sent
 SEND_BUFFER = 65_536  # bytes
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_CHARACTERS = 2000  # of a message, as in Discord
 READ_ONLY = "Write in Discord to join them: this page only reads."
+
+T = TypeVar("T")
 
 
 class Said(BaseModel):
@@ -80,19 +85,22 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
         return response
 
     async def picture(request: web.Request) -> web.Response:
-        found = await parts.live.picture(
-            snowflake(request.match_info["message"]), snowflake(request.match_info["file"])
-        )
-        if found is None:
+        message_id, file_id = (snowflake(request.match_info[name]) for name in ("message", "file"))
+        found = await parts.live.picture(message_id, file_id)
+        if found is None and (kept := await _recorded(parts, picture_of, message_id)) is not None:
+            found = Picture(kept.data, kept.media_type)
+        if found is None or found.media_type not in PICTURES:
             raise Refused(404, "this picture cannot be read any more")
         headers = {"Content-Type": found.media_type, "Cache-Control": "private, max-age=86400, immutable"}
         return web.Response(body=found.data, headers=headers)
 
     async def why(request: web.Request) -> web.Response:
-        record = await parts.ledger.records.of_message(snowflake(request.match_info["message"]), parts.names)
-        if record is None:
-            raise Refused(404, "no turn is recorded for this message; turns are kept for a week here")
-        return web.json_response({"agent": record.agent, "id": record.id})
+        message_id = snowflake(request.match_info["message"])
+        record = await parts.ledger.records.of_message(message_id, parts.names)
+        found = (record.agent, record.id) if record else await _recorded(parts, turn_of_post, message_id)
+        if found is None:
+            raise Refused(404, "no turn is recorded for this message")
+        return web.json_response({"agent": found[0], "id": found[1]})
 
     async def say(request: web.Request) -> web.Response:
         people, said = _people(parts), await read_body(request, Said)
@@ -125,6 +133,16 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
         web.post("/api/live/channels/{channel}/messages", say),
         web.post("/api/live/channels/{channel}/messages/{message}/reactions", react),
     ]
+
+
+async def _recorded(
+    parts: ConsoleParts, query: Callable[[aiosqlite.Connection, int], Awaitable[T | None]], message_id: int
+) -> T | None:
+    """What the record knows of a message; None where there is no record."""
+    try:
+        return await query(await parts.store.open(), message_id)
+    except Refused:
+        return None
 
 
 async def _stream(response: web.StreamResponse, reader: Reader) -> None:

@@ -68,6 +68,12 @@ async def picture_of(db: aiosqlite.Connection, message_id: int) -> Picture | Non
     return Picture(*row) if row else None
 
 
+async def turn_of_post(db: aiosqlite.Connection, message_id: int) -> tuple[str, str] | None:
+    """The agent and the turn that posted a message; None for one that is not recorded."""
+    row = await first(db, "SELECT agent, turn_id FROM posts WHERE message_id = ?", message_id)
+    return (row[0], row[1]) if row else None
+
+
 async def _with_reactions(db: aiosqlite.Connection, found: Sequence[sqlite3.Row]) -> tuple[Post, ...]:
     posts = [Post(*row) for row in found]
     given = await reactions_to(db, (post.message_id for post in posts))

@@ -183,7 +183,8 @@ class LivePage {
       this.title = h("h1", null);
       this.line = h("p", { class: "live-line" });
       this.actions = h("div", { class: "live-actions" });
-      fill(this.head, this.toggle, h("div", { class: "live-title" }, this.title, this.line), this.actions);
+      const more = h("button", { class: "quiet icon more-actions", "aria-label": "Actions", "aria-expanded": "false", onclick: () => more.setAttribute("aria-expanded", String(this.head.classList.toggle("acting"))) }, "⋯");
+      fill(this.head, this.toggle, h("div", { class: "live-title" }, this.title, this.line), more, this.actions);
     }
     const theme = running?.theme || channel.theme;
     fill(this.title, h("span", { class: "muted", "aria-hidden": "true" }, "#"), h("bdi", null, channel.name), theme !== channel.name && chip(theme));
@@ -414,7 +415,7 @@ class LivePage {
 
 const clockOf = (unix) => at(unix).textContent;
 const agentInline = (agent) => coloured(h("b", { class: "agent-name" }, agentName(agent)), agent);
-const divider = (unix) => h("div", { class: "day", role: "separator" }, h("span", null, dayName(unix)));
+const divider = (unix) => h("div", { class: "day-line", role: "separator" }, h("span", null, dayName(unix)));
 
 function dayName(unix) {
   const day = dayOf(unix), now = Date.now() / 1000;

@@ -11,7 +11,7 @@ const drafts = new Map(); // channel → text
 export function writingBox(channel, person, isTalk) {
   let target = null, offered = [], chosen = 0;
   const area = h("textarea", {
-    rows: "1", "aria-label": `Message to #${channel.name}`, placeholder: `Message to #${channel.name} · @ names a bot`,
+    rows: "1", "aria-label": `Message to #${channel.name}`, placeholder: `Message to #${channel.name}, @ for a bot`,
     autocomplete: "off", "aria-autocomplete": "list", "aria-controls": "mention-list",
   });
   const list = h("div", { class: "mentions", id: "mention-list", role: "listbox", "aria-label": "Names", hidden: true });
