@@ -138,7 +138,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
 async def _recorded(
     parts: ConsoleParts, query: Callable[[aiosqlite.Connection, int], Awaitable[T | None]], message_id: int
 ) -> T | None:
-    """What the record knows of a message; None where there is no record."""
+    """Ask the record about a message; None where there is no record."""
     try:
         return await query(await parts.store.open(), message_id)
     except Refused:
