@@ -21,7 +21,7 @@ from agent_cogs.slash.conversations import PAUSED, ConversationCommands
 from agent_cogs.slash.noting import note_of
 from agent_cogs.slash.persona_files import PersonaFileEditor, here_alone
 from agent_cogs.slash.status import read_status
-from agent_cogs.slash.why import NO_RECORD, why, why_not
+from agent_cogs.slash.why import NO_RECORD, turn_link, why, why_not
 from agent_cogs.slash.wording import heard, lasting
 from agent_discord.objects.messages import question_text
 from agent_discord.slash.cog import CommandInvocation
@@ -170,7 +170,11 @@ class SlashHandlers:
         record = await services.ledger.records.of_message(message_id, services.names)
         if record is not None and record.guild_id not in (None, command.guild_id):
             return NO_RECORD  # another server's message
-        return await why(services.ledger, services.names, message_id, services.clock())
+        text = await why(services.ledger, services.names, message_id, services.clock())
+        base = services.settings.console_link
+        if record is None or text == NO_RECORD or base is None or not self._may_stop(command):
+            return text
+        return f"{text}\nIn the console: <{turn_link(base, record)}>"
 
     async def _why_not(self, command: CommandInvocation) -> str:
         agent = self._agent(command)

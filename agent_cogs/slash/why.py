@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+from urllib.parse import quote
 
 from agent_cogs.events import REASONS
 from agent_config import Settings
@@ -57,6 +58,11 @@ def why_text(record: TurnRecord, names: Mapping[str, str]) -> str:
     if record.reason is not None:
         lines.append(f"It did not do everything that was asked: {_reason(record.reason)}.")
     return "\n".join(lines)[:MAX_CHARACTERS]
+
+
+def turn_link(console: str, record: TurnRecord) -> str:
+    """The address of the turn's page in the console at this address."""
+    return f"{console}/#/turn/{quote(record.agent, safe='')}/{quote(record.id, safe='')}"
 
 
 def _called(record: TurnRecord) -> str:

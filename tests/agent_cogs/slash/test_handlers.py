@@ -554,6 +554,16 @@ async def test_why_takes_a_link_or_an_id_of_this_server(form: str):
             assert (await place.use(command, MEMBER, message=text)).startswith("**Grok** was called by <@101>")
 
 
+async def test_moderators_get_a_link_to_the_turn_in_the_console():
+    async with a_place(CONSOLE="true", CONSOLE_URL="https://bots.example.org/", MODERATOR_IDS="103") as place:
+        place.now = time.time()
+        just_now = (round(place.now * 1000) - DISCORD_EPOCH_MS) << 22
+        await spoke(place, just_now, GUILD)
+        link = "In the console: <https://bots.example.org/#/turn/grok/m1>"
+        assert (await place.use("why", Person(103), message=str(just_now))).endswith(f"\n{link}")
+        assert link not in await place.use("why", MEMBER, message=str(just_now))
+
+
 async def test_what_was_said_in_another_server_is_not_told():
     async with a_place() as place:
         place.now = time.time()
