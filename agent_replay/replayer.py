@@ -26,7 +26,7 @@ from agent_replay.tool_results import RecordedResults
 SETTLED_AFTER = 60.0  # seconds after the last call: a replay is settled by then, or its process is gone
 REFUSED = {
     "budget": "the day's budget is used up (BUDGET_DAILY_USD)",
-    "agent_budget": "the agent's budget of the day is used up (BUDGET_AGENT_USD)",
+    "agent_budget": "the agent's budget of the day is used up (BUDGET_AGENT_DAILY_USD)",
 }
 
 log = logging.getLogger(__name__)

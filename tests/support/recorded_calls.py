@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from agent_llm.types import Message, Prompt, ToolRound
 from agent_protocol.record.entries import CallRecord, CallWords, HistoryMessage
-from agent_replay.comparison import RecordedTurn
-from agent_store.queries.turns import Turn
+from agent_store.database import connect_blocking
+from agent_store.migrations import migrate
+from tests.support.records import Rows, insert
 
 PERSONA = "# Personality\n\nYou are a careful one."
 SYSTEM = f"You are Claude, an AI member.\n\n{PERSONA}\n\n# The channel #debate\n\nIts theme is debate."
@@ -65,15 +69,21 @@ def _round(step: ToolRound) -> dict[str, Any]:
     return {"calls": calls, "results": results, "text": step.text}
 
 
-def recorded_turn(*words: CallWords, cost_usd: float = 0.001) -> RecordedTurn:
-    """The turn of these calls; each has cost so much."""
-    calls = tuple(
-        CallRecord(n=each.n, model=each.model, input_tokens=100, output_tokens=20, cost_usd=cost_usd) for each in words
-    )
-    first = words[0]
-    known = {
-        **dict.fromkeys(Turn.__dataclass_fields__),
-        **{"agent": first.agent, "id": first.turn_id, "at": first.at, "trigger": "round", "round": 2},
-        **{"outcome": "posted", "model": first.model, "channel_id": first.channel_id},
-    }
-    return RecordedTurn(Turn(**known), calls, words)
+def write_record(path: Path, conversation_id: str, *turns: Sequence[CallWords]) -> None:
+    """Make the file of a record, with a conversation of these turns."""
+    migrate(path)
+    rows = Rows()
+    for words in turns:
+        last = words[-1]
+        own = {"agent": last.agent, "turn_id": last.turn_id, "at": last.at}
+        turn = {"kind": "instruction", "trigger": "round", "outcome": "posted", "day": "2027-01-15", "round": 1}
+        turn |= {"conversation_id": conversation_id, "channel_id": 5, "model": last.model}
+        rows.turns.append({"agent": last.agent, "id": last.turn_id, "at": last.at, **turn})
+        for each in words:
+            call = CallRecord(
+                n=each.n, model=each.model, at=each.at, input_tokens=100, output_tokens=20, cost_usd=0.001
+            )
+            rows.calls.append({**own, "day": "2027-01-15", **call.model_dump()})
+            rows.words.append({**own, "n": each.n, "data": zlib.compress(each.to_json().encode())})
+    with closing(connect_blocking(path, writable=True)) as connection:
+        insert(connection, rows)
