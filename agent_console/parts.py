@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from agent_config import Settings
 from agent_console.live.channels import LiveChannels, People
@@ -15,10 +15,35 @@ from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
+from agent_store.queries.turns import WholeTurn
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is different in a replay: another model (provider/model) for the agent, or the persona of this name."""
+
+    model: str | None = None
+    persona: str | None = None
 
 
 class Replayer(Protocol):
-    """Makes recorded calls again, with one thing changed."""
+    """Makes recorded turns again, with one thing changed; posts nothing. What is awaited raises Refused."""
+
+    def personas(self) -> Sequence[str]:
+        """The names of the personas that a replay may take."""
+        ...
+
+    def models(self) -> Sequence[str]:
+        """The models that are set up, as provider/model."""
+        ...
+
+    async def estimate(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
+        """`most_usd`, `model` and `pictures_missing`, as JSON has them. Calls no model."""
+        ...
+
+    async def replay(self, turn: WholeTurn, change: Change) -> Mapping[str, Any]:
+        """`old` and `new` answer, as JSON has them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

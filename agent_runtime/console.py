@@ -14,6 +14,7 @@ from agent_console.record_file import RecordFile
 from agent_console.serving import serving_console
 from agent_coordinator.conversations.state import ENDINGS
 from agent_process.version import program_version
+from agent_replay.from_console import ConsoleReplayer
 from agent_runtime.live_channels import TranscriptChannels
 from agent_runtime.model_prices import model_prices
 from agent_runtime.process import Runtime
@@ -41,6 +42,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         stops=services.stops,
         live=TranscriptChannels(services, runtime.bots.values),
         store=store,
+        replayer=ConsoleReplayer(setup.settings, services.ledger, make_model=setup.make_model, clock=setup.clock),
         notes=services.record,
         people=setup.people,
         reasons=REASONS,

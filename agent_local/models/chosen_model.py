@@ -31,12 +31,13 @@ class Verdict:
 
 def check_model(settings: Settings, name: str) -> Verdict:
     """Check the model `name`. `settings` were loaded with it, so it is the model of all agents."""
-    verdict = asyncio.run(_verdict(settings, name))
+    verdict = asyncio.run(verdict_on(settings, name))
     lines = (one_line(f"--model {name}: {line}") if line else "" for line in (verdict.problem, verdict.warning))
     return Verdict(*lines)
 
 
-async def _verdict(settings: Settings, name: str) -> Verdict:
+async def verdict_on(settings: Settings, name: str) -> Verdict:
+    """As `check_model`, in a running loop; the lines do not name the model."""
     provider, _, model = name.partition("/")
     known = {*PROVIDERS, *settings.endpoints}
     if provider not in known or (not model and provider in KEY_SETTINGS):
