@@ -20,7 +20,7 @@ from agent_store.queries.turns import WholeTurn
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different in a replay: another model (provider/model) for the agent, or the persona of this name."""
+    """The one thing that a replay changes: the model (provider/model), or the persona, by its name."""
 
     model: str | None = None
     persona: str | None = None

@@ -1,4 +1,4 @@
-"""What an agent would say now: a recorded turn again, one replay at a time.
+"""Replays for the turn's page, one at a time: what an agent would say now.
 
 GET  /api/replay                           the models and personas to choose from
 POST /api/turns/{agent}/{id}/replay        {"model"?, "persona"?, "estimate"?: true} → the estimate, or both answers
