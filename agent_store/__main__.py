@@ -39,13 +39,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     from agent_replay import arguments as replay
-    from agent_store.commands import export, migrate
+    from agent_store.commands import export, import_costs, migrate
 
     whole = argparse.ArgumentParser(
         prog="python -m agent_store", description="Work with the record of the bots' turns."
     )
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
-    for command in (export, migrate, replay):
+    for command in (export, import_costs, migrate, replay):
         command.add(commands)
     return whole
 
