@@ -115,7 +115,7 @@ function add(table, items) {
     const day = dayOf(turn.at);
     if (table.dataset.day !== day) {
       table.dataset.day = day;
-      table.append(h("div", { class: "day", role: "row" }, h("h2", { role: "rowheader" }, dayName(day))));
+      table.append(h("div", { class: "day-row", role: "row" }, h("h2", { role: "rowheader" }, dayName(day))));
     }
     table.append(row(turn));
   }
