@@ -2,14 +2,14 @@
 // to a screen reader: each plot stands above a table with the same numbers.
 
 import { h } from "./dom.js";
-import { money } from "./format.js";
+import { money } from "./dom.js";
 
 let loading = null;
 
 function loadPlots() {
   loading ??= new Promise((resolve, reject) => {
-    document.head.append(h("link", { rel: "stylesheet", href: "/vendor/uPlot.min.css" }));
-    const script = h("script", { src: "/vendor/uPlot.iife.min.js" });
+    document.head.append(h("link", { rel: "stylesheet", href: "./vendor/uPlot.min.css" }));
+    const script = h("script", { src: "./vendor/uPlot.iife.min.js" });
     script.addEventListener("load", () => resolve(window.uPlot));
     script.addEventListener("error", () => {
       loading = null;
