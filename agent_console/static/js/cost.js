@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { agentChip, agentName, card, empty, fill, h, meter, money, percent, tokens } from "./dom.js";
 import { me } from "./me.js";
 import { stackedBars } from "./plot.js";
-import { channelText, dayName, shortDay, turnsAddress } from "./turn_words.js";
+import { cents, channelText, dayName, dollarsLike, shortDay, turnsAddress } from "./turn_words.js";
 
 const RANGES = [7, 30, 90];
 const BY = { usual: "by the days before it", pace: "by its pace so far" };
@@ -14,9 +14,13 @@ export async function render(root, { query, signal }) {
   const [budgets, costs] = await Promise.all([
     get("api/budgets", {}, { signal }).catch(explained), me.recorded ? get("api/costs", range, { signal }).catch(explained) : { error: "" },
   ]);
-  fill(root, h("div", { class: "page-head" }, h("h1", null, "Cost")), today(budgets), rangeForm(range, costs));
+  const budgetCard = h("div", null, today(budgets));
+  fill(root, h("div", { class: "page-head" }, h("h1", null, "Cost")), budgetCard, rangeForm(range, costs));
   if (costs.days) root.append(...sums(costs, range));
   else root.append(empty(me.recorded ? costs.error : "Costs by day are not recorded: RECORD_DAYS is 0. Set it to a number of days in .env, and restart."));
+  const acted = async () => fill(budgetCard, today(await get("api/budgets").catch(explained)));
+  window.addEventListener("acted", acted);
+  return () => window.removeEventListener("acted", acted);
 }
 
 // A part of the page that fails must not take the rest with it.
@@ -32,13 +36,13 @@ function today(budgets) {
   const { forecast } = budgets;
   return card("Today",
     budgetMeter(budgets.all, "all"),
-    forecast && forecast.usd !== null && h("p", null, "By midnight: about ", h("b", null, money(forecast.usd)), h("span", { class: "muted" }, ` (${BY[forecast.by]}${overrun(budgets.all, forecast)})`)),
+    forecast && forecast.usd !== null && h("p", null, "By midnight: about ", h("b", null, cents(forecast.usd)), h("span", { class: "muted" }, ` (${BY[forecast.by]}${overrun(budgets.all, forecast)})`)),
     group("Agents", budgets.agents), group("Channels", budgets.channels), group("People", budgets.people));
 }
 
 function overrun({ cap }, { usd }) {
   if (cap === null) return "";
-  return usd > cap ? `; the budget of ${money(cap)} ends before` : `; the budget is ${money(cap)}`;
+  return usd > cap ? `; the budget of ${cents(cap)} ends before` : `; the budget is ${cents(cap)}`;
 }
 
 function group(title, uses) {
@@ -47,9 +51,9 @@ function group(title, uses) {
 }
 
 function budgetMeter(use) {
-  const spent = use.reserved > 0 ? `${money(use.spent)} and ${money(use.reserved)} reserved` : money(use.spent);
-  const raised = use.raised > 0 ? `, raised by ${money(use.raised)}` : "";
-  const words = use.cap === null ? `${spent}, no limit` : `${spent} of ${money(use.cap)}${raised}`;
+  const spent = use.reserved > 0 ? `${cents(use.spent)} and ${cents(use.reserved)} reserved` : cents(use.spent);
+  const raised = use.raised > 0 ? `, raised by ${cents(use.raised)}` : "";
+  const words = use.cap === null ? `${spent}, no limit` : `${spent} of ${cents(use.cap)}${raised}`;
   const name = use.kind === "person" ? `Person ${use.id}` : use.name;
   return h("div", { class: "budget" }, meter(name, use.spent + use.reserved, use.cap ?? 0, words), use.cap !== null && use.kind !== "person" && budgetActions(use));
 }
@@ -87,7 +91,7 @@ function sums(costs, range) {
     sumTable("By agent", "agents", "Agent", costs.agents, (row) => agentChip(row.agent), range),
     sumTable("By model", "models", "Model", costs.models, (row) => row.model || "unknown", range, "Calls"),
     sumTable("By channel", "channels", "Channel", costs.channels, (row) => h("a", { href: turnsAddress({ channel: row.channel.id }) }, channelText(row.channel)), range),
-    sumTable("By person", "people", "Person", costs.people, person, range, "Turns", costs.more_people && `The ${costs.people.length} who caused the most; the CSV has ${costs.more_people} more.`),
+    sumTable("By person", "people", "Person", costs.people, person, range, "Turns", costs.more_people > 0 && `The ${costs.people.length} who caused the most; the CSV has ${costs.more_people} more.`),
     costs.imported_usd > 0 && h("p", { class: "muted" }, `${money(costs.imported_usd)} of it are from before the record (import-costs): by day and agent only.`),
   ].filter(Boolean);
 }
@@ -98,8 +102,9 @@ function byDay(costs, range) {
   const agents = costs.agents.map(({ agent }) => agent);
   const labels = costs.days.map(({ day }) => shortDay(day));
   const series = agents.map((agent) => ({ name: agentName(agent), colour: me.colours[agent] || "#888888", values: costs.days.map((each) => each.agents[agent] || 0) }));
+  const dollars = dollarsLike(costs.days.map(({ cost_usd }) => cost_usd));
   const rows = [...costs.days].reverse().map((each) => [
-    h("span", { title: each.day }, dayName(each.day)), money(each.cost_usd), ...agents.map((agent) => (each.agents[agent] ? money(each.agents[agent]) : "–")), tokens(each.turns), percent(each.cached_share)]);
+    h("span", { title: each.day }, dayName(each.day)), dollars(each.cost_usd), ...agents.map((agent) => dollars(each.agents[agent] || 0)), tokens(each.turns), percent(each.cached_share)]);
   const headings = ["Day", "Cost", ...agents.map(agentName), "Turns", "Cached"];
   return card(null, titled("By day", "days", range), agents.length ? stackedBars(labels, series) : empty("Nothing was spent in these days."),
     h("details", null, h("summary", null, "The same as a table"), numbers("By day", headings, rows)));
@@ -107,7 +112,8 @@ function byDay(costs, range) {
 
 function sumTable(title, name, heading, rows, first, range, counted = "Turns", note = "") {
   if (!rows.length) return null;
-  const cells = rows.map((row) => [first(row), money(row.cost_usd), tokens(row.turns), tokens(row.input_tokens), percent(row.cached_share), tokens(row.output_tokens)]);
+  const dollars = dollarsLike(rows.map(({ cost_usd }) => cost_usd));
+  const cells = rows.map((row) => [first(row), dollars(row.cost_usd), tokens(row.turns), tokens(row.input_tokens), percent(row.cached_share), tokens(row.output_tokens)]);
   return card(null, titled(title, name, range), numbers(title, [heading, "Cost", counted, "Tokens in", "Cached", "Tokens out"], cells), note && h("p", { class: "muted" }, note));
 }
 
