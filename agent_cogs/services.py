@@ -16,7 +16,7 @@ from agent_cogs.persona.options import OptionBook
 from agent_cogs.persona.persona import Personas
 from agent_cogs.slash.forget import Forgetting
 from agent_cogs.trace.gateway_notes import GatewayNotes
-from agent_cogs.trace.watchers import NOBODY, TurnWatcher
+from agent_cogs.trace.watchers import Nobody, TurnWatcher
 from agent_config import Settings
 from agent_context.entries import Entry
 from agent_discord.posting.webhooks import Webhooks
@@ -80,7 +80,7 @@ class AgentServices:
     options: OptionBook
     outbound: OutboundShared = field(default_factory=OutboundShared)
     record: Notes = field(default_factory=NoRecord)
-    watcher: TurnWatcher = NOBODY
+    watcher: TurnWatcher = field(default_factory=Nobody)
     tools: Toolset | None = None  # None: agents have no tools
     personas: Personas | None = None  # None: persona files are not read
     prefill: PrefillMemory = field(default_factory=PrefillMemory)

@@ -29,6 +29,7 @@ def console_app(parts: ConsoleParts) -> web.Application:
     app.add_routes(security.routes())
     for module in API:
         app.add_routes(list(module.routes(parts)))
+    app.add_routes(parts.routes)
     feed = LiveFeed(parts)
     app.cleanup_ctx.append(feed.running)
     app.on_shutdown.append(feed.close)

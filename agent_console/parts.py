@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from aiohttp import web
+
 from agent_config import Settings
 from agent_console.live.channels import LiveChannels, People
 from agent_console.record_file import RecordFile
@@ -84,7 +86,8 @@ def no_prices(_: str) -> Sequence[ModelPrice]:
 class ConsoleParts:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
     (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
-    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot. `clock` gives unix seconds.
+    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot; `routes` are served beside
+    those of the console. `clock` gives unix seconds.
     """
 
     settings: Settings
@@ -103,6 +106,7 @@ class ConsoleParts:
     notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
     replayer: Replayer | None = None
+    routes: Sequence[web.RouteDef] = ()
     version: str = ""
     clock: Callable[[], float] = time.time
 

@@ -18,6 +18,7 @@ from agent_replay.from_console import ConsoleReplayer
 from agent_runtime.live_channels import TranscriptChannels
 from agent_runtime.model_prices import model_prices
 from agent_runtime.process import Runtime
+from agent_runtime.watching import metrics_routes
 
 
 async def serve_console(runtime: Runtime, stack: AsyncExitStack) -> None:
@@ -49,6 +50,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
         bot=partial(_bot, runtime),
+        routes=metrics_routes(runtime),
         version=program_version(),
         clock=setup.clock,
     )

@@ -1,6 +1,7 @@
 """Health checks over HTTP on loopback, served where HEALTH_PORT is set, and the command that asks them.
 
 /healthz  200 while the process responds; restart it when it does not
+/metrics  the metrics of the process, for Prometheus
 /readyz   200 when a bot is online (the coordinator alone needs none) and Redis answers; 503 otherwise, and while it
           stops. The body names the bots that failed, with the reason
 
@@ -19,7 +20,7 @@ import http.client
 import logging
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -52,12 +53,16 @@ class Health:
 
 
 @asynccontextmanager
-async def serving_health(port: int, read_health: Callable[[], Health]) -> AsyncIterator[int]:
-    """Serve on `port` while entered, and yield the port; 0 serves nothing.
+async def serving_health(
+    port: int, read_health: Callable[[], Health], *, routes: Iterable[web.RouteDef] = ()
+) -> AsyncIterator[int]:
+    """Serve on `port` while entered, and yield the port; 0 serves nothing. `routes` are served beside the two.
 
     A port in use (by another bot's process with the same .env, say) is only a warning: the bots matter more.
     """
-    runner = web.AppRunner(_app(read_health), access_log=None, handle_signals=False, shutdown_timeout=1.0)
+    app = _app(read_health)
+    app.add_routes(routes)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:
         if port:

@@ -26,6 +26,7 @@ from agent_runtime.bot_run import cancel
 from agent_runtime.health import Health
 from agent_runtime.models import make_guild_models
 from agent_runtime.services import Setup
+from agent_telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,7 @@ class Runtime:
         self.setup, self.services = setup, services
         self.bots: dict[str, BotSupervisor] = {}
         self.coordinator: Coordinator | None = None
+        self.metrics: Metrics | None = None  # where they are served
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
         self.failed = False

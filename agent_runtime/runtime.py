@@ -30,7 +30,7 @@ from agent_runtime.health import serving_health
 from agent_runtime.presence import recall_agents
 from agent_runtime.process import Runtime
 from agent_runtime.services import Setup, build_services, tools_for
-from agent_runtime.watching import Watching
+from agent_runtime.watching import Watching, metrics_routes
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +112,7 @@ async def serve(setup: Setup) -> int:
     """Run until a signal or a failure; return the exit code."""
     async with running(setup) as runtime:
         runtime.stopping.on_signals()
-        async with serving_health(setup.settings.health_port, runtime.health):
+        async with serving_health(setup.settings.health_port, runtime.health, routes=metrics_routes(runtime)):
             runtime.start(finish_startup(runtime), "warm-up", essential=False)
             await runtime.stop.wait()
             log.info("stopping")

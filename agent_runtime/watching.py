@@ -1,9 +1,13 @@
-"""Wires what watches the turns of this process: the record's writer, and notices for the console."""
+"""Wires what watches the turns of this process: the record's writer, notices for the console, telemetry."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from aiohttp import web
 
 from agent_cogs.trace.watchers import TurnWatchers
 from agent_config import Settings
@@ -12,31 +16,58 @@ from agent_protocol.connection.link import RedisLink
 from agent_protocol.record.writer import NoRecord, Notes, RecordWriter
 from agent_protocol.wire.turn_notices import TurnNotices
 from agent_runtime.process import Runtime
+from agent_telemetry.metrics import Metrics, Readings, metrics_route
 
 
 @dataclass(frozen=True)
 class Watching:
     """`writer` is None where nothing is recorded."""
 
+    link: RedisLink
     notices: TurnNotices
     writer: RecordWriter | None
+    watcher: TurnWatchers = field(default_factory=TurnWatchers)
 
     @classmethod
     def of(cls, settings: Settings, link: RedisLink, redact: Redactor) -> Watching:
         writer = RecordWriter(link, redact.secrets, prompts=settings.records_prompts) if settings.records else None
-        return cls(TurnNotices(link), writer)
+        return cls(link, TurnNotices(link), writer)
 
     @property
     def record(self) -> Notes:
         return self.writer or NoRecord()
 
-    @property
-    def watcher(self) -> TurnWatchers:
-        return TurnWatchers(self.notices, *([self.writer] if self.writer is not None else []))
-
     def start(self, runtime: Runtime, stack: AsyncExitStack) -> None:
         """Start it before the bots; when the stack is closed, after them, it writes what the last turns leave."""
+        self.watcher.add(self.notices)
         runtime.start(self.notices.run(), "turn notices", essential=False)
         if self.writer is not None:
+            self.watcher.add(self.writer)
             stack.push_async_callback(self.writer.aclose)
             runtime.start(self.writer.run(), "record", essential=False)
+        settings = runtime.setup.settings
+        if settings.health_port or settings.console:
+            runtime.metrics = Metrics(lambda: self._readings(runtime), self._ping)
+            self.watcher.add(runtime.metrics)
+            runtime.start(runtime.metrics.run(), "metrics", essential=False)
+
+    async def _ping(self) -> None:
+        await self.link.call(lambda redis: redis.ping())
+
+    def _readings(self, runtime: Runtime) -> Readings:
+        bots = runtime.bots
+        return Readings(
+            queues={name: bot.cog.host.queue.inbox.size() for name, bot in bots.items()},
+            gateway={
+                name: bot.client.latency
+                for name, bot in bots.items()
+                if bot.online and math.isfinite(bot.client.latency)
+            },
+            online={name: bot.online for name, bot in bots.items()},
+            dropped=self.writer.dropped if self.writer is not None else 0,
+        )
+
+
+def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:
+    """GET /metrics, where the metrics of this process are served at all."""
+    return (metrics_route(runtime.metrics),) if runtime.metrics is not None else ()

@@ -22,11 +22,24 @@ class TurnWatcher(Protocol):
     def ended(self, record: TurnRecord, words: TurnWords) -> None: ...
 
 
+class Nobody:
+    """No watcher."""
+
+    def began(self, notice: TurnNotice) -> None:
+        del notice
+
+    def ended(self, record: TurnRecord, words: TurnWords) -> None:
+        del record, words
+
+
 class TurnWatchers:
     """Several watchers as one. One that fails is logged; it affects neither the turn nor the others."""
 
     def __init__(self, *watchers: TurnWatcher) -> None:
-        self._watchers = watchers
+        self._watchers = list(watchers)
+
+    def add(self, watcher: TurnWatcher) -> None:
+        self._watchers.append(watcher)
 
     def began(self, notice: TurnNotice) -> None:
         for watcher in self._watchers:
@@ -41,6 +54,3 @@ class TurnWatchers:
                 watcher.ended(record, words)
             except Exception:
                 log.exception("%s failed at the end of a turn", type(watcher).__name__)
-
-
-NOBODY = TurnWatchers()
