@@ -135,9 +135,10 @@ async def _coordinate(settings: Settings) -> int:
     stopping = Shutdown()
     stopping.on_signals()
 
-    def watched(connected: Callable[[], bool]) -> AbstractAsyncContextManager[int]:
+    def watched(connected: Callable[[], bool], record: Callable[[], str]) -> AbstractAsyncContextManager[int]:
         def read_health() -> Health:
-            return Health(bots=(), bus=connected(), stopping=stopping.stop.is_set(), needs_bots=False)
+            stops = stopping.stop.is_set()
+            return Health(bots=(), bus=connected(), stopping=stops, needs_bots=False, record=record())
 
         return serving_health(settings.health_port, read_health)
 

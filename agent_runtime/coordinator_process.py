@@ -1,4 +1,4 @@
-"""Run the coordinator in its own process.
+"""Run the coordinator in its own process, and the recorder of all bots on this Redis beside it.
 
 settings → Redis → bus, ledger, stops → coordinator
 """
@@ -26,15 +26,16 @@ from agent_protocol.moderation.stops import Stops
 from agent_protocol.record.writer import RecordWriter
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
+from agent_store.recording import ReadState, recording
 
-Watch = Callable[[Callable[[], bool]], AbstractAsyncContextManager[object]]
+Watch = Callable[[Callable[[], bool], ReadState], AbstractAsyncContextManager[object]]
 
 log = logging.getLogger(__name__)
 
 
 async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
     """Run the coordinator until `stop` is set (returns 0) or one of its tasks fails (returns 1). `watched` is entered
-    around it with a function that says whether the bus is connected.
+    around it with functions that say whether the bus is connected, and how the record goes.
 
     Raises RedisAddressError, RedisStartError.
     """
@@ -48,6 +49,7 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
         stops.start()
         with suppress(RedisAway):  # read again when Redis is back
             await stops.read()
+        read_record = await stack.enter_async_context(recording(settings, link, bus, holder=_holder()))
         writer = RecordWriter(link, Redactor(settings.secrets()).secrets) if settings.records else None
         if writer is not None:
             stack.push_async_callback(writer.aclose)
@@ -59,9 +61,9 @@ async def serve(settings: Settings, stop: asyncio.Event, watched: Watch) -> int:
             stops=stops,
             record=writer,
         )
-        await stack.enter_async_context(watched(bus.ready.is_set))
-        recording = {"record": writer.run()} if writer is not None else {}
-        tasks = {"bus": bus.run(), **recording, "stops": stops.run(), "coordinator": coordinator.run()}
+        await stack.enter_async_context(watched(bus.ready.is_set, read_record))
+        writing = {"record": writer.run()} if writer is not None else {}
+        tasks = {"bus": bus.run(), **writing, "stops": stops.run(), "coordinator": coordinator.run()}
         return await _run_until(stop, tasks)
 
 

@@ -3,7 +3,7 @@
 /healthz  200 while the process responds; restart it when it does not
 /metrics  the metrics of the process, for Prometheus
 /readyz   200 when a bot is online (the coordinator alone needs none) and Redis answers; 503 otherwise, and while it
-          stops. The body names the bots that failed, with the reason
+          stops. The body names the bots that failed, with the reason, and says how the record goes
 
 A restart does not help when Discord or Redis is down, so restart on /healthz only.
 
@@ -39,13 +39,15 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Health:
     """The state of a process: bots online, bus connected, stopping. `needs_bots`: without a bot online it is not ready.
-    `offline`: bots that failed, with the reason in one line each."""
+    `offline`: bots that failed, with the reason in one line each. `record`: whether the durable record is kept here,
+    and what is wrong with it; the bots work without it."""
 
     bots: tuple[str, ...]
     bus: bool
     stopping: bool = False
     needs_bots: bool = True
     offline: Mapping[str, str] = field(default_factory=dict)
+    record: str = "off"
 
     @property
     def ready(self) -> bool:
@@ -83,7 +85,13 @@ def _app(read_health: Callable[[], Health]) -> web.Application:
     async def ready(_: web.Request) -> web.Response:
         health = read_health()
         status = "ready" if health.ready else "stopping" if health.stopping else "not ready"
-        body = {"status": status, "bots": list(health.bots), "redis": health.bus, "offline": dict(health.offline)}
+        body = {
+            "status": status,
+            "bots": list(health.bots),
+            "redis": health.bus,
+            "offline": dict(health.offline),
+            "record": health.record,
+        }
         return web.json_response(body, status=200 if health.ready else 503)
 
     app = web.Application()

@@ -26,6 +26,7 @@ from agent_runtime.bot_run import cancel
 from agent_runtime.health import Health
 from agent_runtime.models import make_guild_models
 from agent_runtime.services import Setup
+from agent_store.recording import OFF, ReadState
 from agent_telemetry.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Runtime:
         self.stopping = Shutdown()
         self.stop = self.stopping.stop
         self.failed = False
+        self.read_record: ReadState = lambda: OFF
         self.console: str | None = None  # its address, while it is served
         self._bots_started = False
         self._link = link
@@ -181,7 +183,13 @@ class Runtime:
     def health(self) -> Health:
         online = tuple(name for name, bot in self.bots.items() if bot.online)
         offline = {name: bot.failure for name, bot in self.bots.items() if bot.failure}
-        return Health(online, self.services.bus.ready.is_set(), stopping=self.stop.is_set(), offline=offline)
+        return Health(
+            online,
+            self.services.bus.ready.is_set(),
+            stopping=self.stop.is_set(),
+            offline=offline,
+            record=self.read_record(),
+        )
 
     # -- coordinator --------------------------------------------------------------------------------------------------
 

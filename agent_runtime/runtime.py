@@ -31,6 +31,7 @@ from agent_runtime.presence import recall_agents
 from agent_runtime.process import Runtime
 from agent_runtime.services import Setup, build_services, tools_for
 from agent_runtime.watching import Watching, metrics_routes
+from agent_store.recording import recording
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,11 @@ async def running(setup: Setup) -> AsyncIterator[Runtime]:
         link, services, watching = await _open(setup, stack)
         runtime = Runtime(setup, services, link)
         await _read_shared_state(services)
+        if setup.coordinator:
+            record = recording(
+                setup.settings, link, services.bus, holder=services.ledger.turns.holder, clock=setup.clock
+            )
+            runtime.read_record = await stack.enter_async_context(record)
         bus = asyncio.create_task(services.bus.run(), name="bus")
         stack.push_async_callback(cancel, [bus])  # cancelled last: others publish until then
         watching.start(runtime, stack)

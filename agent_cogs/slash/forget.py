@@ -1,7 +1,8 @@
 """/forget me: remove what the program keeps of a person.
 
     /forget me → a request in Redis ─┬─ this process: what is in Redis, and this machine's files
-                                     └─ every other process: its own files, immediately or when it is back
+                                     ├─ every other process: its own files, immediately or when it is back
+                                     └─ the recorder (agent_store): the durable record
 
 Files are tool-call records and the memories of all personas in the folder. The time of the last completed request is
 kept beside them, so that no request removes what came after it. What fails is logged and retried at the next start.
@@ -29,11 +30,13 @@ from agent_personas.errors import PersonaError
 from agent_personas.forget_person import Notes, forget_person
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import KEEP_DAYS, ForgetRequests
+from agent_protocol.moderation.forget_requests import KEEP_DAYS, ForgetRequests, RemovedWords
 from agent_protocol.turns.turns import Turns
 
 DONE_FILE = "forgotten"  # in the data folder
 RETRY_EVERY = 0.5
+RECORDER_SECONDS = 5.0  # to wait for what the recorder removed
+ASK_EVERY = 0.1
 LEFT_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
@@ -83,17 +86,21 @@ class CompletedRequests:
 @dataclass(frozen=True, slots=True)
 class ForgetOutcome:
     """Counts of what was removed. `notes` also counts those that stay because they are based on other people's words.
-    `whole` is false where a file could not be rewritten; the log names it."""
+    `whole` is false where a file could not be rewritten; the log names it. `words` is what the recorder removed from
+    the durable record; `words_follow`: it has not answered yet."""
 
     records: int = 0
     open_turns: int = 0
     tool_calls: int = 0
     notes: Notes = field(default_factory=Notes)
     whole: bool = True
+    words: RemovedWords | None = None
+    words_follow: bool = False
 
     @property
     def text(self) -> str:
-        return "\n".join(line for line in (self._removed, self._kept, _ELSEWHERE, _BY_ITSELF, _STAYS) if line)
+        lines = (self._removed, self._recorded, self._kept, _ELSEWHERE, _BY_ITSELF, _STAYS)
+        return "\n".join(line for line in lines if line)
 
     @property
     def _removed(self) -> str:
@@ -102,6 +109,15 @@ class ForgetOutcome:
             f" {counted(self.open_turns, 'question')} that waited for an answer,"
             f" {counted(self.tool_calls, 'record')} of tool calls made for you, and"
             f" {counted(self.notes.gone, 'note')} that bots took from your words, in old versions of their files too."
+        )
+
+    @property
+    def _recorded(self) -> str:
+        if self.words is None:
+            return "The record of prompts follows within minutes." if self.words_follow else ""
+        return (
+            f"Removed from the record: {counted(self.words.prompts, 'prompt')} with your words, with their answers,"
+            f" {counted(self.words.reactions, 'reaction')}, and your id on {counted(self.words.turns, 'turn')}."
         )
 
     @property
@@ -173,7 +189,7 @@ class Forgetting:
         Raises RedisAway, possibly after a part was removed.
         """
         async with self._one_at_a_time:
-            await self._forgets.order(user_id)
+            ordered = await self._forgets.order(user_id)
             try:
                 open_turns = [await _drop_open_turns(self._ledger.turns, agent, user_id) for agent in self._names]
                 records = await self._ledger.records.forget_person(user_id, self._names)
@@ -181,7 +197,20 @@ class Forgetting:
             finally:  # notified last: a process with the same files would change the counts here
                 with suppress(RedisAway):  # they read the request when Redis is back
                     await self._forgets.tell()
-        return replace(here, records=records, open_turns=sum(open_turns))
+        words, follow = await self._recorder_s_answer(user_id, ordered)
+        return replace(here, records=records, open_turns=sum(open_turns), words=words, words_follow=follow)
+
+    async def _recorder_s_answer(self, user_id: int, ordered: int) -> tuple[RemovedWords | None, bool]:
+        """The answer of the recorder, in another process or here; and whether it still has to come."""
+        try:
+            async with asyncio.timeout(RECORDER_SECONDS):
+                while await self._forgets.recorder_acts():
+                    if (words := await self._forgets.answered(user_id, ordered)) is not None:
+                        return words, False
+                    await asyncio.sleep(ASK_EVERY)
+        except (TimeoutError, RedisAway):
+            return None, True
+        return None, False
 
     async def _complete_new(self) -> Mapping[int, ForgetOutcome]:
         """Carry out requests since the last completed one; outcomes by person. Raises RedisAway."""

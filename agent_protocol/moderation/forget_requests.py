@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import MAX_ID, ForgetNotice
 from agent_protocol.wire.subscriptions import Subscriber
 
 KEEP_DAYS = 30
+ANSWER_SECONDS = 600
 MOST = 1000  # people; beyond that the oldest requests are dropped
 
 # KEYS: the requests; ARGV: the person, how long a request is kept in ms, how many
@@ -32,6 +35,18 @@ return at
 """
 
 
+class RemovedWords(BaseModel):
+    """Counts of what the recorder removed from the durable record for the request of that time (unix milliseconds):
+    prompts with the person's words, the person's id on turns, and reactions."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: int
+    prompts: int = 0
+    turns: int = 0
+    reactions: int = 0
+
+
 class ForgetRequests:
     """Call `start()` before the bus runs. `news` is set when there may be new requests."""
 
@@ -44,9 +59,13 @@ class ForgetRequests:
         self._bus.subscribe(keys.COORDINATOR_FORGETS, lambda _: self.news.set())
         self._bus.on_resubscribed(self.news.set)
 
-    async def order(self, user_id: int) -> None:
-        """Add a request of the person as of now; it replaces an earlier one. Raises RedisAway."""
-        await self._link.script(ORDER, [keys.COORDINATOR_FORGOTTEN], [user_id, KEEP_DAYS * 86_400_000, MOST])
+    async def order(self, user_id: int) -> int:
+        """Add a request of the person as of now; it replaces an earlier one. Returns its time in unix milliseconds.
+
+        Raises RedisAway.
+        """
+        at = await self._link.script(ORDER, [keys.COORDINATOR_FORGOTTEN], [user_id, KEEP_DAYS * 86_400_000, MOST])
+        return int(at)
 
     async def tell(self) -> None:
         """Make every process read the requests now. Raises RedisAway."""
@@ -59,3 +78,21 @@ class ForgetRequests:
         )
         orders = [(int(at), int(member)) for member, at in found if member.isascii() and member.isdecimal()]
         return [(at, user_id) for at, user_id in orders if 0 < user_id <= MAX_ID]
+
+    async def answer(self, user_id: int, removed: RemovedWords) -> None:
+        """Report what the recorder removed. Raises RedisAway."""
+        key, text = keys.forgotten_words(user_id), removed.model_dump_json()
+        await self._link.call(lambda redis: redis.set(key, text, ex=ANSWER_SECONDS))
+
+    async def answered(self, user_id: int, at: int) -> RemovedWords | None:
+        """The recorder's answer to the request of that time; None until it comes. Raises RedisAway."""
+        text = await self._link.call(lambda redis: redis.get(keys.forgotten_words(user_id)))
+        try:
+            removed = RemovedWords.model_validate_json(text or "")
+        except ValidationError:
+            return None
+        return removed if removed.at >= at else None
+
+    async def recorder_acts(self) -> bool:
+        """Whether any process keeps the durable record now. Raises RedisAway."""
+        return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))

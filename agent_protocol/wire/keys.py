@@ -131,6 +131,11 @@ def mentions(user_id: int) -> str:
     return f"coordinator:mentions:{user_id}"
 
 
+def forgotten_words(user_id: int) -> str:
+    """The recorder's answer to a person's request."""
+    return f"coordinator:forgotten:{user_id}"
+
+
 def schedule(date: str) -> str:
     return f"coordinator:schedule:{date}"
 

@@ -181,3 +181,16 @@ CREATE TABLE positions (
     last_n INTEGER NOT NULL,
     dropped INTEGER NOT NULL DEFAULT 0  -- entries that a bound removed before they were read
 ) STRICT;
+
+-- Messages that were deleted in Discord lately: what is recorded after its deletion must not bring their words back.
+CREATE TABLE deleted_messages (
+    message_id INTEGER PRIMARY KEY,
+    at REAL NOT NULL
+) STRICT;
+CREATE INDEX deleted_messages_by_time ON deleted_messages (at);
+
+-- People who asked to be forgotten, and when: the same for them.
+CREATE TABLE forgotten (
+    user_id INTEGER PRIMARY KEY,
+    at REAL NOT NULL
+) STRICT;

@@ -13,6 +13,7 @@ import pytest
 from fakeredis import FakeServer
 
 from agent_cogs.events import MentionEvent
+from agent_cogs.slash import forget
 from agent_cogs.slash.forget import DONE_FILE, CompletedRequests, ForgetOutcome, Forgetting
 from agent_cogs.turn.event_codec import save_event
 from agent_context.entries import Entry, Speaker
@@ -21,7 +22,7 @@ from agent_personas.forget_person import Notes
 from agent_personas.memory import Origin, append
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import ForgetRequests
+from agent_protocol.moderation.forget_requests import ForgetRequests, RemovedWords
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
@@ -266,10 +267,29 @@ def test_what_a_write_that_was_cut_off_left_is_removed_at_the_start_unless_it_is
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
+async def test_the_reply_says_what_the_recorder_removed(link: RedisLink, here: Machine, monkeypatch):
+    monkeypatch.setattr(forget, "RECORDER_SECONDS", 0.05)
+    recorder = ForgetRequests(link, Bus(link))
+    async with here.running(link):
+        await link.commands.set(keys.RECORDER_OWNER, "some process")
+        await recorder.answer(BOB, RemovedWords(at=1, prompts=9))  # to an earlier request
+        assert "The record of prompts follows within minutes." in (await here.forgetting.forget(BOB)).text
+        await recorder.answer(BOB, RemovedWords(at=10**13, prompts=3, reactions=1))
+        said = (await here.forgetting.forget(BOB)).text
+    assert "Removed from the record: 3 prompts with your words, with their answers, 1 reaction, and your id on" in said
+
+
 def test_the_reply_fits_into_a_message_and_says_what_stays():
-    told = ForgetOutcome(20_000, 1_000, 10**9, Notes(10**6, 10**6)).text
+    words = RemovedWords(at=1, prompts=10**6, turns=20_000, reactions=10**6)
+    told = ForgetOutcome(20_000, 1_000, 10**9, Notes(10**6, 10**6), words=words).text
     assert len(told) <= MAX_TEXT
-    for words in ("other machines", "refill your limits", "your id (30 days)", "Not removed: your messages"):
+    for words in (
+        "other machines",
+        "refill your limits",
+        "your id (30 days)",
+        "Not removed: your messages",
+        "1000000 prompts with",
+    ):
         assert words in told
     assert "without your id" not in ForgetOutcome().text
     assert "Kept without your id: 1 note " in ForgetOutcome(notes=Notes(kept=1)).text

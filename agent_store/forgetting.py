@@ -1,0 +1,173 @@
+"""Removes words from the record: of people who asked to be forgotten, and of messages that were deleted in Discord.
+
+Both are remembered for as long as something from before may still arrive (tables `forgotten`, `deleted_messages`), so
+that it does not bring the words back: a prompt may reach the file after the deletion of a message that it quotes. A
+person who writes again after /forget me is recorded again, from then on.
+
+All functions run inside their caller's transaction. The pages of removed words are overwritten (database.py); those in
+the write-ahead log go when it is truncated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import aiosqlite
+
+from agent_protocol.record.entries import CallWords, DeletionNote, PostWords, ReactionNote
+from agent_protocol.turns.records import DISCORD_EPOCH_MS, TurnRecord
+
+DELETIONS_KEPT = 8 * 86400  # seconds; the streams keep their entries for seven days
+PEOPLE_KEPT = 30 * 86400  # as long as their requests
+FORGOTTEN, DELETED = "forgotten", "deleted"
+LARGEST_ID = 2**63 - 1
+
+_REMOVE = """
+UPDATE words SET data = NULL, asked_by = NULL, removed = ?
+WHERE agent = ? AND turn_id = ? AND n = ? AND data IS NOT NULL
+"""
+_DROP_QUOTES = "DELETE FROM quotes WHERE agent = ? AND turn_id = ? AND n = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Counts of what was removed of a person: prompts with their words, their id on turns, their reactions."""
+
+    prompts: int = 0
+    turns: int = 0
+    reactions: int = 0
+
+    @property
+    def any(self) -> bool:
+        return bool(self.prompts or self.turns or self.reactions)
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """Words that must not be recorded: of `people` (id → when they asked to be forgotten, unix seconds), of `messages`,
+    and of `turns` whose posts were deleted."""
+
+    people: dict[int, float]
+    messages: frozenset[int]
+    turns: frozenset[tuple[str, str]]
+
+    def why_not(self, words: CallWords) -> str | None:
+        """FORGOTTEN or DELETED where these words must not be recorded."""
+        if self._asked_before(words.asked_by, words.at):
+            return FORGOTTEN
+        for quoted in words.quoted:
+            if quoted.message_id in self.messages:
+                return DELETED
+            if quoted.author_id in self.people and quoted.message_id < id_at(self.people[quoted.author_id]):
+                return FORGOTTEN
+        return DELETED if (words.agent, words.turn_id) in self.turns else None
+
+    def without_person(self, record: TurnRecord) -> TurnRecord:
+        """The record, without the ids of a person who asked to be forgotten after the question."""
+        asked_at = self.people.get(record.asked_by or 0)
+        if asked_at is None:
+            return record
+        if record.at > asked_at and (record.asked_message_id or LARGEST_ID) > id_at(asked_at):
+            return record
+        return record.model_copy(update={"asked_by": None, "asked_message_id": None})
+
+    def bars(self, note: ReactionNote) -> bool:
+        return self._asked_before(note.user_id, note.at)
+
+    def _asked_before(self, user_id: int | None, at: float) -> bool:
+        return user_id in self.people and at <= self.people[user_id]
+
+
+def id_at(seconds: float) -> int:
+    """The smallest id of messages that were sent at this time (unix seconds) or later."""
+    return min(max(0, round(seconds * 1000) - DISCORD_EPOCH_MS) << 22, LARGEST_ID)
+
+
+async def barred(db: aiosqlite.Connection, words: Iterable[CallWords | PostWords]) -> Barred:
+    """Find what must not be recorded, of these."""
+    each = list(words)
+    ids = {quoted.message_id for one in each if isinstance(one, CallWords) for quoted in one.quoted}
+    ids |= {one.message_id for one in each if isinstance(one, PostWords)}
+    people = await db.execute_fetchall("SELECT user_id, at FROM forgotten")
+    messages = await _fetch(db, "SELECT message_id FROM deleted_messages WHERE message_id IN", ids)
+    posts = "SELECT agent, turn_id FROM posts WHERE deleted_at IS NOT NULL AND turn_id IN"
+    turns = await _fetch(db, posts, {one.turn_id for one in each})
+    return Barred(
+        {row[0]: row[1] for row in people},
+        frozenset(row[0] for row in messages),
+        frozenset((row[0], row[1]) for row in turns),
+    )
+
+
+async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
+    """Remove the words of every prompt that quotes these messages or led to them, and what was in them where they are
+    an agent's; returns how many rows lost words."""
+    ids = [(message_id,) for message_id in note.message_ids]
+    await db.executemany(
+        "INSERT INTO deleted_messages (message_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+        [(message_id, note.at) for message_id in note.message_ids],
+    )
+    quoting = await _fetch(db, "SELECT DISTINCT agent, turn_id, n FROM quotes WHERE message_id IN", note.message_ids)
+    led_to = await _fetch(
+        db,
+        "SELECT words.agent, words.turn_id, words.n FROM words JOIN posts USING (agent, turn_id)"
+        " WHERE posts.message_id IN",
+        note.message_ids,
+    )
+    removed = await _remove_words(db, {*map(tuple, quoting), *map(tuple, led_to)}, DELETED)
+    posts = await db.executemany(
+        "UPDATE posts SET text = '', deleted_at = ? WHERE message_id = ? AND deleted_at IS NULL",
+        [(note.at, *one) for one in ids],
+    )
+    await db.executemany("DELETE FROM pictures WHERE message_id = ?", ids)
+    await db.executemany("DELETE FROM reactions WHERE message_id = ?", ids)
+    return removed + max(0, posts.rowcount)
+
+
+async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Forgotten:
+    """Remove the person who asked for it at this time (unix seconds). What they say later is recorded again."""
+    await db.execute(
+        "INSERT INTO forgotten (user_id, at) VALUES (?, ?)"
+        " ON CONFLICT (user_id) DO UPDATE SET at = max(at, excluded.at)",
+        (user_id, at),
+    )
+    before = id_at(at)
+    calls = await db.execute_fetchall(
+        "SELECT agent, turn_id, n FROM words WHERE asked_by = ?1 AND at <= ?2"
+        " UNION SELECT agent, turn_id, n FROM quotes WHERE author_id = ?1 AND message_id < ?3",
+        (user_id, at, before),
+    )
+    prompts = await _remove_words(db, {tuple(call) for call in calls}, FORGOTTEN)
+    theirs = "asked_by = ?1 AND (at <= ?2 OR asked_message_id < ?3)"
+    await db.execute(
+        "UPDATE posts SET answers_message_id = NULL"
+        f" WHERE (agent, turn_id) IN (SELECT agent, id FROM turns WHERE {theirs})",
+        (user_id, at, before),
+    )
+    turns = await db.execute(
+        f"UPDATE turns SET asked_by = NULL, asked_message_id = NULL WHERE {theirs}",
+        (user_id, at, before),
+    )
+    reactions = await db.execute("DELETE FROM reactions WHERE user_id = ? AND at <= ?", (user_id, at))
+    await db.execute("UPDATE actions SET by = 'forgotten' WHERE by = ? AND at <= ?", (str(user_id), at))
+    return Forgotten(prompts, turns.rowcount, reactions.rowcount)
+
+
+async def _remove_words(db: aiosqlite.Connection, calls: Iterable[tuple[Any, ...]], why: str) -> int:
+    found = list(calls)
+    if not found:
+        return 0
+    removed = await db.executemany(_REMOVE, [(why, *call) for call in found])
+    await db.executemany(_DROP_QUOTES, found)
+    return max(0, removed.rowcount)
+
+
+async def _fetch(db: aiosqlite.Connection, question: str, values: Iterable[Any]) -> list[Any]:
+    """The rows of a question that ends with IN, for these values."""
+    given = list(values)
+    if not given:
+        return []
+    return list(await db.execute_fetchall(f"{question} (SELECT value FROM json_each(?))", (json.dumps(given),)))

@@ -1,0 +1,69 @@
+"""Keeps the durable record in a process, beside the bots, which never wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import tzinfo
+from pathlib import Path
+from typing import Protocol
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.leases import Lease
+from agent_protocol.moderation.forget_requests import ForgetRequests
+from agent_protocol.record.reader import RecordReader
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_store.recorder import Recorder
+from agent_store.retention import Ages
+
+OFF = "off"
+ReadState = Callable[[], str]
+
+
+class RecordSettings(Protocol):
+    """The settings of the record, as agent_config.Settings has them; `agents` by name."""
+
+    @property
+    def records(self) -> bool: ...
+    @property
+    def record_file(self) -> Path: ...
+    @property
+    def record_days(self) -> int | None: ...
+    @property
+    def record_prompts_days(self) -> int | None: ...
+    @property
+    def timezone(self) -> tzinfo: ...
+    @property
+    def agents(self) -> Mapping[str, object]: ...
+
+
+@asynccontextmanager
+async def recording(
+    settings: RecordSettings, link: RedisLink, bus: Bus, *, holder: str, clock: Callable[[], float] = time.time
+) -> AsyncIterator[ReadState]:
+    """Record while entered, and yield a function that says how that goes; not with RECORD_DAYS=0.
+
+    Leave it after the last turn ended: what that left in Redis is recorded first.
+    """
+    if not settings.records:
+        yield lambda: OFF
+        return
+    recorder = Recorder(
+        settings.record_file,
+        RecordReader(link, settings.agents),
+        Lease(link, keys.RECORDER_OWNER, holder=holder),
+        ForgetRequests(link, bus),
+        ages=Ages(settings.record_days, settings.record_prompts_days),
+        timezone=settings.timezone,
+        clock=clock,
+    )
+    task = asyncio.create_task(recorder.run(), name="recorder")
+    try:
+        yield lambda: recorder.state
+        await recorder.finish(task)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,138 @@
+"""Removes from the record what is older than its owner wants: the words of calls after RECORD_PROMPTS_DAYS, the rest
+after RECORD_DAYS.
+
+In small steps, each a short transaction, between which the recorder writes what came; then the file gives free pages
+back. `imported_costs` stays: it has no words and no people.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiosqlite
+
+from agent_store.forgetting import DELETIONS_KEPT, PEOPLE_KEPT, id_at
+from agent_store.migrations import copies
+from agent_store.writing import transaction
+
+DAY = 86400.0
+EVERY = 3600.0  # seconds from one run to the next
+ROWS = 200  # deleted in a step; those of words have many pages, which are all overwritten
+PAGES = 500  # given back in a step
+SPARE_PAGES = 250  # stay free, since the next rows need them
+
+WORDS = (
+    "DELETE FROM quotes WHERE (agent, turn_id, n) IN"
+    " (SELECT agent, turn_id, n FROM words WHERE at < ?1 ORDER BY at LIMIT ?2)",
+    "DELETE FROM words WHERE rowid IN (SELECT rowid FROM words WHERE at < ?1 ORDER BY at LIMIT ?2)",
+)
+_TURNS = "SELECT agent, id FROM turns WHERE at < ?1 ORDER BY at, seq LIMIT ?2"
+TURNS = (
+    f"DELETE FROM calls WHERE (agent, turn_id) IN ({_TURNS})",
+    f"DELETE FROM tool_calls WHERE (agent, turn_id) IN ({_TURNS})",
+    f"DELETE FROM turns WHERE (agent, id) IN ({_TURNS})",
+)
+# Before an id, not a time: a message's id says when it was sent.
+_POSTS = "SELECT message_id FROM posts WHERE message_id < ?1 ORDER BY message_id LIMIT ?2"
+POSTS = (
+    f"DELETE FROM pictures WHERE message_id IN ({_POSTS})",
+    f"DELETE FROM posts WHERE message_id IN ({_POSTS})",
+)
+REACTIONS = (
+    "DELETE FROM reactions WHERE (message_id, user_id, emoji) IN"
+    " (SELECT message_id, user_id, emoji FROM reactions WHERE message_id < ?1 LIMIT ?2)",
+)
+CONVERSATIONS = (
+    "DELETE FROM conversations WHERE id IN"
+    " (SELECT id FROM conversations WHERE started_at < ?1 ORDER BY started_at LIMIT ?2)",
+)
+ACTIONS = ("DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE at < ?1 ORDER BY at LIMIT ?2)",)
+DELETIONS = (
+    "DELETE FROM deleted_messages WHERE message_id IN"
+    " (SELECT message_id FROM deleted_messages WHERE at < ?1 ORDER BY at LIMIT ?2)",
+)
+PEOPLE = ("DELETE FROM forgotten WHERE user_id IN (SELECT user_id FROM forgotten WHERE at < ?1 LIMIT ?2)",)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How long the record is kept, in days: None for no end, 0 `prompts` for none of them."""
+
+    days: float | None
+    prompts: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Statements that delete the rows of a kind that lie before a time or an id, the oldest first, some at a time."""
+
+    statements: tuple[str, ...]
+    before: float | int
+
+    async def step(self, db: aiosqlite.Connection) -> bool:
+        """Delete some rows; whether there are more."""
+        async with transaction(db):
+            for statement in self.statements:
+                deleted = await db.execute(statement, (self.before, ROWS))
+        return deleted.rowcount >= ROWS
+
+
+class Vacuum:
+    """Gives pages that are free back to the file system, some at a time."""
+
+    async def step(self, db: aiosqlite.Connection) -> bool:
+        found = list(await db.execute_fetchall("PRAGMA freelist_count"))
+        free = int(found[0][0]) - SPARE_PAGES
+        if free > 0:
+            await db.execute_fetchall(f"PRAGMA incremental_vacuum({min(free, PAGES)})")
+        return free > PAGES
+
+
+class Retention:
+    """Deletes what is too old, once in `EVERY` seconds. `clock` gives unix seconds."""
+
+    def __init__(self, path: Path, ages: Ages, clock: Callable[[], float] = time.time) -> None:
+        self._path, self._ages, self._clock = path, ages, clock
+        self._next = float("-inf")
+        self._left: list[Sweep | Vacuum] = []
+
+    async def step(self, db: aiosqlite.Connection) -> bool:
+        """Do one step if it is time to; whether another one should follow soon. Raises sqlite3.Error, OSError."""
+        now = self._clock()
+        if not self._left:
+            if now < self._next:
+                return False
+            self._next = now + EVERY
+            self._left = [*sweeps(self._ages, now), Vacuum()]
+            self._remove_copies(now)
+        if not await self._left[0].step(db):
+            del self._left[0]
+        return bool(self._left)
+
+    def _remove_copies(self, now: float) -> None:
+        """Copies that migrations made have words too."""
+        if self._ages.prompts is None:
+            return
+        for copy in copies(self._path):
+            if copy.stat().st_mtime < now - max(1.0, self._ages.prompts) * DAY:
+                copy.unlink(missing_ok=True)
+                log.info("%s is deleted: prompts are not kept that long", copy)
+
+
+def sweeps(ages: Ages, now: float) -> list[Sweep]:
+    """All that is too old now."""
+    found = [Sweep(DELETIONS, now - DELETIONS_KEPT), Sweep(PEOPLE, now - PEOPLE_KEPT)]
+    kept = [days for days in (ages.prompts, ages.days) if days is not None]
+    if kept:
+        found.append(Sweep(WORDS, now - min(kept) * DAY))
+    if ages.days is not None:
+        before = now - ages.days * DAY
+        found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS)]
+        found += [Sweep(kind, id_at(before)) for kind in (POSTS, REACTIONS)]
+    return found

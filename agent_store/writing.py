@@ -1,0 +1,173 @@
+"""Writes what was read of the streams into the file: one transaction a batch, with the positions behind it.
+
+So an entry and the position that says that it was read are in the file both, or neither. An entry that the file does
+not take is left out, and reported; the others of its batch are written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiosqlite
+
+from agent_protocol.record.entries import (
+    ActionNote,
+    CallWords,
+    ConversationNote,
+    DeletionNote,
+    Entry,
+    PostWords,
+    ReactionNote,
+)
+from agent_protocol.record.reader import Position, Received
+from agent_protocol.turns.records import TurnRecord
+from agent_store.forgetting import Barred, barred, delete_messages
+from agent_store.packing import pack
+from agent_store.rows import (
+    NO_REACTION,
+    REACTION,
+    DayOf,
+    Statement,
+    Values,
+    call_words_statements,
+    deleted_post_statement,
+    note_statement,
+    post_statements,
+    removed_words_statement,
+    turn_statements,
+)
+
+# Of the entry, not of the file: a number that is too large, a text that is none.
+UNFIT = (OverflowError, ValueError, sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError)
+POSITION = """
+INSERT INTO positions (stream, last_id, last_n, dropped) VALUES (?, ?, ?, ?) ON CONFLICT (stream)
+DO UPDATE SET last_id = excluded.last_id, last_n = excluded.last_n, dropped = excluded.dropped
+"""
+
+log = logging.getLogger(__name__)
+
+
+class Overtaken(Exception):
+    """Another recorder has written to the file since this one read the positions from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`prompts`: whether the words of calls are kept."""
+
+    day_of: DayOf
+    prompts: bool = True
+
+
+@asynccontextmanager
+async def transaction(db: aiosqlite.Connection) -> AsyncIterator[None]:
+    """All of it or nothing, also where the caller is cancelled."""
+    await db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        await db.rollback()
+        raise
+    await db.commit()
+
+
+async def read_positions(db: aiosqlite.Connection) -> dict[str, Position]:
+    found = await db.execute_fetchall("SELECT stream, last_id, last_n, dropped FROM positions")
+    return {row[0]: Position(row[1], row[2], row[3]) for row in found}
+
+
+async def write(
+    db: aiosqlite.Connection, received: Sequence[Received], known: Mapping[str, Position], rules: Rules
+) -> int:
+    """Write a batch. Returns how many rows lost words by deletions in it.
+
+    `known` are the positions that the file must have. Raises Overtaken, sqlite3.Error.
+    """
+    entries = [entry for each in received for entry in each.entries]
+    try:
+        async with transaction(db):
+            await _check(db, known)
+            removed = await _write_entries(db, entries, rules)
+            await _write_positions(db, received)
+    except UNFIT as error:
+        log.debug("a batch has an entry that the file does not take: %s", error)
+        async with transaction(db):
+            await _check(db, known)
+            removed = await _write_one_by_one(db, entries, rules)
+            await _write_positions(db, received)
+    return removed
+
+
+async def _check(db: aiosqlite.Connection, known: Mapping[str, Position]) -> None:
+    if await read_positions(db) != known:
+        raise Overtaken
+
+
+async def _write_positions(db: aiosqlite.Connection, received: Iterable[Received]) -> None:
+    behind = [(each.stream, each.position) for each in received]
+    await db.executemany(POSITION, [(stream, at.last_id, at.last_n, at.dropped) for stream, at in behind])
+
+
+async def _write_one_by_one(db: aiosqlite.Connection, entries: Iterable[Entry | TurnRecord], rules: Rules) -> int:
+    removed = 0
+    for entry in entries:
+        await db.execute("SAVEPOINT entry")
+        try:
+            removed += await _write_entries(db, [entry], rules)
+        except UNFIT as error:
+            await db.execute("ROLLBACK TO entry")
+            log.error("an entry cannot be recorded and is left out (%s): %s", type(entry).__name__, error)
+        await db.execute("RELEASE entry")
+    return removed
+
+
+async def _write_entries(db: aiosqlite.Connection, entries: Sequence[Entry | TurnRecord], rules: Rules) -> int:
+    """Deletions first: what is quoted or posted in the same batch must know them."""
+    removed = 0
+    for note in entries:
+        if isinstance(note, DeletionNote):
+            removed += await delete_messages(db, note)
+    bars = await barred(db, [entry for entry in entries if isinstance(entry, CallWords | PostWords)])
+    # Compressing long prompts takes milliseconds, which the bots would feel.
+    for sql, rows in await asyncio.to_thread(lambda: joined(entry_statements(entries, bars, rules))):
+        await db.executemany(sql, rows)
+    return removed
+
+
+def joined(statements: Iterable[Statement]) -> list[Statement]:
+    """The rows of each statement together, in order; but a reaction that is taken back stays behind its giving."""
+    whole: list[Statement] = []
+    places: dict[str, list[Values]] = {}
+    for sql, rows in statements:
+        if sql in (REACTION, NO_REACTION):
+            places.pop(NO_REACTION if sql == REACTION else REACTION, None)
+        if sql not in places:
+            places[sql] = []
+            whole.append((sql, places[sql]))
+        places[sql] += rows
+    return whole
+
+
+def entry_statements(entries: Iterable[Entry | TurnRecord], bars: Barred, rules: Rules) -> Iterable[Statement]:
+    for entry in entries:
+        match entry:
+            case TurnRecord():
+                yield from turn_statements(bars.without_person(entry), rules.day_of)
+            case CallWords():
+                if rules.prompts:
+                    why = bars.why_not(entry)
+                    yield from (
+                        [removed_words_statement(entry, why)] if why else call_words_statements(entry, pack(entry))
+                    )
+            case PostWords():
+                deleted = entry.message_id in bars.messages
+                yield from [deleted_post_statement(entry)] if deleted else post_statements(entry)
+            case ReactionNote() if bars.bars(entry):
+                pass
+            case ConversationNote() | ReactionNote() | ActionNote():
+                yield note_statement(entry)

@@ -1,0 +1,167 @@
+"""What a person or a moderator wants removed is gone from the record, also from the bytes of its files."""
+
+import base64
+import os
+from contextlib import closing
+
+from agent_protocol.record.entries import ActionNote, DeletionNote, PostWords, ReactionNote
+from agent_store.database import connect_blocking
+from agent_store.forgetting import id_at
+from agent_store.packing import pack
+from tests.support.recording import AT, at_work, quotes, turn, words
+from tests.support.redis_server import until
+
+ALICE, BOB = 77, 78
+EARLIER = id_at(AT - 60)  # a message's id
+LATER = id_at(4_000_000_000)
+
+
+def noise(size: int = 9000) -> str:
+    """A text that no compression makes smaller: its bytes can be looked for."""
+    return base64.b64encode(os.urandom(size)).decode()
+
+
+def pieces(data: bytes) -> list[bytes]:
+    return [data[start : start + 24] for start in range(40, len(data) - 24, max(24, len(data) // 6))]
+
+
+def found(scene, pieces) -> int:
+    """How many of them are in any file of the record."""
+    files = [path.read_bytes() for path in scene.path.parent.glob("record.db*")]
+    return sum(any(piece in content for content in files) for piece in pieces)
+
+
+def kept(scene) -> dict[str, str]:
+    """Turn → "kept", or why its words were removed."""
+    return dict(scene.rows("SELECT turn_id, coalesce(removed, iif(data IS NULL, 'lost', 'kept')) FROM words"))
+
+
+async def ask(scene, user_id) -> int:
+    return await scene.forgets.order(user_id)
+
+
+async def test_a_person_is_forgotten_and_what_is_asked_later_is_recorded(scene):
+    await scene.put(
+        turn("asked", asked_by=ALICE, asked_message_id=EARLIER),
+        turn("other", asked_by=BOB, asked_message_id=EARLIER + 1),
+        words("asked", asked_by=ALICE),
+        words("quoting", asked_by=BOB, quoted=quotes((EARLIER, ALICE), (EARLIER + 1, BOB))),
+        words("other", asked_by=BOB, quoted=quotes((EARLIER + 1, BOB))),
+        ReactionNote(message_id=1, channel_id=5, user_id=ALICE, emoji="🔥", at=AT),
+        ReactionNote(message_id=1, channel_id=5, user_id=BOB, emoji="🔥", at=AT),
+        ActionNote(id="a1", at=AT, by=str(ALICE), action="stop"),
+    )
+    await scene.record()
+    assert set(kept(scene).values()) == {"kept"}
+    async with at_work(scene.recorder()):
+        ordered = await ask(scene, ALICE)
+        await scene.forgets.tell()
+        while (removed := await scene.forgets.answered(ALICE, ordered)) is None:
+            pass
+    assert (removed.prompts, removed.turns, removed.reactions) == (2, 1, 1)
+    assert kept(scene) == {"asked": "forgotten", "quoting": "forgotten", "other": "kept"}
+    assert scene.rows("SELECT id, asked_by IS NULL, asked_message_id IS NULL FROM turns ORDER BY id") == [
+        ("asked", 1, 1),
+        ("other", 0, 0),
+    ]
+    assert scene.rows("SELECT user_id FROM reactions") == [(BOB,)]
+    assert scene.rows("SELECT by FROM actions") == [("forgotten",)]
+    assert scene.rows("SELECT turn_id, author_id FROM quotes") == [("other", BOB)]
+    later = ordered / 1000 + 5
+    await scene.put(
+        turn("again", asked_by=ALICE, at=later, asked_message_id=LATER),
+        words("again", asked_by=ALICE, at=later, quoted=quotes((LATER, ALICE))),
+        words("old one quoted again", at=later, quoted=quotes((EARLIER, ALICE))),
+    )
+    await scene.record()
+    assert kept(scene)["again"] == "kept"
+    assert kept(scene)["old one quoted again"] == "forgotten"
+    assert scene.rows("SELECT asked_by FROM turns WHERE id = 'again'") == [(ALICE,)]
+
+
+async def test_a_recorder_that_was_down_forgets_too_and_drops_what_still_waited_in_the_streams(scene, tmp_path):
+    await scene.put(turn("m1", asked_by=ALICE), words("m1", asked_by=ALICE))
+    await scene.record()
+    await scene.put(turn("m2", asked_by=ALICE), words("m2", asked_by=ALICE))
+    await ask(scene, ALICE)
+    await scene.record()
+    await scene.record(path=tmp_path / "new.db")
+    assert kept(scene) == {"m1": "forgotten", "m2": "forgotten"}
+    for path in (scene.path, tmp_path / "new.db"):
+        assert scene.rows("SELECT id, asked_by FROM turns ORDER BY id", path) == [("m1", None), ("m2", None)]
+
+
+async def test_a_deletion_in_discord_removes_every_prompt_that_quotes_the_message_and_a_post_s_own_words(scene):
+    post = PostWords(
+        agent="claude",
+        turn_id="made",
+        message_id=90,
+        channel_id=5,
+        at=AT,
+        text="rude",
+        picture="aGk=",
+        media_type="image/png",
+    )
+    await scene.put(
+        turn("made", posted=(90,)),
+        words("made"),
+        post,
+        words("quotes it", quoted=quotes((90, None), (70, BOB))),
+        words("quotes another", quoted=quotes((70, BOB))),
+        ReactionNote(message_id=90, channel_id=5, user_id=BOB, emoji="🔥", at=AT),
+    )
+    await scene.record()
+    await scene.put(DeletionNote(channel_id=5, message_ids=(90, 91), at=AT + 9))
+    await scene.record()
+    assert kept(scene) == {"made": "deleted", "quotes it": "deleted", "quotes another": "kept"}
+    assert scene.rows("SELECT text, deleted_at FROM posts") == [("", AT + 9)]
+    assert scene.rows("SELECT (SELECT count(*) FROM pictures), (SELECT count(*) FROM reactions)") == [(0, 0)]
+    # Late words do not bring them back, nor does a backup that is restored.
+    await scene.put(
+        words("late", quoted=quotes((91, BOB))),
+        post.model_copy(update={"message_id": 91, "turn_id": "late post"}),
+        words("made", n=1),
+        post,
+    )
+    await scene.record()
+    assert kept(scene) | {"made": "deleted"} == kept(scene)
+    assert kept(scene)["late"] == "deleted"
+    assert scene.rows("SELECT message_id, text, deleted_at IS NULL FROM posts") == [(90, "", 0), (91, "", 0)]
+    assert scene.rows("SELECT count(*) FROM pictures") == [(0,)]
+
+
+async def test_a_deletion_and_the_words_that_it_concerns_may_come_in_one_batch(scene):
+    await scene.put(words("m1", quoted=quotes((70, BOB))), DeletionNote(channel_id=5, message_ids=(70,), at=AT))
+    await scene.record()
+    assert kept(scene) == {"m1": "deleted"}
+
+
+async def test_removed_words_are_gone_from_the_bytes_of_the_files(scene):
+    """Of long and short prompts among others, whose pages are split and merged on the way."""
+    texts = {f"t{number}": noise(60 if number % 3 else 9000) for number in range(60)}
+    entries = {
+        name: words(name, text=text, quoted=quotes((1000 + number, ALICE if number % 2 else BOB)))
+        for number, (name, text) in enumerate(texts.items())
+    }
+    await scene.put(
+        *entries.values(), PostWords(agent="claude", turn_id="t0", message_id=5, channel_id=5, at=AT, text=noise())
+    )
+    removed, stays = [], []
+    for number, entry in enumerate(entries.values()):
+        (removed if number % 2 else stays).append(pack(entry))
+    of_alice = [piece for data in removed for piece in pieces(data) if not any(piece in other for other in stays)]
+    of_bob = [piece for data in stays for piece in pieces(data)]
+    async with at_work(scene.recorder()):
+        await until(lambda: len(kept(scene)) == len(entries) and scene.rows("SELECT text FROM posts"))
+        with closing(connect_blocking(scene.path)) as reader:  # the console reads while it happens
+            post = reader.execute("SELECT text FROM posts").fetchone()[0].encode()
+            assert found(scene, of_alice) > 0.98 * len(of_alice)  # some lie across two pages
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM words").fetchone()
+            ordered = await ask(scene, ALICE)
+            await scene.put(DeletionNote(channel_id=5, message_ids=(5,), at=AT))
+            while await scene.forgets.answered(ALICE, ordered) is None:
+                pass
+            reader.execute("COMMIT")
+        await until(lambda: not found(scene, [*of_alice, *pieces(post)]))
+        assert found(scene, of_bob) > 0.9 * len(of_bob)  # t0 led to the post

@@ -1,0 +1,123 @@
+"""A recorder over a Redis and a file, and entries for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from datetime import UTC
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.leases import Lease
+from agent_protocol.moderation.forget_requests import ForgetRequests
+from agent_protocol.record.entries import CallRecord, CallWords, Entry, Quoted, ToolCallRecord
+from agent_protocol.record.reader import RecordReader
+from agent_protocol.record.writer import RecordWriter
+from agent_protocol.turns.records import RECORD, TurnRecord
+from agent_protocol.wire import keys
+from agent_protocol.wire.bus import Bus
+from agent_store.database import connect_blocking
+from agent_store.recorder import Recorder
+from agent_store.retention import Ages
+from tests.support.redis_server import PATIENT, until
+
+AGENTS = ("claude", "grok")
+AT = 1_790_000_000.0  # 2026-09-21, before any request to be forgotten
+ADD_RECORDS = f"{RECORD}\nfor i = 1, #ARGV do record(KEYS[1], KEYS[2], ARGV[i]) end"
+
+
+def turn(turn_id: str, **more: Any) -> TurnRecord:
+    """A turn of Claude that posted, with one call of its model and one of a tool."""
+    values: dict[str, Any] = {
+        "agent": "claude",
+        "at": AT,
+        "kind": "mention",
+        "trigger": "mention",
+        "channel_id": 5,
+        "asked_by": 77,
+        "outcome": "posted",
+        "calls": (CallRecord(n=0, model="anthropic/m", at=AT - 1, cost_usd=0.5),),
+        "tool_calls": (ToolCallRecord(n=0, name="look_up", at=AT),),
+    }
+    return TurnRecord(id=turn_id, **{**values, **more})
+
+
+def words(turn_id: str, **more: Any) -> CallWords:
+    values: dict[str, Any] = {"agent": "claude", "n": 0, "channel_id": 5, "at": AT, "text": f"the prompt of {turn_id}"}
+    return CallWords(turn_id=turn_id, **{**values, **more})
+
+
+def quotes(*messages: tuple[int, int | None]) -> tuple[Quoted, ...]:
+    return tuple(Quoted(message_id=message_id, author_id=author_id) for message_id, author_id in messages)
+
+
+class Scene:
+    """`put` writes entries to the streams, `record` lets a recorder write what is there to the file."""
+
+    def __init__(self, link: RedisLink, path: Path) -> None:
+        self.link, self.path = link, path
+        self.forgets = ForgetRequests(link, Bus(link))
+        self.writer = RecordWriter(link, str)
+
+    async def put(self, *entries: Entry | TurnRecord) -> None:
+        for entry in entries:
+            if isinstance(entry, TurnRecord):
+                await self.put_turns([entry])
+            elif hasattr(entry, "turn_id"):
+                made = (
+                    {"calls": [entry], "posts": []} if isinstance(entry, CallWords) else {"calls": [], "posts": [entry]}
+                )
+                made = {name: lambda found=found: found for name, found in made.items()}
+                self.writer.ended(turn(entry.turn_id, agent=entry.agent), SimpleNamespace(size=1, **made))
+                await self.writer.aclose()
+            else:
+                self.writer.note(entry)
+                await self.writer.aclose()
+
+    async def put_turns(self, records: Sequence[TurnRecord]) -> None:
+        """Turns of one agent, as the script that settles a turn writes them."""
+        stream = keys.turns(records[0].agent)
+        names = [stream, keys.entries_counted(stream)]
+        await self.link.script(ADD_RECORDS, names, [record.to_json() for record in records])
+
+    def recorder(self, **more: Any) -> Recorder:
+        options: dict[str, Any] = {"ages": Ages(None, None), "timezone": UTC, "poll_seconds": 0.01, "first_wait": 0.01}
+        options["clock"] = lambda: AT + 60
+        path, holder = more.pop("path", self.path), more.pop("holder", "tests")
+        lease = Lease(self.link, keys.RECORDER_OWNER, holder=holder, ttl=1.0, renew_every=0.05)
+        reader = RecordReader(self.link, AGENTS)
+        return Recorder(path, reader, lease, self.forgets, **{**options, **more})
+
+    async def record(self, **more: Any) -> Recorder:
+        """Record all that is there, and end."""
+        recorder = self.recorder(**more)
+        async with at_work(recorder):
+            pass
+        return recorder
+
+    def rows(self, question: str, path: Path | None = None) -> list[tuple[Any, ...]]:
+        with closing(connect_blocking(path or self.path)) as connection:
+            return [tuple(row) for row in connection.execute(question)]
+
+
+@asynccontextmanager
+async def at_work(recorder: Recorder) -> AsyncIterator[Recorder]:
+    """Run it; at the end it records what is there."""
+    task = asyncio.create_task(recorder.run())
+    try:
+        await until(lambda: recorder.acting or task.done())
+        yield recorder
+        await recorder.finish(task)
+        assert task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+@asynccontextmanager
+async def recording(url: Any, path: Path) -> AsyncIterator[Scene]:
+    async with RedisLink(url, command_timeout=PATIENT) as link:
+        yield Scene(link, path)
