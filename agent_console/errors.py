@@ -6,6 +6,7 @@ Refused   a request cannot be served, for a reason that its sender may know; has
 from __future__ import annotations
 
 import logging
+import sqlite3
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -42,6 +43,9 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return error(raised.status, LINES.get(raised.status, raised.reason.lower()), kept)
     except RedisAway:
         return error(503, "Redis does not answer; the bots go on, try again in a moment")
+    except sqlite3.Error as failed:
+        log.warning("the console could not read the record: %s", failed)
+        return error(503, "the record cannot be read now; the log says why")
     except ConnectionResetError:  # the browser is gone
         raise
     except Exception:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import logging
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -257,18 +258,26 @@ async def test_a_form_of_another_page_cannot_be_read_as_json() -> None:
         assert response.status == 415
 
 
-async def test_a_failure_shows_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("failure", "status", "line"),
+    [
+        (RuntimeError("/srv/bots/.env"), 500, "the console failed at this; its log says why"),
+        (sqlite3.DatabaseError("/srv/bots/.env"), 503, "the record cannot be read now; the log says why"),
+    ],
+)
+async def test_a_failure_shows_nothing_of_the_inside(
+    failure: Exception, status: int, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with RedisLink(NOWHERE) as link:
         app = console_app(console_parts(link))
 
         async def fails(_: web.Request) -> web.Response:
-            raise RuntimeError("/srv/bots/.env")
+            raise failure
 
         app.router.add_get("/api/fails", fails)
         async with TestClient(TestServer(app)) as client:
             response = await client.get("/api/fails")
-            assert response.status == 500
-            assert await response.json() == {"error": "the console failed at this; its log says why"}
+            assert (response.status, await response.json()) == (status, {"error": line})
     assert "/srv/bots/.env" in caplog.text
 
 
