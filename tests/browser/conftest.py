@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROME_OF_MACOS = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 START_SECONDS = 60.0
+ROLES = "button|link|textbox|combobox|checkbox|searchbox|tab|dialog|img|meter|table"
 PATIENCE = 15_000  # milliseconds for what a page waits for
 DESKTOP, PHONE = (1280, 800), (390, 844)
 
@@ -125,6 +126,14 @@ def open_page(browser: Browser, watch: list[Watch]) -> Iterator[OpenPage]:
     for context in contexts:
         context.close()
     assert [line for one in watch for line in one.problems()] == []
+
+
+def unnamed(page: Page) -> list[str]:
+    """What a screen reader would call a button, a link or a field without a name."""
+    snapshot = page.locator("body").aria_snapshot()
+    return re.findall(
+        r"^\s*- (?:button|link|textbox|combobox|checkbox|searchbox|tab|dialog|img)(?::|$)", snapshot, re.MULTILINE
+    )
 
 
 class Program:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.conftest import DESKTOP, PHONE, OpenPage, Program
+from tests.browser.conftest import DESKTOP, PHONE, OpenPage, Program, unnamed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PAGES = ("live", "turns", "conversations", "cost", "agents")
-ROLES = "button|link|textbox|combobox|checkbox|searchbox|tab|dialog|img|meter|table"
 TOKEN = "a-token-of-24-characters"
 
 
@@ -28,14 +27,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 
 def ready(page: Page) -> None:
     page.wait_for_selector("main .page")
-
-
-def unnamed(page: Page) -> list[str]:
-    """What a screen reader would call a button, a link or a field without a name."""
-    snapshot = page.locator("body").aria_snapshot()
-    return re.findall(
-        r"^\s*- (?:button|link|textbox|combobox|checkbox|searchbox|tab|dialog|img)(?::|$)", snapshot, re.MULTILINE
-    )
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
