@@ -327,7 +327,7 @@ class LivePage {
   showNothing() {
     const none = this.session.channels.size === 0;
     const text = none ? "No channel yet: the bots of this program are still connecting, or see none of the channels in .env." : "No bot sees this channel. It may have been deleted.";
-    fill(this.root.querySelector(".chat"), empty(text));
+    fill(this.log, empty(text));
   }
 
   // --- the end of the log ---

@@ -10,7 +10,8 @@ const ADDRESS = "https?://[^\\s<>\"|]{1,1500}[^\\s<>\"|.,:;!?')\\]*_~]";
 // The first alternative that matches at a place counts.
 const INLINE = new RegExp([
   "\\\\(?<escaped>[\\\\*_~`|>#\\[\\]()@-])",
-  "(?<ticks>`{1,2})(?<code>[^`\\n]+?)\\k<ticks>",
+  "``(?<ticked>[^\\n]+?)``(?!`)",
+  "`(?<code>[^`\\n]+)`",
   "\\|\\|(?<spoiler>.+?)\\|\\|",
   "\\*\\*(?<bold>.+?)\\*\\*(?!\\*)",
   "__(?<under>.+?)__(?!_)",
@@ -95,7 +96,7 @@ function inlined(text, mention, depth) {
 
 function node(groups, whole, inner) {
   if (groups.escaped) return groups.escaped;
-  if (groups.code) return h("code", { dir: "auto" }, groups.code);
+  if (groups.code || groups.ticked) return h("code", { dir: "auto" }, groups.code || groups.ticked.trim());
   if (groups.spoiler) return spoiler(inner(groups.spoiler));
   if (groups.target) return link(groups.target, inner(groups.label));
   if (groups.bare || groups.address) return link(groups.bare || groups.address, groups.bare || groups.address);
