@@ -8,6 +8,7 @@ from rich.console import Console
 
 from agent_protocol.wire.requests import NoAnswer
 from benchmarks.measures.cold import cold
+from benchmarks.measures.console import console
 from benchmarks.measures.context import context
 from benchmarks.measures.conversation import conversation
 from benchmarks.measures.crowds import crowd, limits, rush
@@ -32,6 +33,7 @@ MEASURES: Mapping[str, Measure] = {
     "limits": limits,
     "rush": rush,
     "stalls": stalls,
+    "console": console,
 }
 
 

@@ -27,7 +27,8 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
             *(f"channel:{id_}" for id_ in parts.settings.channels),
         ]
         uses = await parts.ledger.budgets.uses(today(parts), scopes)
-        return web.json_response({"day": today(parts), "forecast": await _forecast(parts), **_by_kind(parts, uses)})
+        forecast = await _forecast(parts, uses["all"].spent)
+        return web.json_response({"day": today(parts), "forecast": forecast, **_by_kind(parts, uses)})
 
     return [web.get("/api/budgets", budgets)]
 
@@ -57,10 +58,12 @@ def _use_json(parts: ConsoleParts, kind: str, key: str, use: BudgetUse) -> Json:
     }
 
 
-async def _forecast(parts: ConsoleParts) -> Json | None:
-    """None where nothing is recorded."""
+async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:
+    """The day's cost by its end; None where nothing is recorded. The rest of the day is added to what the budgets have
+    as `spent`, since the newest turns may not have reached the record."""
     with suppress(Refused):
         record = await parts.store.open()
         forecast = await read_forecast(record, parts.clock(), parts.settings.timezone)
-        return {"usd": forecast.usd, "by": forecast.by, "days": forecast.days}
+        usd = None if forecast.usd is None else forecast.usd - forecast.spent_usd + spent
+        return {"usd": usd, "by": forecast.by, "days": forecast.days}
     return None

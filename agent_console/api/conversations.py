@@ -7,8 +7,10 @@ GET /api/conversations/{id}/export?format=md|json|html
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Iterable
+from datetime import datetime
 
 from aiohttp import web
 
@@ -24,11 +26,15 @@ from agent_console.api.turns import LONGEST_ID
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_id, query_int, query_text
+from agent_store.export.render import FORMATS
+from agent_store.export.story import Look, read_story
 from agent_store.queries.conversations import Conversation, conversation_of, conversations_page
 from agent_store.queries.posts import Post, posts_of_conversation
 from agent_store.queries.turns import Turn, turns_of_conversation
 
 PAGE = 50
+GONE = "the record has no such conversation: it is too old, or has not arrived yet"
+MEDIA_TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"}
 
 
 def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
@@ -49,9 +55,24 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
         turns, posts = await turns_of_conversation(db, found.id), await posts_of_conversation(db, found.id)
         return web.json_response({**conversation_json(parts, found), "items": _chat(parts, turns, posts)})
 
+    async def export(request: web.Request) -> web.Response:
+        kind = query_text(request, "format") or ""
+        if kind not in FORMATS:
+            raise Refused(400, f"format: expected one of {', '.join(FORMATS)}")
+        found = await _asked_for(parts, request)
+        look = Look(parts.names, parts.colours, channels=parts.live.names(), zone=parts.settings.timezone)
+        story = await read_story(await parts.store.open(), found.id, look)
+        if story is None:
+            raise Refused(404, GONE)
+        name = f"conversation-{datetime.fromtimestamp(found.started_at, parts.settings.timezone):%Y-%m-%d-%H%M}.{kind}"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        text = await asyncio.to_thread(FORMATS[kind], story)
+        return web.Response(text=text, content_type=MEDIA_TYPES[kind], charset="utf-8", headers=headers)
+
     return [
         web.get("/api/conversations", conversations),
         web.get("/api/conversations/{id}", conversation),
+        web.get("/api/conversations/{id}/export", export),
     ]
 
 
@@ -61,7 +82,7 @@ async def _asked_for(parts: ConsoleParts, request: web.Request) -> Conversation:
         await conversation_of(await parts.store.open(), conversation_id) if len(conversation_id) <= LONGEST_ID else None
     )
     if found is None:
-        raise Refused(404, "the record has no such conversation: it is too old, or has not arrived yet")
+        raise Refused(404, GONE)
     return found
 
 

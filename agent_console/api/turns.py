@@ -112,7 +112,7 @@ def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
 
 def _call(parts: ConsoleParts, call: Call, at: float) -> Json:
     record, words = call.record.model_dump(), call.words and _words(call.words)
-    return {**record, "words": words, "no_words": None if words else why_no_words(parts, call.removed, at)}
+    return {**record, "words": words, "no_words": None if words else why_no_words(parts, call, at)}
 
 
 def _words(words: CallWords) -> Json:
@@ -131,12 +131,13 @@ def _words(words: CallWords) -> Json:
     }
 
 
-def why_no_words(parts: ConsoleParts, removed: str | None, at: float) -> str:
-    """Why the words of a call are not there, in a line for the owner. `removed` as agent_store says it; the turn ended
-    `at`, in unix seconds."""
+def why_no_words(parts: ConsoleParts, call: Call, at: float) -> str:
+    """Why the words of a call are not there, in a line for the owner. Its turn ended `at`, in unix seconds."""
     days, age = parts.settings.record_prompts_days, parts.clock() - at
-    if removed is not None:
-        return REMOVED.get(removed, f"Removed: {removed}.")
+    if call.record.kind == "picture":
+        return "What was to be drawn stands in the decision of the call before it."
+    if call.removed is not None:
+        return REMOVED.get(call.removed, f"Removed: {call.removed}.")
     if days == 0:
         return "Not recorded: RECORD_PROMPTS_DAYS is 0."
     if days is not None and age > days * DAY:

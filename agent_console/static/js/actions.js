@@ -1,7 +1,7 @@
 // Buttons and dialogs for what an owner does: other pages put them where they belong. Each function returns an element.
 // What really happened is shown as a toast, and told to the page by the event "acted" on window.
 import { get, post } from "./api.js";
-import { agentName, ask, at, channelName, empty, fill, h, toast } from "./dom.js";
+import { agentName, ask, at, channelName, empty, fill, h, svg, toast } from "./dom.js";
 import { me } from "./me.js";
 
 const PAUSE_SECONDS = 15; // between two looks whether all bots are paused
@@ -46,12 +46,19 @@ export function scheduleActions(slots) {
     button("Add a time", () => timeDialog("Add a conversation today", "add", {}, "Add")));
 }
 
-// Pause all bots, or let them go on; for the header of every page.
+// Pause all bots, for the header of every page. While they are paused a bar below the header says so, and lifts it.
 export function pauseAll() {
   const root = group("All bots");
-  const show = () => fill(root, me.paused
-    ? [h("span", { class: "chip bad", role: "status" }, "All bots are paused"), button("Let them go on", () => act("go_on", {}), { class: "primary" })]
-    : button("Pause all", pauseDialog, { class: "danger", title: "Silence all bots, in every channel" }));
+  const bar = h("p", { class: "pause-bar", role: "status" });
+  document.querySelector(".pause-bar")?.remove();
+  document.querySelector(".top").after(bar);
+  const icon = svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: "M8 5v14M16 5v14" }));
+  const title = "Silence all bots, in every channel";
+  const show = () => {
+    document.body.classList.toggle("paused", me.paused);
+    fill(bar, me.paused && ["All bots are paused.", button("Let them go on", () => act("go_on", {}), { class: "primary" })]);
+    fill(root, !me.paused && button([icon, h("span", null, "Pause all")], pauseDialog, { class: "danger pause-all", title, "aria-label": "Pause all" }));
+  };
   const look = async () => {
     if (!root.isConnected) return clearInterval(timer);
     if (document.body.classList.contains("signed-out")) return;

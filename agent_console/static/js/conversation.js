@@ -1,5 +1,65 @@
-import { empty, fill } from "./dom.js";
+// One conversation as a chat: every post, and between them, folded, the turns in which nobody spoke.
+import { get } from "./api.js";
+import { agentChip, agentName, at, channelLink, chip, empty, fill, h, money, seconds } from "./dom.js";
+import { ending } from "./conversations.js";
+import { postNode } from "./posts.js";
+import { alsoDid, dayAndClock, outcomeChip, turnAddress, turnsAddress } from "./turn_words.js";
 
-export async function render(root) {
-  fill(root, empty("Not here yet."));
+const FORMATS = [["html", "Web page"], ["md", "Markdown"], ["json", "JSON"]];
+
+export async function render(root, { parts: [id], signal }) {
+  const path = `api/conversations/${encodeURIComponent(id || "")}`;
+  const talk = await get(path, {}, { signal });
+  document.title = `${talk.topic || "Conversation"} · agentic-discord`;
+  const save = FORMATS.map(([format, name]) => h("a", { class: "button", href: `${path}/export?format=${format}`, download: "" }, name));
+  fill(root,
+    h("div", { class: "page-head" },
+      h("h1", null, talk.topic || "Conversation without a topic"),
+      h("div", { class: "row", role: "group", "aria-label": "Save it as" }, h("span", { class: "muted" }, "Save as"), save)),
+    facts(talk),
+    talk.items.length ? h("section", { class: "card chat-card", "aria-label": "The conversation" }, chat(talk)) : empty("No turn of it is recorded."));
 }
+
+function facts(talk) {
+  const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
+  const took = talk.ended_at ? seconds(talk.ended_at - talk.started_at) : "–";
+  return h("section", { class: "card", "aria-label": "Facts" },
+    h("div", { class: "row" }, channelLink(talk.channel.id), chip(talk.theme), h("span", { class: "muted" }, dayAndClock(talk.started_at)),
+      talk.starter && h("span", null, "opened by ", agentChip(talk.starter)), h("a", { href: turnsAddress({ conversation: talk.id }) }, "its turns")),
+    h("div", { class: "figures" }, figure(talk.rounds, "rounds"), figure(talk.messages, "messages"), figure(talk.skips, "skipped turns"), figure(money(talk.cost_usd), "cost"), figure(took, "from first to last")),
+    h("p", { class: "muted" }, ending(talk)));
+}
+
+function chat(talk) {
+  const nodes = [];
+  let silent = [], round = null;
+  const flush = () => {
+    if (silent.length) nodes.push(skipped(silent));
+    silent = [];
+  };
+  for (const turn of talk.items) {
+    if (turn.round && turn.round !== round) {
+      flush();
+      round = turn.round;
+      nodes.push(h("div", { class: "round" }, h("span", null, `Round ${round}`)));
+    }
+    if (!turn.posts.length) {
+      silent.push(turn);
+      continue;
+    }
+    flush();
+    turn.posts.forEach((post, n) => nodes.push(postNode(turn.agent, post, n === 0 && why(turn))));
+  }
+  flush();
+  return nodes;
+}
+
+const why = (turn) => h("a", { class: "why", href: turnAddress(turn), title: "Its turn: prompt, model, cost" }, `why? ${money(turn.cost_usd)}`);
+
+function skipped(turns) {
+  const names = [...new Set(turns.map((turn) => agentName(turn.agent)))].join(", ");
+  return h("details", { class: "silent" }, h("summary", null, turns.length === 1 ? `${names}: ${said(turns[0])}` : `${turns.length} turns without a post: ${names}`),
+    h("ul", { class: "plain" }, turns.map((turn) => h("li", { class: "row" }, at(turn.at), agentChip(turn.agent), outcomeChip(turn), h("span", null, said(turn)), h("a", { href: turnAddress(turn) }, "its turn")))));
+}
+
+const said = (turn) => alsoDid(turn) || turn.reason_text || (turn.outcome === "posted" ? "its post is not in the record" : turn.outcome);

@@ -2,14 +2,14 @@
 // to a screen reader: each plot stands above a table with the same numbers.
 
 import { h } from "./dom.js";
-import { money } from "./format.js";
+import { money } from "./dom.js";
 
 let loading = null;
 
 function loadPlots() {
   loading ??= new Promise((resolve, reject) => {
-    document.head.append(h("link", { rel: "stylesheet", href: "/vendor/uPlot.min.css" }));
-    const script = h("script", { src: "/vendor/uPlot.iife.min.js" });
+    document.head.append(h("link", { rel: "stylesheet", href: "./vendor/uPlot.min.css" }));
+    const script = h("script", { src: "./vendor/uPlot.iife.min.js" });
     script.addEventListener("load", () => resolve(window.uPlot));
     script.addEventListener("error", () => {
       loading = null;
@@ -29,7 +29,7 @@ export function stackedBars(labels, series) {
     const uPlot = await loadPlots();
     if (!place.isConnected || !place.clientWidth) return;
     plot?.destroy();
-    plot = new uPlot(options(uPlot, labels, series, place.clientWidth), stacked(labels, series), place);
+    plot = new uPlot(options(uPlot, labels, series, place), stacked(labels, series), place);
   };
   const follow = new ResizeObserver(() => {
     if (!place.isConnected) {
@@ -59,15 +59,13 @@ function stacked(labels, series) {
   return [labels.map((_, n) => n), ...layers.reverse()];
 }
 
-function options(uPlot, labels, series, width) {
-  const style = getComputedStyle(document.documentElement);
-  const text = style.getPropertyValue("--muted").trim() || "gray";
-  const line = style.getPropertyValue("--line").trim() || "silver";
+function options(uPlot, labels, series, place) {
+  const { color: text, borderTopColor: line } = getComputedStyle(place);
   const font = "12px system-ui, sans-serif";
   const bars = uPlot.paths.bars({ size: [0.8, 60] });
   const layers = [...series].reverse();
   return {
-    width,
+    width: place.clientWidth,
     height: 220,
     cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
     scales: {

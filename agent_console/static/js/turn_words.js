@@ -106,3 +106,10 @@ export function olderButton(more) {
   const row = h("div", { class: "row centre" }, button);
   return row;
 }
+
+// --- money in columns: the same decimals in all rows ---
+
+const fixed = (value, digits) => `$${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+export const cents = (value) => fixed(value, 2);
+export const hundredths = (value) => fixed(value, 4); // of a cent
+export const dollarsLike = (values) => (Math.max(0, ...values) >= 1 ? cents : hundredths);

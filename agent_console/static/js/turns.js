@@ -1,8 +1,8 @@
 // The list of turns, newest first. The filters stand in the address, so that a view can be linked and gone back to.
 import { get } from "./api.js";
-import { agentChip, at, chip, empty, fill, h, money, seconds, toast } from "./dom.js";
+import { agentChip, at, chip, empty, fill, h, seconds, toast } from "./dom.js";
 import { me } from "./me.js";
-import { alsoDid, calledBy, channelText, dayName, dayOf, olderButton, OUTCOMES, outcomeChip, turnAddress } from "./turn_words.js";
+import { alsoDid, calledBy, channelText, dayName, dayOf, hundredths, olderButton, OUTCOMES, outcomeChip, turnAddress } from "./turn_words.js";
 
 const FIELDS = ["agent", "channel", "outcome", "words", "model", "person", "conversation"];
 const TYPING_MS = 350;
@@ -115,7 +115,7 @@ function add(table, items) {
     const day = dayOf(turn.at);
     if (table.dataset.day !== day) {
       table.dataset.day = day;
-      table.append(h("div", { class: "day", role: "row" }, h("h2", { role: "rowheader" }, dayName(day))));
+      table.append(h("div", { class: "day-row", role: "row" }, h("h2", { role: "rowheader" }, dayName(day))));
     }
     table.append(row(turn));
   }
@@ -130,7 +130,7 @@ function row(turn) {
     cell("turn-what", whatHappened(turn)),
     cell("turn-channel", chip(channelText(turn.channel))),
     cell("turn-took number", seconds(turn.seconds)),
-    cell("turn-cost number", money(turn.cost_usd)));
+    cell("turn-cost number", hundredths(turn.cost_usd)));
 }
 
 // The reason or the beginning of the post, and below it what called the turn.

@@ -37,3 +37,21 @@ async def test_a_conversation_that_is_not_there_is_said_so(pages: Pages, name: s
 @pytest.mark.parametrize("query", [{"before": "inf:a"}, {"before": "x:" + "y" * 400}, {"channel": "a"}])
 async def test_odd_parameters_are_refused(pages: Pages, query: dict[str, str]) -> None:
     await pages.get("/api/conversations", status=400, **query)
+
+
+@pytest.mark.parametrize(
+    ("kind", "media_type"), [("html", "text/html"), ("md", "text/markdown"), ("json", "application/json")]
+)
+async def test_a_conversation_is_saved_as_a_file_which_the_browser_does_not_open(
+    pages: Pages, kind: str, media_type: str
+) -> None:
+    response = await pages.client.get("/api/conversations/showcase/export", params={"format": kind})
+    assert (response.status, response.content_type) == (200, media_type)
+    disposition = response.headers["Content-Disposition"]
+    assert disposition == f'attachment; filename="conversation-2026-11-22-1730.{kind}"'
+    assert "marshmallow" in await response.text()
+
+
+async def test_an_unknown_format_is_refused(pages: Pages) -> None:
+    await pages.get("/api/conversations/showcase/export", status=400, format="../pdf")
+    await pages.get("/api/conversations/none/export", status=404, format="md")

@@ -7,8 +7,11 @@ import pytest
 from support.records import NOW
 from yarl import URL
 
+from agent_console.api.turns import why_no_words
 from agent_console.parts import ConsoleParts
 from agent_console.record_file import RecordFile
+from agent_protocol.record.entries import CallRecord
+from agent_store.queries.turns import Call
 from tests.agent_console.conftest import HOSTILE, ODD_ID, Pages, pages_of
 
 DEBATE = "1200000000000000002"
@@ -106,10 +109,9 @@ async def test_a_turn_with_an_odd_id_is_found_and_its_texts_stay_texts(pages: Pa
     ],
 )
 def test_missing_words_say_why(parts: ConsoleParts, days: str, removed: str | None, at: float, line: str) -> None:
-    from agent_console.api.turns import why_no_words
-
     settings = parts.settings.with_(record_prompts_days=int(days))
-    assert line in why_no_words(replace(parts, settings=settings), removed, at)
+    call = Call(CallRecord(n=0), None, removed)
+    assert line in why_no_words(replace(parts, settings=settings), call, at)
 
 
 async def test_a_turn_that_is_not_there_is_said_so(pages: Pages) -> None:

@@ -1,0 +1,27 @@
+// A post of an agent as the record has it: text as Discord shows it, picture, reactions.
+import { agentName, at, avatar, coloured, dateTime, h } from "./dom.js";
+import { formatted, knownNames } from "./markup.js";
+
+// `post` is { text, at, deleted_at, picture, reactions }; `links` stand beside the time.
+export function postNode(agent, post, ...links) {
+  const names = knownNames();
+  const head = h("div", { class: "message-head" }, h("b", null, agentName(agent)), at(post.at), ...links);
+  const gone = post.deleted_at && h("p", { class: "muted" }, `Deleted in Discord on ${dateTime(post.deleted_at)}; its words went from the record too.`);
+  const text = h("div", { class: "message-text" }, gone || (post.text ? formatted(post.text, names) : !post.picture && h("p", { class: "muted" }, "Its words are not in the record.")));
+  return coloured(h("article", { class: "message" }, avatar(agent), head, text, picture(post), reactions(post.reactions)), agent);
+}
+
+function picture(post) {
+  if (!post.picture) return null;
+  return h("a", { class: "picture message-part", href: post.picture, target: "_blank", rel: "noopener" },
+    h("img", { src: post.picture, alt: "The picture that it drew", loading: "lazy" }));
+}
+
+function reactions(given) {
+  if (!given.length) return null;
+  return h("div", { class: "reactions" }, given.map(({ emoji, count }) =>
+    h("span", { class: "reaction", "aria-label": `${emoji}, ${count}` }, h("span", null, shownEmoji(emoji)), " ", count)));
+}
+
+// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
+export const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;

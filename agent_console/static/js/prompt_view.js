@@ -1,0 +1,122 @@
+// What a model was sent in one call, part by part, and what it answered, to the letter.
+import { agentName, chip, count, fill, h, percent, toast } from "./dom.js";
+
+const LONG = 1200; // characters of a part, above which it is folded
+
+// `call` is one of GET /api/turns/{agent}/{id}; its `words` are there.
+export function promptView(agent, call) {
+  const { words } = call;
+  const parts = partsOf(agent, words);
+  return h("div", { class: "stack" },
+    h("div", { class: "row apart" }, h("h3", null, "Prompt"), copyButton("Copy the prompt", () => plainText(words))),
+    h("p", { class: "muted" }, cacheLine(call, parts.some(({ marked }) => marked))),
+    h("div", { class: "prompt" }, parts.map(partNode)),
+    rounds(words.options.rounds),
+    otherOptions(words.options),
+    h("div", { class: "row apart" }, h("h3", null, "Completion"), copyButton("Copy the completion", () => words.completion)),
+    words.stop && words.stop !== "stop" && chip(STOPS[words.stop] || words.stop, "warn"),
+    words.completion ? h("pre", { dir: "auto" }, words.completion) : h("p", { class: "muted" }, "The model wrote nothing."),
+    toolCalls(words.tool_calls),
+    words.decision && h("div", { class: "stack" }, h("h3", null, "Decision"), decision(words.decision)));
+}
+
+const STOPS = { length: "cut off at its longest length", refusal: "the model declined", other: "ended for another reason" };
+
+// --- the parts ---
+
+// Each is { label, note, text, marked }; `marked`: a provider's cache may hold everything up to its end.
+function partsOf(agent, words) {
+  const last = words.history.map(({ cache }) => cache).lastIndexOf(true);
+  const cached = last >= 0 || words.stable > 0;
+  const names = { assistant: `assistant (${agentName(agent)})` };
+  const stable = [...words.system].slice(0, words.stable).join("");
+  const system = stable && stable.length < words.system.length
+    ? [{ label: "System", note: "who it is", text: stable, marked: true }, { label: "System", note: "the channel and its rules", text: words.system.slice(stable.length), marked: last >= 0 }]
+    : [{ label: "System", text: words.system, marked: cached }];
+  const history = words.history.map((message, n) => ({
+    label: names[message.role] || message.role,
+    note: message.pictures ? `with ${message.pictures === 1 ? "a picture" : `${message.pictures} pictures`}, not recorded` : "",
+    text: message.text,
+    marked: n <= last,
+    end: message.cache,
+  }));
+  const task = [{ label: "Task", note: "changes each time", text: words.text }];
+  const prefill = words.prefill === null ? [] : [{ label: "Beginning of its answer", text: words.prefill }];
+  return [...system, ...history, ...task, ...prefill].filter(({ text }) => text);
+}
+
+function partNode(part) {
+  const label = h("div", { class: "part-label" }, h("b", null, part.label), part.note && h("small", null, part.note));
+  const text = h("pre", { dir: "auto" }, part.text);
+  const body = part.text.length > LONG ? folded(text, part.text) : text;
+  return [
+    h("div", { class: part.marked ? "part marked" : "part" }, label, body),
+    part.end && h("div", { class: "cache-end" }, h("span", null, "a cache may end here")),
+  ];
+}
+
+function folded(node, text) {
+  const box = h("div", { class: "folded" }, node);
+  const button = h("button", { type: "button", class: "quiet", "aria-expanded": "false", onclick: () => {
+    const open = box.classList.toggle("open");
+    button.setAttribute("aria-expanded", String(open));
+    fill(button, open ? "Show less" : `Show all ${count(text.length)} characters`);
+  } }, `Show all ${count(text.length)} characters`);
+  return h("div", null, box, button);
+}
+
+function cacheLine(call, marked) {
+  const read = call.cached_tokens;
+  if (read) return `${count(read)} of ${count(call.input_tokens)} input tokens (${percent(read / call.input_tokens)}) came from the provider’s cache, from the beginning on. The marked part may be cached.`;
+  return marked ? "The marked part may be cached; in this call nothing was read from a cache." : "Nothing of this prompt is marked for a cache.";
+}
+
+// --- tools, options, decision ---
+
+function rounds(steps) {
+  if (!steps || !steps.length) return null;
+  return h("div", { class: "stack" }, h("h3", null, "Tools used before this call"), steps.map((step) =>
+    h("div", { class: "prompt" }, step.text && partNode({ label: "It said", text: step.text }),
+      step.calls.map((each, n) => [
+        partNode({ label: each.name, note: "called with", text: pretty(each.arguments) }),
+        step.results[n] && partNode({ label: each.name, note: step.results[n].is_error ? "failed" : "gave", text: step.results[n].text }),
+      ]))));
+}
+
+function toolCalls(calls) {
+  if (!calls.length) return null;
+  return h("div", { class: "stack" }, h("h3", null, "Tool calls"),
+    h("div", { class: "prompt" }, calls.map((each) => partNode({ label: each.name, note: "called with", text: pretty(each.arguments) }))));
+}
+
+function otherOptions({ rounds: _, ...options }) {
+  if (!Object.keys(options).length) return null;
+  const names = Object.keys(options).join(", ").replaceAll("_", " ");
+  return h("details", null, h("summary", null, `Other options of the call: ${names}`), h("pre", null, pretty(options)));
+}
+
+function decision(values) {
+  const set = Object.entries(values).filter(([, value]) => value !== null && value !== false && value !== "");
+  return h("dl", { class: "facts" }, set.map(([name, value]) =>
+    [h("dt", null, name.replaceAll("_", " ")), h("dd", { dir: "auto" }, typeof value === "string" ? value : typeof value === "object" ? pretty(value) : String(value === true ? "yes" : value))]));
+}
+
+const pretty = (value) => JSON.stringify(value, null, 2);
+
+// --- copying ---
+
+function plainText(words) {
+  const history = words.history.map(({ role, text }) => `[${role}]\n${text}`);
+  return [words.system && `[system]\n${words.system}`, ...history, words.text && `[task]\n${words.text}`, words.prefill].filter(Boolean).join("\n\n");
+}
+
+function copyButton(name, text) {
+  return h("button", { type: "button", class: "quiet", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      toast("Copied.", "good");
+    } catch {
+      toast("The browser does not let this page copy. Select the text instead.", "bad");
+    }
+  } }, name);
+}
