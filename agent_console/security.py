@@ -33,7 +33,8 @@ from agent_console.requests import read_body
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"  # a text can become no element, by mistake either
 )
 HEADERS = {
     "Content-Security-Policy": CSP,

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 from support.records import CHANNELS, NOW, PEOPLE
 
-from agent_store.database import connect, connect_blocking
+from agent_store.database import connect_blocking
 from agent_store.migrations import migrate
 from agent_store.queries import turns as turns_module
 from agent_store.queries.actions import actions_page
@@ -135,13 +135,12 @@ async def test_the_last_conversation_is_the_newest_in_which_something_was_posted
     assert (await last_conversation(db)).id == "showcase"
 
 
-async def test_an_empty_record_has_empty_lists(tmp_path):
+async def test_an_empty_record_has_empty_lists(tmp_path, opened):
     migrate(tmp_path / "record.db")
-    db = await connect(tmp_path / "record.db")
+    db = await opened(tmp_path / "record.db")
     assert (await turns_page(db, TurnFilter())).items == ()
     assert (await conversations_page(db)).items == ()
     assert await last_conversation(db) is None
     assert await whole_turn(db, "grok", "m1") is None
     assert (await read_costs(db, "2026-01-01", "2026-12-31")).total.cached_share == 0
     assert (await file_state(db)).oldest is None
-    await db.close()
