@@ -47,7 +47,7 @@ async function choose(panel, turn) {
   persona.addEventListener("change", () => { if (persona.value) model.value = ""; look(); });
   go.addEventListener("click", () => run(answers, turn, wish(), [go, model, persona]));
   fill(panel, h("h2", null, "What would it say now?"),
-    h("div", { class: "row" },
+    h("div", { class: "filters" },
       h("div", { class: "field" }, h("label", { for: "replay-model" }, "Model"), model),
       h("datalist", { id: "replay-models" }, choices.models.map((name) => h("option", { value: name }))),
       h("div", { class: "field" }, h("label", { for: "replay-persona" }, "Persona"), persona), go),
@@ -71,7 +71,7 @@ async function run(place, turn, wish, controls) {
 function both({ old, new: now, same, problem: lacks }) {
   const difference = same ? chip("The same answer, to the byte", "good") : null;
   return [difference, lacks && problem(lacks),
-    h("div", { class: "grid" }, answer("Then", old), now && answer("Now", now))];
+    h("div", { class: "replay-answers" }, answer("Then", old), now && answer("Now", now))];
 }
 
 function answer(title, { model, text, decision, input_tokens, output_tokens, cost_usd }) {
