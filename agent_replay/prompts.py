@@ -77,11 +77,11 @@ def persona_in(folder: Path, recorded: Sequence[CallWords]) -> str:
     """The persona of these files as turns show it, with the memory tool where the recorded turn had it. Raises
     NotReplayable for a folder without any."""
     if not folder.is_dir():
-        raise NotReplayable(f"{folder} is no folder")
+        raise NotReplayable(f"there is no folder {folder.name}")
     writes = any(preamble(MEMORY).strip() in words.persona for words in recorded)
     persona = Persona(folder.name, folder).system(memory_tool=MEMORY if writes else None).stable.strip()
     if not persona:
-        raise NotReplayable(f"{folder} has no file of a persona, such as soul.md")
+        raise NotReplayable(f"{folder.name} has no file of a persona, such as soul.md")
     return persona
 
 
