@@ -14,6 +14,7 @@ from benchmarks.measures.conversation import conversation
 from benchmarks.measures.crowds import crowd, limits, rush
 from benchmarks.measures.instructions import instructions
 from benchmarks.measures.mentions import mentions
+from benchmarks.measures.record import record
 from benchmarks.measures.stalls import stalls
 from benchmarks.measures.start import start
 from benchmarks.processes import Broken
@@ -28,6 +29,7 @@ MEASURES: Mapping[str, Measure] = {
     "mentions": mentions,
     "instructions": instructions,
     "context": context,
+    "record": record,
     "conversation": conversation,
     "crowd": crowd,
     "limits": limits,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import aiosqlite
-from pydantic import ValidationError
 
 from agent_protocol.record.entries import CallRecord, CallWords, Phases, ToolCallRecord
+from agent_store.packing import unpack
 from agent_store.queries.conversations import Conversation, conversation_of
 from agent_store.queries.pages import BEFORE_ALL, MOST_A_PAGE, Cursor, Page, first, page_of, rows
 from agent_store.queries.posts import Post, posts_of_turn
@@ -234,6 +233,6 @@ def _words(data: bytes | None, removed: str | None) -> tuple[CallWords | None, s
     if data is None:
         return None, removed
     try:
-        return CallWords.model_validate_json(zlib.decompress(data)), None
-    except (zlib.error, ValidationError):  # of another version, or a damaged file
+        return unpack(data), None
+    except ValueError:  # of another version, or a damaged file
         return None, "unreadable"

@@ -9,7 +9,6 @@ import io
 import math
 import random
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
@@ -22,6 +21,7 @@ from PIL import Image, ImageDraw
 from agent_protocol.record.entries import CallWords, HistoryMessage
 from agent_store.database import connect_blocking
 from agent_store.migrations import migrate
+from agent_store.packing import pack
 
 NOW = 1_795_370_400.0  # 2026-11-22 18:00 UTC
 DAY = 86400.0
@@ -118,13 +118,6 @@ SHOWCASE: Sequence[tuple[str, str, Sequence[tuple[str, int]]]] = (
     ("chatgpt", "Conceded on the marshmallow. New rule: it must have grown. `v2` ships tomorrow. 🍅", (("🔥", 2),)),
 )
 """(agent, text, (emoji, how many people)) of each post, in order; the sixth has a picture."""
-
-
-Row = dict[str, Any]
-
-
-Row = dict[str, Any]
-
 
 Row = dict[str, Any]
 
@@ -384,7 +377,7 @@ def _words(rows: Rows, turn: Row) -> None:
         stop="end",
         decision={"action": "post", "text": "Fine, nobody has defined it yet."},
     )
-    rows.words.append({**shared, "data": zlib.compress(words.to_json().encode())})
+    rows.words.append({**shared, "data": pack(words)})
 
 
 def _history() -> Iterable[HistoryMessage]:
