@@ -24,6 +24,7 @@ from agent_console.parts import ConsoleParts
 from agent_personas.errors import PersonaError
 from agent_personas.files import PERSONA_FILES, read_persona
 from agent_personas.store import Version, versions_of
+from agent_protocol.connection.link import RedisAway
 from agent_store.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
 from agent_store.queries.file_state import file_state
 from agent_store.queries.turns import Turn, TurnFilter, turns_page
@@ -217,7 +218,11 @@ def _wrote(turn: Turn, entry: MemoryEntry, at: float) -> bool:
 
 
 async def _record(parts: ConsoleParts) -> Json:
+    """`recorder`: whether a process writes it now, None where that cannot be known."""
     kept = {"days": parts.settings.record_days, "prompts_days": parts.settings.record_prompts_days}
+    state, recorder = None, None
+    with suppress(RedisAway):
+        recorder = await parts.ledger.presence.records()
     with suppress(Refused):
-        return {**kept, "state": asdict(await file_state(await parts.store.open()))}
-    return {**kept, "state": None}
+        state = asdict(await file_state(await parts.store.open()))
+    return {**kept, "recorder": recorder, "state": state}

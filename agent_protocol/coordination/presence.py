@@ -53,6 +53,10 @@ class Presence:
         found = await self._link.call(read) if names else []
         return {name: str(text) for name, text in zip(names, found, strict=True) if text is not None}
 
+    async def records(self) -> bool:
+        """Whether a process writes the record now."""
+        return bool(await self._link.call(lambda redis: redis.exists(keys.RECORDER_OWNER)))
+
     async def clear(self, agent: str) -> None:
         await self._link.call(lambda redis: redis.delete(keys.ready(agent)))
 

@@ -1,5 +1,119 @@
-import { empty, fill } from "./dom.js";
+// The agents as cards: which one works, which one is silent and why, what it did today. Below: the state of the record.
+import { get } from "./api.js";
+import { agentActions } from "./actions.js";
+import { at, avatar, card, chip, coloured, count, dateTime, fill, h, meter, seconds, when } from "./dom.js";
+import { shownEmoji } from "./posts.js";
+import { bytes, cents, channelText, dayAndClock, OUTCOMES, outcomeChip, turnAddress, turnsAddress } from "./turn_words.js";
 
-export async function render(root) {
-  fill(root, empty("Not here yet."));
+const AGAIN_MS = 15000;
+
+export async function render(root, { signal }) {
+  const cards = h("div", { class: "agents" });
+  const show = async () => {
+    const { items } = await get("api/agents", {}, { signal });
+    fill(cards, items.map(agentCard));
+  };
+  const [, record] = await Promise.all([show(), get("api/record", {}, { signal })]);
+  fill(root, h("div", { class: "page-head" }, h("h1", null, "Agents")), cards, recordCard(record));
+  const again = () => cards.contains(document.activeElement) || show().catch(() => {}); // what has the focus stays
+  const timer = setInterval(again, AGAIN_MS);
+  const acted = () => show().catch(() => {});
+  window.addEventListener("acted", acted);
+  return () => {
+    clearInterval(timer);
+    window.removeEventListener("acted", acted);
+  };
 }
+
+// --- a card ---
+
+function agentCard(agent) {
+  const address = `#/agent/${encodeURIComponent(agent.agent)}`;
+  return coloured(h("article", { class: "card agent-card" },
+    h("div", { class: "row apart" },
+      h("div", { class: "row" }, avatar(agent.agent, agent.name), h("h2", null, h("a", { href: address }, agent.name)), onlineChip(agent)),
+      agentActions({ key: agent.agent, name: agent.name, muted_until: agent.muted_until })),
+    hindrances(agent),
+    ...figures(agent),
+    lastErrors(agent),
+    h("p", { class: "row" }, h("a", { href: turnsAddress({ agent: agent.agent }) }, "its turns"), h("a", { href: address }, "persona, memory, models"))), agent.agent);
+}
+
+export function onlineChip(agent) {
+  const ms = agent.latency === null ? "" : ` · ${Math.round(agent.latency * 1000)} ms`;
+  return agent.online
+    ? h("span", { class: "chip good", title: ms ? "to Discord’s gateway and back" : "" }, `online${ms}`)
+    : chip("offline", "bad");
+}
+
+// Why it is silent, the gravest first; nothing where all is well.
+export function hindrances(agent) {
+  const now = Date.now() / 1000;
+  const cooling = agent.cooldowns.filter((each) => each.until > now);
+  const lines = [
+    agent.failure && `Its bot failed: ${agent.failure}.`,
+    !agent.online && !agent.failure && "Its bot is offline: its process does not run, or it has no token.",
+    agent.muted_until > now && ["Muted, until ", until(agent.muted_until), "."],
+    agent.backoff_until > now && ["Its provider refused it (key or quota); it is tried again ", until(agent.backoff_until), "."],
+    agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns of today are used up (AGENT_MAX_DAILY).`,
+    agent.cap !== null && agent.spent >= agent.cap && "Its budget of today is used up.",
+    !agent.online && agent.models.length > 0 && !agent.models.some((model) => model.usable && model.picture === null) && "None of its models has a key.",
+    cooling.length > 0 && ["It has just spoken in ", cooling.map(({ channel }) => channelText(channel)).join(", "), "; it may be called there again ", until(Math.max(...cooling.map((each) => each.until))), "."],
+  ].filter(Boolean);
+  if (!lines.length) return null;
+  const grave = !agent.online || lines.length > (cooling.length ? 1 : 0);
+  return h("ul", { class: grave ? "hindrances grave" : "hindrances" }, lines.map((line) => h("li", null, line)));
+}
+
+const until = (unix) => h("span", null, when(unix), " (", at(unix), ")");
+
+export function figures(agent) {
+  const turns = Object.entries(agent.outcomes).sort((one, other) => other[1] - one[1]);
+  const link = ([outcome, number]) => h("a", { href: turnsAddress({ agent: agent.agent, outcome }), class: `chip ${(OUTCOMES[outcome] || ["", ""])[1]}` }, `${count(number)} ${(OUTCOMES[outcome] || [outcome])[0].toLowerCase()}`);
+  return [
+    meter("Turns today", agent.turns_today, agent.turns_most, `${count(agent.turns_today)} of ${count(agent.turns_most)}`),
+    agent.cap === null
+      ? h("div", { class: "meter-label" }, h("span", null, "Cost today"), h("span", null, `${cents(agent.spent)}, no limit of its own`))
+      : meter("Cost today", agent.spent, agent.cap, `${cents(agent.spent)} of ${cents(agent.cap)}`),
+    turns.length > 0 && h("div", { class: "row" }, turns.map(link)),
+    speedLine(agent),
+    agent.reactions.length > 0 && h("div", { class: "row", title: "Reactions to its posts in 30 days" }, agent.reactions.slice(0, 6).map(({ emoji, count: number }) => h("span", { class: "reaction" }, shownEmoji(emoji), " ", count(number)))),
+  ];
+}
+
+function speedLine(agent) {
+  const text = agent.speeds.filter((speed) => speed.kind === "text" && speed.calls);
+  if (!text.length) return null;
+  return h("p", { class: "muted" }, text.map((speed) => `${speed.model} answered in ${seconds(speed.mean)}, 95% within ${seconds(speed.p95)}`).join("; "));
+}
+
+export function lastErrors(agent) {
+  if (!agent.errors.length) return null;
+  return h("details", { open: agent.failures > 0 && agent.errors[0].at > Date.now() / 1000 - 3600 },
+    h("summary", null, `Last failures: ${agent.errors[0].reason_text || agent.errors[0].outcome}, `, when(agent.errors[0].at)),
+    h("ul", { class: "plain" }, agent.errors.map((turn) => h("li", { class: "row" }, h("a", { href: turnAddress(turn) }, dayAndClock(turn.at)), outcomeChip(turn), h("span", null, turn.reason_text || "")))));
+}
+
+// --- the record ---
+
+function recordCard(record) {
+  if (record.days === 0) return card("The record", h("p", { class: "muted" }, "Nothing is recorded: RECORD_DAYS is 0. Set it to a number of days in .env, and restart."));
+  const { state } = record;
+  if (!state) return card("The record", h("p", { class: "muted" }, "Nothing is recorded yet: the file is made with the first turn."));
+  const dropped = Object.entries(state.dropped).filter(([, number]) => number > 0);
+  const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
+  return card("The record", h("dl", { class: "facts" },
+    fact("Recorder", recorder(record.recorder)),
+    fact("Size", `${bytes(state.bytes)}${state.free_bytes > 1e6 ? `, ${bytes(state.free_bytes)} of it to be used again` : ""}`),
+    fact("Turns", `${count(state.counts.turns)}${state.oldest ? `, since ${dateTime(state.oldest)}` : ""}`),
+    fact("Also", `${count(state.counts.conversations)} conversations, ${count(state.counts.posts)} posts, ${count(state.counts.words)} prompts, ${count(state.counts.reactions)} reactions`),
+    fact("Kept", `${keeps("turns", record.days)} (RECORD_DAYS), ${keeps("prompts", record.prompts_days)} (RECORD_PROMPTS_DAYS)`),
+    fact("Lost on the way", dropped.length ? dropped.map(([stream, number]) => `${count(number)} entries of ${stream}`).join(", ") : "nothing")));
+}
+
+function recorder(acts) {
+  if (acts === null) return "not known: Redis does not answer";
+  return acts ? "a process writes it now" : h("span", { class: "problem" }, "no process writes it now; what happens waits in Redis, within bounds");
+}
+
+const keeps = (what, days) => (days === null ? `${what} for ever` : days === 0 ? `no ${what}` : `${what} for ${days} days`);

@@ -3,6 +3,7 @@ import { get } from "./api.js";
 import { agentChip, agentName, at, avatar, card, channelLink, chip, count, dateTime, fill, h, money, percent, seconds, table, tokens } from "./dom.js";
 import { postNode } from "./posts.js";
 import { promptView } from "./prompt_view.js";
+import { replayPanel } from "./replay.js";
 import { alsoDid, calledBy, conversationAddress, outcomeChip, turnAddress } from "./turn_words.js";
 
 const PHASES = [
@@ -17,9 +18,7 @@ export async function render(root, { parts: [agent, id], signal }) {
   const turn = await get(`api/turns/${encodeURIComponent(agent)}/${encodeURIComponent(id || "")}`, {}, { signal });
   document.title = `${agentName(agent)}, ${dateTime(turn.at)} · agentic-discord`;
   fill(root, heading(turn), summary(turn), posts(turn), timeCard(turn), callsCard(turn), words(turn), toolsCard(turn), skippedCard(turn));
-  const replay = h("div");
-  root.append(replay);
-  import("./replay.js").then(({ replayPanel }) => fill(replay, replayPanel(turn)), () => {});
+  if (turn.calls.some((call) => call.words)) root.append(replayPanel(turn));
 }
 
 // --- what happened ---

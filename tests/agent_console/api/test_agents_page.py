@@ -7,6 +7,8 @@ from support.records import CHANNELS, NOW, PEOPLE
 
 from agent_console.parts import BotState, ConsoleParts, ModelPrice
 from agent_personas.store import change
+from agent_protocol.coordination.leases import Lease
+from agent_protocol.wire import keys
 from tests.agent_console.conftest import HOSTILE, Pages, pages_of
 
 CHANNEL = next(iter(CHANNELS))
@@ -66,8 +68,12 @@ async def test_no_other_file_and_no_other_agent_can_be_asked_for(pages: Pages, p
     assert (await pages.client.get(f"/api/agents/{path}")).status == 404
 
 
-async def test_the_records_state_is_shown(pages: Pages) -> None:
+async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages: Pages, parts: ConsoleParts) -> None:
     record = await pages.get("/api/record")
-    assert record["days"] == 90
+    assert (record["days"], record["recorder"]) == (90, False)
+    lease = Lease(parts.ledger._link, keys.RECORDER_OWNER, holder="here")
+    assert await lease.acquire()
+    assert (await pages.get("/api/record"))["recorder"] is True
+    await lease.release()
     assert record["state"]["counts"]["turns"] >= 2000
     assert record["state"]["bytes"] > 0
