@@ -61,7 +61,11 @@ class Barred:
         for quoted in words.quoted:
             if quoted.message_id in self.messages:
                 return DELETED
-            if quoted.author_id in self.people and quoted.message_id < id_at(self.people[quoted.author_id]):
+            asked_at = self.people.get(quoted.author_id or 0)
+            if asked_at is None:
+                continue
+            # Words that are in no message, such as an agent's note, are as old as the prompt that has them.
+            if words.at <= asked_at if quoted.message_id < 0 else quoted.message_id < id_at(asked_at):
                 return FORGOTTEN
         return DELETED if (words.agent, words.turn_id) in self.turns else None
 
@@ -104,7 +108,11 @@ async def barred(db: aiosqlite.Connection, words: Iterable[CallWords | PostWords
 
 async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
     """Remove the words of every prompt that quotes these messages or led to them, and what was in them where they are
-    an agent's; returns how many rows lost words."""
+    an agent's; returns how many rows lost words. With its whole channel go the prompts of all turns there."""
+    if note.whole:
+        here = await db.execute_fetchall("SELECT message_id FROM posts WHERE channel_id = ?", (note.channel_id,))
+        everything = dict.fromkeys((*note.message_ids, *(row[0] for row in here)))
+        note = note.model_copy(update={"message_ids": tuple(everything)})
     ids = [(message_id,) for message_id in note.message_ids]
     await db.executemany(
         "INSERT INTO deleted_messages (message_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -117,7 +125,12 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
         " WHERE posts.message_id IN",
         note.message_ids,
     )
-    removed = await _remove_words(db, {*map(tuple, quoting), *map(tuple, led_to)}, DELETED)
+    there = await db.execute_fetchall(
+        "SELECT words.agent, words.turn_id, words.n FROM words JOIN turns"
+        " ON turns.agent = words.agent AND turns.id = words.turn_id WHERE ?1 AND turns.channel_id = ?2",
+        (note.whole, note.channel_id),
+    )
+    removed = await _remove_words(db, {*map(tuple, quoting), *map(tuple, led_to), *map(tuple, there)}, DELETED)
     posts = await db.executemany(
         "UPDATE posts SET text = '', deleted_at = ? WHERE message_id = ? AND deleted_at IS NULL",
         [(note.at, *one) for one in ids],

@@ -130,6 +130,39 @@ async def test_a_deletion_in_discord_removes_every_prompt_that_quotes_the_messag
     assert scene.rows("SELECT count(*) FROM pictures") == [(0,)]
 
 
+async def test_a_channel_that_is_deleted_takes_its_turns_prompts_and_posts_along(scene):
+    post = PostWords(agent="claude", turn_id="here", message_id=90, channel_id=5, at=AT, text="hi", picture="aGk=")
+    await scene.put(
+        turn("here", posted=(90,)),
+        words("here"),
+        post,
+        turn("elsewhere", channel_id=6),
+        words("elsewhere", channel_id=6),
+        words("quotes it", channel_id=6, quoted=quotes((90, None))),
+    )
+    await scene.record()
+    await scene.put(DeletionNote(channel_id=5, message_ids=(), at=AT + 9, whole=True))
+    await scene.record()
+    assert kept(scene) == {"here": "deleted", "elsewhere": "kept", "quotes it": "deleted"}
+    assert scene.rows("SELECT text, deleted_at FROM posts") == [("", AT + 9)]
+
+
+async def test_a_note_of_a_person_is_recorded_again_after_they_were_forgotten(scene):
+    await scene.put(words("before", quoted=quotes((-ALICE, ALICE))))
+    await scene.record()
+    async with at_work(scene.recorder()):
+        ordered = await ask(scene, ALICE)
+        await scene.forgets.tell()
+        while await scene.forgets.answered(ALICE, ordered) is None:
+            pass
+    await scene.put(
+        words("late", at=AT + 1, quoted=quotes((-ALICE, ALICE))),
+        words("after", at=ordered / 1000 + 5, quoted=quotes((-ALICE, ALICE))),
+    )
+    await scene.record()
+    assert kept(scene) == {"before": "forgotten", "late": "forgotten", "after": "kept"}
+
+
 async def test_a_deletion_and_the_words_that_it_concerns_may_come_in_one_batch(scene):
     await scene.put(words("m1", quoted=quotes((70, BOB))), DeletionNote(channel_id=5, message_ids=(70,), at=AT))
     await scene.record()
