@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.chaos import gateway_days, kills, model_days, pause_days, process_days, redis_days
+from tests.chaos import gateway_days, kills, model_days, pause_days, process_days, recorder_kills, redis_days
 from tests.chaos.process_days import Outside, outside
 from tests.chaos.stage import Inside, inside
 from tests.chaos.tally import Tally
@@ -44,6 +44,10 @@ async def _outside(play: Callable[[Outside], Awaitable[None]], folder: Path, see
         return await scene.tally()
 
 
+async def _recorder_killed(folder: Path, seed: int) -> Tally:
+    return await recorder_kills.run_trial(folder, seed, kills=20, turns=300)
+
+
 def _here(group: str, name: str, runs: int, play: Any, *, slow: bool = False) -> Scenario:
     return Scenario(group, name, runs, functools.partial(_inside, play, slow))
 
@@ -54,6 +58,7 @@ def _there(name: str, runs: int, play: Any, group: str = "processes") -> Scenari
 
 SCENARIOS = (
     *(Scenario("kills", f"killed: {p}", 20, functools.partial(_killed, p), at_once=2) for p in kills.POINTS),
+    Scenario("kills", "killed: the recorder, 20 times a run", 5, _recorder_killed),
     _here("redis", "redis killed and restarted", 5, redis_days.killed),
     _here("redis", "redis emptied", 8, redis_days.emptied),
     _here("redis", "redis paused for 60 s", 1, redis_days.paused),

@@ -87,7 +87,8 @@ class Scene:
         options: dict[str, Any] = {"ages": Ages(None, None), "timezone": UTC, "poll_seconds": 0.01, "first_wait": 0.01}
         options["clock"] = lambda: AT + 60
         path, holder = more.pop("path", self.path), more.pop("holder", "tests")
-        lease = Lease(self.link, keys.RECORDER_OWNER, holder=holder, ttl=1.0, renew_every=0.05)
+        ttl = more.pop("ttl", 1.0)
+        lease = Lease(self.link, keys.RECORDER_OWNER, holder=holder, ttl=ttl, renew_every=0.05)
         reader = RecordReader(self.link, AGENTS)
         return Recorder(path, reader, lease, self.forgets, **{**options, **more})
 
