@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
-from agent_console.live.channels import NotSaid
+from agent_console.live.channels import NotSaid, Upload
+from agent_local.discord.control import File
 from agent_local.discord.errors import ApiError
 from agent_local.discord.server import DiscordStandIn
 from agent_local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
@@ -34,14 +37,15 @@ class BrowserPerson:
     def mentions(self) -> Sequence[str]:
         return [*self._shown, *self._words.roles]
 
-    async def say(self, channel_id: int, text: str, reply_to: int | None = None) -> int:
+    async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
         if text.startswith("/") and not text.startswith("//"):
             raise NotSaid(COMMAND)
         text = with_mentions(text[1:] if text.startswith("//") else text, self._words)
         if len(text) > MAX_MESSAGE:
             raise NotSaid(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
         try:
-            posted = await self._server.say(self._name, channel_id, text, reply_to=reply_to)
+            files = [_file(upload)] if upload is not None else []
+            posted = await self._server.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
             raise NotSaid("the channel or the message that you answer is gone") from None
         except ApiError as error:
@@ -58,3 +62,9 @@ class BrowserPerson:
             raise NotSaid("the message is gone") from None
         except (ValueError, ApiError) as error:
             raise NotSaid(str(error) or "Discord would refuse that") from None
+
+
+def _file(upload: Upload) -> File:
+    """The file as the stand-in takes it; its type is guessed from its name, as Discord does."""
+    name = PurePosixPath(upload.name.replace("\\", "/")).name or "file"
+    return name, upload.data, mimetypes.guess_type(name)[0] or "application/octet-stream"

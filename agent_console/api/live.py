@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import aiosqlite
 from aiohttp import web
-from pydantic import BaseModel
+from pydantic import Base64Bytes, BaseModel, Field
 
 from agent_console.errors import Refused
-from agent_console.live.channels import NotSaid, People, Picture
+from agent_console.live.channels import NotSaid, People, Picture, Upload
 from agent_console.live.feed import LiveFeed
 from agent_console.live.hub import Reader, TooManyReaders
 from agent_console.parts import ConsoleParts
@@ -24,15 +24,23 @@ KEEP_ALIVE = 15.0  # seconds between two signs of life
 WRITE_SECONDS = 30.0  # for a reader to take what it was sent
 SEND_BUFFER = 65_536  # bytes
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+MOST_FILE = 8_000_000  # bytes of a file that a person attaches
+MOST_SAID = MOST_FILE * 4 // 3 + 20_000  # bytes of the request that has it
 MOST_CHARACTERS = 2000  # of a message, as in Discord
 READ_ONLY = "Write in Discord to join them: this page only reads."
 
 T = TypeVar("T")
 
 
+class Attached(BaseModel):
+    name: str = Field(min_length=1, max_length=200)
+    data: Base64Bytes
+
+
 class Said(BaseModel):
-    text: str
+    text: str = ""
     reply_to: str | None = None
+    file: Attached | None = None
 
 
 class Reacted(BaseModel):
@@ -103,14 +111,17 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
         return web.json_response({"agent": found[0], "id": found[1]})
 
     async def say(request: web.Request) -> web.Response:
-        people, said = _people(parts), await read_body(request, Said)
+        people = _people(parts)
+        said = await read_body(request.clone(client_max_size=MOST_SAID), Said)
         channel_id, text = snowflake(request.match_info["channel"]), said.text.strip()
-        if not text:
+        upload = Upload(said.file.name, said.file.data) if said.file else None
+        if not text and upload is None:
             raise Refused(400, "there is nothing to post")
         if len(text) > MOST_CHARACTERS:
             raise Refused(400, f"that is {len(text):,} characters, a message has at most {MOST_CHARACTERS:,}")
         try:
-            posted = await people.say(channel_id, text, snowflake(said.reply_to) if said.reply_to else None)
+            reply_to = snowflake(said.reply_to) if said.reply_to else None
+            posted = await people.say(channel_id, text, reply_to, upload)
         except NotSaid as refused:
             raise Refused(400, str(refused)) from None
         return web.json_response({"id": str(posted)})

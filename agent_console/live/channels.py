@@ -135,6 +135,14 @@ class LiveChannels(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that a person attaches to a message."""
+
+    name: str
+    data: bytes
+
+
 class NotSaid(Exception):
     """A person's message or reaction was refused; the text says why in one line."""
 
@@ -149,8 +157,8 @@ class People(Protocol):
         """The names that may follow an `@`."""
         ...
 
-    async def say(self, channel_id: int, text: str, reply_to: int | None = None) -> int:
-        """Post a message and return its id."""
+    async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
+        """Post a message and return its id. The text may be empty where there is a file."""
         ...
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:

@@ -50,7 +50,7 @@ class LivePage {
     this.list = h("nav", { class: "channels", "aria-label": "Channels" });
     this.head = h("header", { class: "live-head" });
     this.banner = h("p", { class: "banner", role: "status", hidden: true });
-    this.log = h("div", { class: "log", role: "log", "aria-live": "off", "aria-label": "Messages", tabindex: "0" });
+    this.log = h("div", { class: "log", role: "log", "aria-live": "off", "aria-label": "Messages", tabindex: "0" }, this.inner = h("div", { class: "log-inner" }));
     this.fresh = h("button", { class: "fresh primary", hidden: true, onclick: () => this.toEnd(true) });
     this.typing = h("div", { class: "typing" });
     this.spoken = h("div", { class: "hidden", role: "status", "aria-live": "polite" });
@@ -62,8 +62,9 @@ class LivePage {
       this.head, this.banner, h("div", { class: "log-frame" }, this.log, this.fresh), this.typing, this.foot, this.spoken);
     fill(this.root, this.list, chat);
     this.root.classList.add("live-page");
-    this.resized = new ResizeObserver(() => this.stick());
+    this.resized = new ResizeObserver(() => this.stick()); // a picture loads, the box grows, a phone is turned
     this.resized.observe(this.log);
+    this.resized.observe(this.inner);
     this.ticking = setInterval(() => this.showTyping(), 1000);
   }
 
@@ -243,14 +244,10 @@ class LivePage {
     act(`api/live/channels/${message.channel}/messages/${message.id}/reactions`, { emoji, given });
   }
 
-  loaded() {
-    this.stick();
-  }
-
   showAll() {
     const thread = this.session.threads.get(this.channel.id);
     this.nodes.clear();
-    if (!thread || !thread.list.length) return fill(this.log, this.nothingYet());
+    if (!thread || !thread.list.length) return fill(this.inner, this.nothingYet());
     const children = [this.beginning(thread)];
     let before = null;
     for (const message of thread.list) {
@@ -259,7 +256,7 @@ class LivePage {
       children.push(this.node(message, before));
       before = message;
     }
-    fill(this.log, children);
+    fill(this.inner, children);
   }
 
   // One message that is new or changed; the one behind it may now begin a group.
@@ -276,8 +273,8 @@ class LivePage {
       if (this.picked === known) this.pick(node, false);
       return;
     }
-    if (dayOf(before.at) !== dayOf(message.at)) this.log.append(divider(message.at));
-    this.log.append(node);
+    if (dayOf(before.at) !== dayOf(message.at)) this.inner.append(divider(message.at));
+    this.inner.append(node);
   }
 
   node(message, before) {
@@ -327,7 +324,7 @@ class LivePage {
   showNothing() {
     const none = this.session.channels.size === 0;
     const text = none ? "No channel yet: the bots of this program are still connecting, or see none of the channels in .env." : "No bot sees this channel. It may have been deleted.";
-    fill(this.log, empty(text));
+    fill(this.inner, empty(text));
   }
 
   // --- the end of the log ---

@@ -4,12 +4,13 @@ import { agentName, avatar, fill, h } from "./dom.js";
 import { me } from "./me.js";
 import { snippet } from "./live_message.js";
 
+const MOST_FILE = 8e6; // bytes
 const MOST = 2000; // characters of a message, as in Discord
 const drafts = new Map(); // channel → text
 
 // { node, reply(message), write(text), focus() }; `isTalk()` says whether bots answer there without being named.
 export function writingBox(channel, person, isTalk) {
-  let target = null, offered = [], chosen = 0;
+  let target = null, file = null, offered = [], chosen = 0;
   const area = h("textarea", {
     rows: "1", "aria-label": `Message to #${channel.name}`, placeholder: `Message to #${channel.name}, @ for a bot`,
     autocomplete: "off", "aria-autocomplete": "list", "aria-controls": "mention-list",
@@ -20,7 +21,10 @@ export function writingBox(channel, person, isTalk) {
   const left = h("small", { class: "left" });
   const hint = h("p", { class: "muted", role: "status" });
   const send = h("button", { class: "primary", "aria-label": "Send", title: "Send (Enter)" }, "Send");
-  const form = h("form", { class: "writing" }, list, replying, h("div", { class: "writing-row" }, area, send), left, hint, problem);
+  const picker = h("input", { type: "file", hidden: true, onchange: () => attach(picker.files[0]) });
+  const pick = h("button", { type: "button", class: "quiet icon attach", "aria-label": "Attach a file", title: "Attach a file", onclick: () => picker.click() }, "+");
+  const attached = h("div", { class: "replying", hidden: true });
+  const form = h("form", { class: "writing" }, list, replying, attached, h("div", { class: "writing-row" }, pick, picker, area, send), left, hint, problem);
 
   const resize = () => {
     area.style.height = "auto";
@@ -28,7 +32,7 @@ export function writingBox(channel, person, isTalk) {
     const room = MOST - area.value.length;
     left.textContent = room < 200 ? `${room} characters left` : "";
     left.classList.toggle("problem", room < 0);
-    send.disabled = !area.value.trim() || room < 0;
+    send.disabled = !(area.value.trim() || file) || room < 0;
     drafts.set(channel.id, area.value);
   };
 
@@ -38,6 +42,17 @@ export function writingBox(channel, person, isTalk) {
     if (!message) return;
     fill(replying, h("span", null, "Replying to ", h("b", null, message.author.agent ? agentName(message.author.agent) : message.author.name), " ", h("span", { class: "muted", dir: "auto" }, snippet(message))),
       h("button", { type: "button", class: "quiet icon", "aria-label": "Do not reply", onclick: () => { reply(null); area.focus(); } }, "×"));
+    area.focus();
+  };
+
+  const attach = (chosen) => {
+    picker.value = "";
+    if (chosen && chosen.size > MOST_FILE) return void fill(problem, `That file has ${Math.ceil(chosen.size / 1e6)} MB, at most ${MOST_FILE / 1e6} are possible.`);
+    file = chosen || null;
+    attached.hidden = !file;
+    fill(problem);
+    if (file) fill(attached, h("span", null, "📄 ", h("bdi", null, file.name)), h("button", { type: "button", class: "quiet icon", "aria-label": "Do not attach it", onclick: () => attach(null) }, "×"));
+    resize();
     area.focus();
   };
 
@@ -87,20 +102,22 @@ export function writingBox(channel, person, isTalk) {
   const submit = async (event) => {
     event.preventDefault();
     const text = area.value.trim();
-    if (!text || text.length > MOST) return;
-    const answered = target;
+    if (!(text || file) || text.length > MOST) return;
+    const answered = target, sent = file;
     area.value = "";
     reply(null);
+    attach(null);
     resize();
     fill(problem);
     const named = answered || person.mentions.some((name) => text.toLowerCase().includes(`@${name.toLowerCase()}`));
-    fill(hint, !named && !isTalk() && `No bot was named and no conversation is running here, so none may answer: begin with @${person.mentions[0]}.`);
+    fill(hint, !named && !isTalk() && `No bot was named and no conversation is running here, so none may answer: begin with @${person.mentions[0]}, or press Start above.`);
     try {
-      await post(`api/live/channels/${channel.id}/messages`, { text, reply_to: answered ? answered.id : null });
+      await post(`api/live/channels/${channel.id}/messages`, { text, reply_to: answered ? answered.id : null, file: sent && { name: sent.name, data: await base64(sent) } });
     } catch (error) {
       fill(problem, error.message);
       if (!area.value) area.value = text; // nothing that was typed is lost
       if (answered) reply(answered);
+      if (sent) { attach(sent); fill(problem, error.message); }
       resize();
     }
     area.focus();
@@ -110,9 +127,21 @@ export function writingBox(channel, person, isTalk) {
   area.addEventListener("keydown", onkeydown);
   area.addEventListener("input", () => { fill(problem); fill(hint); resize(); offer(); });
   area.addEventListener("click", offer);
+  area.addEventListener("paste", (event) => { if (event.clipboardData.files.length) { event.preventDefault(); attach(event.clipboardData.files[0]); } });
+  form.addEventListener("dragover", (event) => event.preventDefault());
+  form.addEventListener("drop", (event) => { event.preventDefault(); if (event.dataTransfer.files.length) attach(event.dataTransfer.files[0]); });
   area.addEventListener("blur", () => { offered = []; paint(); });
   area.value = drafts.get(channel.id) || "";
   resize();
   const write = (text) => { area.value = text; resize(); area.focus(); };
   return { node: form, reply, write, focus: () => area.focus() };
+}
+
+function base64(file) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new Error("The file cannot be read."));
+    reader.readAsDataURL(file);
+  });
 }

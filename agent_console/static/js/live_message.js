@@ -15,7 +15,7 @@ export function follows(message, before) {
     !message.reply_to && message.at - before.at < TOGETHER && dayOf(before.at) === dayOf(message.at);
 }
 
-// `page`: { names, person, find(id), show(id), reply(message), react(message, emoji, given), loaded() }
+// `page`: { names, person, find(id), show(id), reply(message), react(message, emoji, given) }
 export function messageNode(message, before, page) {
   const grouped = follows(message, before);
   const agent = message.author.agent, name = agent ? agentName(agent) : message.author.name;
@@ -35,7 +35,7 @@ export function messageNode(message, before, page) {
       !message.text && !message.files.length && h("p", { class: "muted" }, "A message without text"),
       message.growing && h("span", { class: "caret", "aria-label": "still writing" }),
       message.edited && !message.growing && h("small", { class: "edited" }, "(edited)")),
-    message.files.length > 0 && h("div", { class: "files" }, message.files.map((file) => fileNode(message, file, page))),
+    message.files.length > 0 && h("div", { class: "files" }, message.files.map((file) => fileNode(message, file))),
     message.reactions.length > 0 && h("div", { class: "reactions" }, message.reactions.map((one) => reactionNode(message, one, page))),
     tools(message, page, grouped),
   ].filter(Boolean));
@@ -63,14 +63,13 @@ export function snippet(message) {
   return words.slice(0, 120) || (message.files.length ? message.files[0].name : "a message");
 }
 
-function fileNode(message, file, page) {
+function fileNode(message, file) {
   const size = file.size < 1e6 ? `${Math.max(1, Math.round(file.size / 1000))} KB` : `${(file.size / 1e6).toFixed(1)} MB`;
   const named = h("span", { class: "file" }, h("span", { "aria-hidden": "true" }, "📄 "), h("bdi", null, file.name), h("small", null, ` ${size}`));
   if (!file.picture) return named;
   const address = `api/files/${message.id}/${file.id}`;
   const image = h("img", { src: address, alt: file.name, loading: "lazy", decoding: "async" });
   const link = h("a", { class: "picture", href: address, target: "_blank", rel: "noopener", title: file.name }, image);
-  image.addEventListener("load", () => page.loaded());
   image.addEventListener("error", () => {
     named.append(h("small", null, " · the picture cannot be shown any more"));
     link.replaceWith(named);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import time
@@ -17,7 +18,7 @@ from support.console import FakeChannels, client_of, console_client, console_par
 from support.redis_server import RedisServer
 
 from agent_console.api.live import PAGE
-from agent_console.live.channels import Channel, File, Message, NotSaid, Picture, Reaction
+from agent_console.live.channels import Channel, File, Message, NotSaid, Picture, Reaction, Upload
 from agent_console.live.feed import REREAD_FROM
 from agent_console.live.thinking import Thinking
 from agent_protocol.connection.link import RedisLink
@@ -188,10 +189,10 @@ class Sam:
     def mentions(self) -> Sequence[str]:
         return ["Claude"]
 
-    async def say(self, channel_id: int, text: str, reply_to: int | None = None) -> int:
+    async def say(self, channel_id: int, text: str, reply_to: int | None = None, upload: Upload | None = None) -> int:
         if text == "no":
             raise NotSaid("not now")
-        self.did.append((channel_id, text, reply_to))
+        self.did.append((channel_id, text, reply_to, *((upload.name, len(upload.data)) if upload else ())))
         return 77
 
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
@@ -212,6 +213,10 @@ async def test_in_local_mode_a_person_writes_answers_and_reacts() -> None:
         }
         await client.post(react, json={"emoji": "🔥", "given": False}, headers=headers)
         assert sam.did == [(11, "hi", 5), (11, 5, "🔥", False)]
+        for size, status in ((7_000_000, 200), (9_000_000, 413)):
+            file = {"name": "a.png", "data": base64.b64encode(bytes(size)).decode()}
+            assert (await client.post(say, json={"file": file}, headers=headers)).status == status
+        assert sam.did[2:] == [(11, "", None, "a.png", 7_000_000)]
         for text in ("", "x" * 2001, "no"):
             assert (await client.post(say, json={"text": text}, headers=headers)).status == 400
         assert (await client.post(say, json={"text": "hi"})).status == 403  # without the session's token
