@@ -29,7 +29,7 @@ from agent_replay.prompts import NotReplayable
 from agent_replay.replayer import Prepared, Replayer
 from agent_replay.show import counted, dollars, show, summary
 from agent_runtime.services import caps_of
-from agent_store.database import connect
+from agent_store.database import opened
 from agent_store.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
 
 ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
@@ -171,8 +171,7 @@ def planned(turns: Sequence[RecordedTurn], replayer: Replayer) -> Plan:
 
 async def recorded_turns(path: Path, options: argparse.Namespace) -> list[RecordedTurn]:
     """The turns that the options name, in order. Raises RecordError."""
-    db = await connect(path)
-    try:
+    async with opened(path) as db:
         if options.turn is not None:
             whole = await whole_turn(db, *options.turn)
             turns = [whole.turn] if whole is not None else []
@@ -180,8 +179,6 @@ async def recorded_turns(path: Path, options: argparse.Namespace) -> list[Record
             turns = list(await turns_of_conversation(db, options.conversation))
         wanted = [turn for turn in turns if options.agent in (None, turn.agent)]
         return [RecordedTurn.of(turn, await calls_of_turn(db, turn.agent, turn.id)) for turn in wanted]
-    finally:
-        await db.close()
 
 
 @asynccontextmanager

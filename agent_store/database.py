@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiosqlite
@@ -45,6 +47,16 @@ async def connect(path: Path, *, writable: bool = False) -> aiosqlite.Connection
         await connection.close()
         raise
     return connection
+
+
+@asynccontextmanager
+async def opened(path: Path, *, writable: bool = False) -> AsyncIterator[aiosqlite.Connection]:
+    """As `connect`, for as long as the context lasts."""
+    connection = await connect(path, writable=writable)
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 def connect_blocking(path: Path, *, writable: bool = False) -> sqlite3.Connection:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import aiosqlite
 
+from agent_store.writing import transaction
+
 Days = Mapping[tuple[str, str], Mapping[str, float]]
 """(agent, YYYY-MM-DD) → field → amount, as agent_protocol.turns.costs reads them."""
 
@@ -27,26 +29,16 @@ class Imported:
 
 async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
     """Write them in one transaction. Done again, it writes the same, or what Redis has since added to them."""
-    await db.execute("BEGIN IMMEDIATE")
-    try:
-        imported = await _write(db, found)
-    except BaseException:
-        await db.rollback()
-        raise
-    await db.commit()
-    return imported
-
-
-async def _write(db: aiosqlite.Connection, found: Days) -> Imported:
-    recorded = {(agent, day) for agent, day in found if await _has_turns(db, agent, day)}
-    days: set[str] = set()
-    costs: dict[str, float] = defaultdict(float)
-    for (agent, day), amounts in found.items():
-        if (agent, day) not in recorded and amounts.get("total_cost"):
-            await db.executemany(UPSERT, [(day, agent, name, amount) for name, amount in amounts.items()])
-            days.add(day)
-            costs[agent] += amounts["total_cost"]
-    return Imported(tuple(sorted(days)), dict(sorted(costs.items())), len(recorded))
+    async with transaction(db):
+        recorded = {(agent, day) for agent, day in found if await _has_turns(db, agent, day)}
+        days: set[str] = set()
+        costs: dict[str, float] = defaultdict(float)
+        for (agent, day), amounts in found.items():
+            if (agent, day) not in recorded and amounts.get("total_cost"):
+                await db.executemany(UPSERT, [(day, agent, name, amount) for name, amount in amounts.items()])
+                days.add(day)
+                costs[agent] += amounts["total_cost"]
+        return Imported(tuple(sorted(days)), dict(sorted(costs.items())), len(recorded))
 
 
 async def _has_turns(db: aiosqlite.Connection, agent: str, day: str) -> bool:

@@ -6,15 +6,11 @@ import argparse
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 
-import aiosqlite
-
 from agent_config import Settings
-from agent_store.database import RecordError, connect
+from agent_store.database import RecordError, opened
 from agent_store.export.render import FORMATS, export
 from agent_store.export.story import Look
 from agent_store.queries.conversations import Conversation, conversation_of, conversations_page, last_conversation
@@ -57,7 +53,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
 
 async def _read(options: argparse.Namespace, settings: Settings) -> tuple[Conversation, str]:
     """The chosen conversation, and its page. Raises RecordError where there is none."""
-    async with opened(settings) as db:
+    async with opened(settings.record_file) as db:
         if options.last:
             conversation = await last_conversation(db)
             missing = "no conversation has a post yet"
@@ -68,15 +64,6 @@ async def _read(options: argparse.Namespace, settings: Settings) -> tuple[Conver
             raise RecordError(missing)
         look = look_of(settings, costs=options.with_costs)
         return conversation, await export(db, conversation.id, options.format, look) or ""
-
-
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[aiosqlite.Connection]:
-    db = await connect(settings.record_file)
-    try:
-        yield db
-    finally:
-        await db.close()
 
 
 def look_of(settings: Settings, *, costs: bool = False) -> Look:
@@ -90,7 +77,7 @@ def look_of(settings: Settings, *, costs: bool = False) -> Look:
 
 
 async def _print_list(settings: Settings) -> None:
-    async with opened(settings) as db:
+    async with opened(settings.record_file) as db:
         page = await conversations_page(db, count=LISTED)
     for each in page.items:
         began = datetime.fromtimestamp(each.started_at, settings.timezone)

@@ -10,7 +10,7 @@ from agent_config import Settings
 from agent_protocol.connection.link import RedisAddressError, RedisAway, RedisLink, RedisStartError
 from agent_protocol.connection.locate import locate_redis
 from agent_protocol.turns.costs import Costs
-from agent_store.database import connect
+from agent_store.database import opened
 from agent_store.import_costs import Days, Imported, import_costs
 from agent_store.migrations import migrate
 
@@ -47,11 +47,8 @@ async def _read(settings: Settings) -> tuple[str, Days]:
 
 
 async def _import(settings: Settings, found: Days) -> Imported:
-    db = await connect(settings.record_file, writable=True)
-    try:
+    async with opened(settings.record_file, writable=True) as db:
         return await import_costs(db, found)
-    finally:
-        await db.close()
 
 
 def report(imported: Imported, place: str) -> str:

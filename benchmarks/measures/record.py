@@ -20,7 +20,7 @@ import aiosqlite
 from agent_protocol.record.entries import CallRecord, CallWords, Entry, HistoryMessage, PostWords
 from agent_protocol.record.reader import Position, Received
 from agent_protocol.turns.records import TurnRecord
-from agent_store.database import connect
+from agent_store.database import opened
 from agent_store.migrations import migrate
 from agent_store.queries.conversations import conversation_of
 from agent_store.queries.costs import read_costs
@@ -60,14 +60,11 @@ async def record(bench: Bench) -> list[Row]:
         ("the costs of 30 days", lambda db: read_costs(db, DAYS_AGO_30, TODAY), None),
         ("the costs of 90 days", lambda db: read_costs(db, DAYS_AGO_90, TODAY), None),
     )
-    db = await connect(path)
-    try:
+    async with opened(path) as db:
         rows = [
             Row(metric=name, value=await _typical(db, read, bench.size(40, 10)), unit="ms", target=target, note=note)
             for name, read, target in reads
         ]
-    finally:
-        await db.close()
     return [*rows, await _writing(bench)]
 
 
@@ -91,13 +88,10 @@ async def _writing(bench: Bench) -> Row:
     path, count = bench.folder / "written.db", bench.size(4000, 1000)
     await asyncio.to_thread(migrate, path)
     entries = list(_entries(count))
-    db = await connect(path, writable=True)
-    try:
+    async with opened(path, writable=True) as db:
         began = time.perf_counter()
         await _write(db, entries)
         took = time.perf_counter() - began
-    finally:
-        await db.close()
     return Row(
         metric="recording a turn with its words",
         value=milliseconds(took / count),
