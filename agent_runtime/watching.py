@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -12,11 +13,15 @@ from aiohttp import web
 from agent_cogs.trace.watchers import TurnWatchers
 from agent_config import Settings
 from agent_process.redaction import Redactor
+from agent_process.version import program_version
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record.writer import NoRecord, Notes, RecordWriter
 from agent_protocol.wire.turn_notices import TurnNotices
 from agent_runtime.process import Runtime
 from agent_telemetry.metrics import Metrics, Readings, metrics_route
+from agent_telemetry.spans import MISSING, Spans, http_exporter
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,9 @@ class Watching:
             stack.push_async_callback(self.writer.aclose)
             runtime.start(self.writer.run(), "record", essential=False)
         settings = runtime.setup.settings
+        if settings.otel_endpoint is not None and (spans := spans_to(settings.otel_endpoint, settings)) is not None:
+            self.watcher.add(spans)
+            stack.push_async_callback(spans.aclose)
         if settings.health_port or settings.console:
             runtime.metrics = Metrics(lambda: self._readings(runtime), self._ping)
             self.watcher.add(runtime.metrics)
@@ -66,6 +74,20 @@ class Watching:
             online={name: bot.online for name, bot in bots.items()},
             dropped=self.writer.dropped if self.writer is not None else 0,
         )
+
+
+def spans_to(endpoint: str, settings: Settings) -> Spans | None:
+    """Sends spans to this address; None where the packages for it are missing, which is logged."""
+    headers = settings.otel_headers.get_secret_value() if settings.otel_headers is not None else ""
+    redact = Redactor(settings.secrets()).secrets
+    try:
+        exporter = http_exporter(endpoint, headers)
+        spans = Spans(exporter, redact, version=program_version(), words=settings.otel_capture_content)
+    except ImportError:
+        log.warning("%s", MISSING)
+        return None
+    log.info("spans go to %s, %s words", endpoint, "with" if settings.otel_capture_content else "without")
+    return spans
 
 
 def metrics_routes(runtime: Runtime) -> Sequence[web.RouteDef]:

@@ -170,6 +170,11 @@ class Settings(Keys):
         "LOG_FORMAT", "plain or json", "plain"
     )
     health_port: Port = setting("HEALTH_PORT", "a port from 1 to 65535, or 0 for none", 0)
+    otel_endpoint: Annotated[str | None, address_with(("http", "https"))] = setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT", HTTP, None
+    )
+    otel_headers: Secret | None = setting("OTEL_EXPORTER_OTLP_HEADERS", "name=value pairs, separated by commas", None)
+    otel_capture_content: bool = setting("OTEL_CAPTURE_CONTENT", BOOL, False)
     shutdown_grace_seconds: Seconds = setting("SHUTDOWN_GRACE_SECONDS", SECONDS, 20.0)
     # Old names, which are still read; agent_settings/names.py has the others.
     channel_ids: Ids = setting("AGENT_CHANNEL_IDS", IDS, ())

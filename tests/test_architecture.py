@@ -92,6 +92,8 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("mcp", "mcp_types"), tuple(f"agent_tools.mcp.{name}" for name in ("connection", "process", "results"))
     ),
+    "opentelemetry": ("agent_telemetry.spans",),
+    "prometheus_client": ("agent_telemetry.metrics",),
     "os.environ": ("agent_config", "agent_settings"),
     "os.environb": (),
     "os.getenv": (),
