@@ -25,11 +25,8 @@ PEOPLE_KEPT = 30 * 86400  # as long as their requests
 FORGOTTEN, DELETED = "forgotten", "deleted"
 LARGEST_ID = 2**63 - 1
 
-_REMOVE = """
-UPDATE words SET data = NULL, asked_by = NULL, removed = ?
-WHERE agent = ? AND turn_id = ? AND n = ? AND data IS NOT NULL
-"""
-_DROP_QUOTES = "DELETE FROM quotes WHERE agent = ? AND turn_id = ? AND n = ?"
+_REMOVE = "UPDATE words SET data = NULL, asked_by = NULL, removed = ? WHERE id = ? AND data IS NOT NULL"
+_DROP_QUOTES = "DELETE FROM quotes WHERE words_id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +115,18 @@ async def delete_messages(db: aiosqlite.Connection, note: DeletionNote) -> int:
         "INSERT INTO deleted_messages (message_id, at) VALUES (?, ?) ON CONFLICT DO NOTHING",
         [(message_id, note.at) for message_id in note.message_ids],
     )
-    quoting = await _fetch(db, "SELECT DISTINCT agent, turn_id, n FROM quotes WHERE message_id IN", note.message_ids)
+    quoting = await _fetch(db, "SELECT DISTINCT words_id FROM quotes WHERE message_id IN", note.message_ids)
     led_to = await _fetch(
         db,
-        "SELECT words.agent, words.turn_id, words.n FROM words JOIN posts USING (agent, turn_id)"
-        " WHERE posts.message_id IN",
+        "SELECT words.id FROM words JOIN posts USING (agent, turn_id) WHERE posts.message_id IN",
         note.message_ids,
     )
     there = await db.execute_fetchall(
-        "SELECT words.agent, words.turn_id, words.n FROM words JOIN turns"
+        "SELECT words.id FROM words JOIN turns"
         " ON turns.agent = words.agent AND turns.id = words.turn_id WHERE ?1 AND turns.channel_id = ?2",
         (note.whole, note.channel_id),
     )
-    removed = await _remove_words(db, {*map(tuple, quoting), *map(tuple, led_to), *map(tuple, there)}, DELETED)
+    removed = await _remove_words(db, [row[0] for row in (*quoting, *led_to, *there)], DELETED)
     posts = await db.executemany(
         "UPDATE posts SET text = '', deleted_at = ? WHERE message_id = ? AND deleted_at IS NULL",
         [(note.at, *one) for one in ids],
@@ -149,11 +145,11 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Fo
     )
     before = id_at(at)
     calls = await db.execute_fetchall(
-        "SELECT agent, turn_id, n FROM words WHERE asked_by = ?1 AND at <= ?2"
-        " UNION SELECT agent, turn_id, n FROM quotes WHERE author_id = ?1 AND message_id < ?3",
+        "SELECT id FROM words WHERE asked_by = ?1 AND at <= ?2"
+        " UNION SELECT words_id FROM quotes WHERE author_id = ?1 AND message_id < ?3",
         (user_id, at, before),
     )
-    prompts = await _remove_words(db, {tuple(call) for call in calls}, FORGOTTEN)
+    prompts = await _remove_words(db, [row[0] for row in calls], FORGOTTEN)
     theirs = "asked_by = ?1 AND (at <= ?2 OR asked_message_id < ?3)"
     await db.execute(
         "UPDATE posts SET answers_message_id = NULL"
@@ -169,12 +165,13 @@ async def forget_person(db: aiosqlite.Connection, user_id: int, at: float) -> Fo
     return Forgotten(prompts, turns.rowcount, reactions.rowcount)
 
 
-async def _remove_words(db: aiosqlite.Connection, calls: Iterable[tuple[Any, ...]], why: str) -> int:
-    found = list(calls)
+async def _remove_words(db: aiosqlite.Connection, words: Iterable[int], why: str) -> int:
+    """Remove these rows' words and quotes; how many had words."""
+    found = sorted(set(words))
     if not found:
         return 0
-    removed = await db.executemany(_REMOVE, [(why, *call) for call in found])
-    await db.executemany(_DROP_QUOTES, found)
+    removed = await db.executemany(_REMOVE, [(why, each) for each in found])
+    await db.executemany(_DROP_QUOTES, [(each,) for each in found])
     return max(0, removed.rowcount)
 
 

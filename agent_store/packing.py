@@ -1,4 +1,8 @@
-"""The words of a call as they lie in the file."""
+"""The words of a call as they lie in the file.
+
+Each call is compressed for itself. The system prompt repeats; to have it once for all calls would save about 2 KB of
+each, but people's words could be in it, and would then have to be removed in a second place.
+"""
 
 from __future__ import annotations
 

@@ -25,10 +25,10 @@ ROWS = 200  # deleted in a step; those of words have many pages, which are all o
 PAGES = 500  # given back in a step
 SPARE_PAGES = 250  # stay free, since the next rows need them
 
+_WORDS = "SELECT id FROM words WHERE at < ?1 ORDER BY at LIMIT ?2"
 WORDS = (
-    "DELETE FROM quotes WHERE (agent, turn_id, n) IN"
-    " (SELECT agent, turn_id, n FROM words WHERE at < ?1 ORDER BY at LIMIT ?2)",
-    "DELETE FROM words WHERE rowid IN (SELECT rowid FROM words WHERE at < ?1 ORDER BY at LIMIT ?2)",
+    f"DELETE FROM quotes WHERE words_id IN ({_WORDS})",
+    f"DELETE FROM words WHERE id IN ({_WORDS})",
 )
 _TURNS = "SELECT agent, id FROM turns WHERE at < ?1 ORDER BY at, seq LIMIT ?2"
 TURNS = (

@@ -58,7 +58,11 @@ POST = insert(
 )
 PICTURE = insert("pictures", "message_id, media_type, data")
 WORDS = insert("words", "agent, turn_id, n, at, asked_by, data, removed")
-QUOTE = insert("quotes", "message_id, agent, turn_id, n, author_id")
+QUOTE = (
+    "INSERT INTO quotes (message_id, words_id, author_id)"
+    " SELECT ?1, id, ?5 FROM words WHERE agent = ?2 AND turn_id = ?3 AND n = ?4 AND data IS NOT NULL"
+    " ON CONFLICT DO NOTHING"
+)
 CONVERSATION = insert(
     "conversations",
     "id, channel_id, theme, starter, topic, policy, started_at, ended_at, ended_because, rounds, messages, skips,"

@@ -90,6 +90,7 @@ CREATE INDEX calls_by_day ON calls (
 
 -- The words of a call: one zlib blob of JSON, agent_protocol.record.entries.CallWords without `quoted`.
 CREATE TABLE words (
+    id INTEGER PRIMARY KEY,
     agent TEXT NOT NULL,
     turn_id TEXT NOT NULL,
     n INTEGER NOT NULL,
@@ -97,21 +98,19 @@ CREATE TABLE words (
     asked_by INTEGER,
     data BLOB,                       -- NULL: removed, `removed` says why
     removed TEXT,                    -- forgotten, deleted
-    PRIMARY KEY (agent, turn_id, n)
+    UNIQUE (agent, turn_id, n)
 ) STRICT;
 CREATE INDEX words_by_time ON words (at);
 
--- Which messages the words of a call quote, and whose they are.
+-- Which messages the words of a call quote, and whose they are. A prompt has dozens, so a row is kept small: an author
+-- is looked for so seldom that it has no index.
 CREATE TABLE quotes (
     message_id INTEGER NOT NULL,
-    agent TEXT NOT NULL,
-    turn_id TEXT NOT NULL,
-    n INTEGER NOT NULL,
+    words_id INTEGER NOT NULL,
     author_id INTEGER,
-    PRIMARY KEY (message_id, agent, turn_id, n)
+    PRIMARY KEY (message_id, words_id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX quotes_by_author ON quotes (author_id) WHERE author_id IS NOT NULL;
-CREATE INDEX quotes_by_call ON quotes (agent, turn_id, n);
+CREATE INDEX quotes_by_words ON quotes (words_id);
 
 CREATE TABLE posts (
     message_id INTEGER PRIMARY KEY,

@@ -66,7 +66,7 @@ async def test_a_person_is_forgotten_and_what_is_asked_later_is_recorded(scene):
     ]
     assert scene.rows("SELECT user_id FROM reactions") == [(BOB,)]
     assert scene.rows("SELECT by FROM actions") == [("forgotten",)]
-    assert scene.rows("SELECT turn_id, author_id FROM quotes") == [("other", BOB)]
+    assert scene.rows("SELECT turn_id, author_id FROM quotes JOIN words ON words.id = words_id") == [("other", BOB)]
     later = ordered / 1000 + 5
     await scene.put(
         turn("again", asked_by=ALICE, at=later, asked_message_id=LATER),

@@ -64,7 +64,10 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
     assert scene.rows("SELECT media_type, data FROM pictures") == [("image/png", b"hi")]
     assert scene.rows("SELECT message_id, user_id, emoji FROM reactions") == [(90, 77, "👀")]
     assert scene.rows("SELECT by, action FROM actions") == [("console", "stop")]
-    assert scene.rows("SELECT message_id, author_id, turn_id FROM quotes") == [(70, 77, "m1"), (71, None, "m1")]
+    assert scene.rows("SELECT message_id, author_id, turn_id FROM quotes JOIN words ON words.id = words_id") == [
+        (70, 77, "m1"),
+        (71, None, "m1"),
+    ]
     [(data,)] = scene.rows("SELECT data FROM words")
     assert unpack(data) == prompt.model_copy(update={"quoted": ()})
     assert await length(scene, keys.words("claude")) == 0
