@@ -1,4 +1,4 @@
-"""python -m benchmarks.day [--days N] [--turns N] [--prompts DAYS] [--all DAYS]
+"""python -m benchmarks.measures.day [--days N] [--turns N] [--prompts DAYS] [--all DAYS]
 
 A day of a server's turns, or several, through the record at full speed: what turns leave in Redis, the recorder, the
 file, retention. The clock is driven, models and Discord are left out. Prints memory and the file's size by simulated
@@ -162,11 +162,13 @@ async def simulate(folder: Path, days: int, turns: int, ages: Ages) -> None:
         tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
         print(f"{'hour':>5} {'turns':>7} {'memory':>9} {'file':>9}   (MiB)")
         try:
+            while not recorder.acting:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
             for hour in range(days * 24):
                 for _ in range(round(turns / 24 * (hour + 1)) - round(turns / 24 * hour)):
                     day.now += HOUR / (turns / 24)
                     await _take(day, ledger, writer)
-                await _recorded(path, day.made)
+                await _recorded(path, day.made * (2 if ages.prompts == 0 else 3))  # a turn, its call, its post
                 if hour % max(1, days) == max(1, days) - 1:
                     _print_line(hour + 1, day.made, path)
         finally:
@@ -192,22 +194,18 @@ async def _take(day: Day, ledger: Ledger, writer: RecordWriter) -> None:
         await asyncio.sleep(0.005)
 
 
-async def _recorded(path: Path, turns: int) -> None:
-    """Wait until all of them were recorded, those that retention has removed too."""
+async def _recorded(path: Path, entries: int) -> None:
+    """Wait until so many entries of turns and words were recorded, those that retention has removed too."""
     async with asyncio.timeout(300):
-        while True:
-            if await asyncio.to_thread(path.exists):
-                db = await connect(path)
-                try:
-                    [row] = await db.execute_fetchall(
-                        "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'turns'),"
-                        " (SELECT sum(last_n) FROM positions WHERE stream LIKE '%:words')"
-                    )
-                finally:
-                    await db.close()
-                if (row[0] or 0) >= turns and (row[1] or 0) >= turns * 2:  # a call and a post each
+        db = await connect(path)
+        try:
+            while True:
+                [read] = await db.execute_fetchall("SELECT sum(last_n) FROM positions WHERE stream LIKE 'agent:%'")
+                if (read[0] or 0) >= entries:
                     return
-            await asyncio.sleep(0.05)
+                await asyncio.sleep(0.02)
+        finally:
+            await db.close()
 
 
 def _print_line(hour: int, turns: int, path: Path) -> None:
@@ -233,7 +231,9 @@ async def _print_sizes(path: Path, turns: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.day", description=(__doc__ or "").split("\n\n")[1])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.measures.day", description=(__doc__ or "").split("\n\n")[1]
+    )
     parser.add_argument("--days", type=int, default=1)
     parser.add_argument("--turns", type=int, default=2000, help="a day, of all agents (2000)")
     parser.add_argument("--prompts", type=float, default=7, help="RECORD_PROMPTS_DAYS (7)")
