@@ -14,11 +14,12 @@ from datetime import date, timedelta
 
 from aiohttp import web
 
-from agent_console.api.record_json import Json, channel_json, id_text, spent_json, today
+from agent_console.api.record_json import Json, channel_json, id_text, spent_json, today, turn_json
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_int, query_text
 from agent_store.queries.costs import Costs, Spent, read_costs
+from agent_store.queries.turns import costliest_turns
 
 USUAL_DAYS = 30
 MOST_DAYS = 3_660
@@ -42,8 +43,10 @@ class Days:
 def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
     async def costs(request: web.Request) -> web.Response:
         days = _range(parts, request)
-        found = await read_costs(await parts.store.open(), str(days.first), str(days.last))
-        return web.json_response(_page(parts, days, found))
+        db, first, last = await parts.store.open(), str(days.first), str(days.last)
+        page = _page(parts, days, await read_costs(db, first, last))
+        costliest = [turn_json(parts, turn) for turn in await costliest_turns(db, first, last)]
+        return web.json_response({**page, "costliest": costliest})
 
     async def table(request: web.Request) -> web.Response:
         days, name = _range(parts, request), query_text(request, "table")

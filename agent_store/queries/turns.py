@@ -149,6 +149,20 @@ async def calls_of_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> t
     )
 
 
+async def costliest_turns(db: aiosqlite.Connection, first_day: str, last_day: str, count: int = 10) -> tuple[Turn, ...]:
+    """The most expensive turns of these days (YYYY-MM-DD, both included), the most expensive first; no free ones."""
+    found = await rows(
+        db,
+        f"""SELECT {TURN} FROM turns WHERE seq IN (
+            SELECT seq FROM turns WHERE day BETWEEN ? AND ? AND cost_usd > 0 ORDER BY cost_usd DESC LIMIT ?)
+        ORDER BY cost_usd DESC""",
+        first_day,
+        last_day,
+        count,
+    )
+    return tuple(map(_turn, found))
+
+
 async def turns_of_conversation(db: aiosqlite.Connection, conversation_id: str) -> tuple[Turn, ...]:
     """In their order."""
     found = await rows(db, f"SELECT {TURN} FROM turns WHERE conversation_id = ? ORDER BY at, seq", conversation_id)

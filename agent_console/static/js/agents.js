@@ -2,8 +2,7 @@
 import { get } from "./api.js";
 import { agentActions } from "./actions.js";
 import { at, avatar, card, chip, coloured, count, dateTime, fill, h, meter, seconds, when } from "./dom.js";
-import { shownEmoji } from "./posts.js";
-import { bytes, cents, channelText, dayAndClock, OUTCOMES, outcomeChip, turnAddress, turnsAddress } from "./turn_words.js";
+import { bytes, cents, channelText, dayAndClock, OUTCOMES, outcomeChip, shownEmoji, turnAddress, turnsAddress } from "./turn_words.js";
 
 const AGAIN_MS = 15000;
 

@@ -1,12 +1,13 @@
 // What the bots cost: today's budgets, and sums over a range of days, each plot with its numbers as a table.
 import { budgetActions } from "./actions.js";
 import { get } from "./api.js";
-import { agentChip, agentName, card, empty, fill, h, meter, money, percent, tokens } from "./dom.js";
+import { agentChip, agentName, card, clock, empty, fill, h, meter, percent, table, tokens } from "./dom.js";
 import { me } from "./me.js";
 import { stackedBars } from "./plot.js";
-import { cents, channelText, dayName, dollarsLike, shortDay, turnsAddress } from "./turn_words.js";
+import { calledBy, cents, channelText, dayName, dayOf, dollarsLike, hundredths, shortDay, turnAddress, turnsAddress } from "./turn_words.js";
 
 const RANGES = [7, 30, 90];
+const DAY = 86400;
 const BY = { usual: "by the days before it", pace: "by its pace so far" };
 
 export async function render(root, { query, signal }) {
@@ -47,11 +48,11 @@ function overrun({ cap }, { usd }) {
 
 function group(title, uses) {
   if (!uses.length) return null;
-  return h("details", { open: title === "Agents" }, h("summary", null, title), h("div", { class: "grid" }, uses.map((use) => budgetMeter(use))));
+  return h("details", { open: title === "Agents" }, h("summary", null, title), h("div", { class: "grid budgets" }, uses.map((use) => budgetMeter(use))));
 }
 
 function budgetMeter(use) {
-  const spent = use.reserved > 0 ? `${cents(use.spent)} and ${cents(use.reserved)} reserved` : cents(use.spent);
+  const spent = use.reserved > 0 ? `${cents(use.spent)} + ${cents(use.reserved)} reserved` : cents(use.spent);
   const raised = use.raised > 0 ? `, raised by ${cents(use.raised)}` : "";
   const words = use.cap === null ? `${spent}, no limit` : `${spent} of ${cents(use.cap)}${raised}`;
   const name = use.kind === "person" ? `Person ${use.id}` : use.name;
@@ -66,7 +67,10 @@ function rangeOf(query) {
 }
 
 function rangeForm(range, costs) {
-  const links = RANGES.map((days) => h("a", { href: `#/cost?days=${days}`, "aria-current": range.days === String(days) && "true" }, `${days} days`));
+  const now = Date.now() / 1000;
+  const one = [["Today", dayOf(now)], ["Yesterday", dayOf(now - DAY)]].map(([name, day]) =>
+    h("a", { href: dayAddress(day), "aria-current": range.from === day && range.to === day && "true" }, name));
+  const links = [...one, ...RANGES.map((days) => h("a", { href: `#/cost?days=${days}`, "aria-current": range.days === String(days) && "true" }, `${days} days`))];
   const day = (name, value) => h("input", { type: "date", name, value: value || "", required: true, "aria-label": name === "from" ? "First day" : "Last day" });
   const from = day("from", costs.first || range.from), to = day("to", costs.last || range.to);
   const submit = (event) => {
@@ -76,6 +80,8 @@ function rangeForm(range, costs) {
   return h("div", { class: "row apart" }, h("nav", { class: "tabs", "aria-label": "Range" }, links), h("form", { class: "row", onsubmit: submit }, from, "to", to, h("button", null, "Show")));
 }
 
+const dayAddress = (day) => `#/cost?${new URLSearchParams({ from: day, to: day })}`;
+
 // --- sums ---
 
 function sums(costs, range) {
@@ -84,16 +90,25 @@ function sums(costs, range) {
   const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
   return [
     card(null, h("div", { class: "figures" },
-      figure(money(total.cost_usd), `in ${costs.days.length} days`), figure(money(days ? total.cost_usd / days : 0), "a day with turns"),
+      figure(cents(total.cost_usd), costs.days.length === 1 ? dayName(costs.first) : `in ${costs.days.length} days`),
+      costs.days.length > 1 && figure(cents(days ? total.cost_usd / days : 0), "a day with turns"),
       figure(tokens(total.turns), "turns"), figure(tokens(total.input_tokens), "tokens in"),
       figure(percent(total.cached_share), "of them cached"), figure(tokens(total.output_tokens), "tokens out"))),
-    byDay(costs, range),
+    costs.days.length > 1 && byDay(costs, range),
     sumTable("By agent", "agents", "Agent", costs.agents, (row) => agentChip(row.agent), range),
     sumTable("By model", "models", "Model", costs.models, (row) => row.model || "unknown", range, "Calls"),
+    costliest(costs.costliest),
     sumTable("By channel", "channels", "Channel", costs.channels, (row) => h("a", { href: turnsAddress({ channel: row.channel.id }) }, channelText(row.channel)), range),
     sumTable("By person", "people", "Person", costs.people, person, range, "Turns", costs.more_people > 0 && `The ${costs.people.length} who caused the most; the CSV has ${costs.more_people} more.`),
-    costs.imported_usd > 0 && h("p", { class: "muted" }, `${money(costs.imported_usd)} of it are from before the record (import-costs): by day and agent only.`),
+    costs.imported_usd > 0 && h("p", { class: "muted" }, `${cents(costs.imported_usd)} of it are from before the record (import-costs): by day and agent only.`),
   ].filter(Boolean);
+}
+
+// Why it cost so much: the turns that stand out.
+function costliest(turns) {
+  if (!turns.length) return null;
+  const rows = turns.map((turn) => [h("a", { href: turnAddress(turn) }, `${shortDay(dayOf(turn.at))}, ${clock(turn.at)}`), agentChip(turn.agent), turn.model, channelText(turn.channel), calledBy(turn), hundredths(turn.cost_usd)]);
+  return card("The most expensive turns", table("The most expensive turns", ["Turn", "Agent", "Model", "Channel", "Why", "Cost"], rows));
 }
 
 const person = (row) => (row.person ? h("a", { href: turnsAddress({ person: row.person }) }, row.person) : "nobody: the bots among themselves");
@@ -104,7 +119,7 @@ function byDay(costs, range) {
   const series = agents.map((agent) => ({ name: agentName(agent), colour: me.colours[agent] || "#888888", values: costs.days.map((each) => each.agents[agent] || 0) }));
   const dollars = dollarsLike(costs.days.map(({ cost_usd }) => cost_usd));
   const rows = [...costs.days].reverse().map((each) => [
-    h("span", { title: each.day }, dayName(each.day)), dollars(each.cost_usd), ...agents.map((agent) => dollars(each.agents[agent] || 0)), tokens(each.turns), percent(each.cached_share)]);
+    h("a", { href: dayAddress(each.day) }, dayName(each.day)), dollars(each.cost_usd), ...agents.map((agent) => dollars(each.agents[agent] || 0)), tokens(each.turns), percent(each.cached_share)]);
   const headings = ["Day", "Cost", ...agents.map(agentName), "Turns", "Cached"];
   return card(null, titled("By day", "days", range), agents.length ? stackedBars(labels, series) : empty("Nothing was spent in these days."),
     h("details", null, h("summary", null, "The same as a table"), numbers("By day", headings, rows)));

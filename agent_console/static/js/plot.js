@@ -1,23 +1,13 @@
 // Bars by day, stacked by agent, drawn with uPlot, which is loaded when the first plot is shown. A canvas says nothing
 // to a screen reader: each plot stands above a table with the same numbers.
 
-import { h } from "./dom.js";
-import { money } from "./dom.js";
-
-let loading = null;
+import { fill, h, money } from "./dom.js";
 
 function loadPlots() {
-  loading ??= new Promise((resolve, reject) => {
+  if (!document.querySelector("link[href$='uPlot.min.css']")) {
     document.head.append(h("link", { rel: "stylesheet", href: "./vendor/uPlot.min.css" }));
-    const script = h("script", { src: "./vendor/uPlot.iife.min.js" });
-    script.addEventListener("load", () => resolve(window.uPlot));
-    script.addEventListener("error", () => {
-      loading = null;
-      reject(new Error("the plot could not be loaded"));
-    });
-    document.head.append(script);
-  });
-  return loading;
+  }
+  return import("../vendor/uPlot.min.js").then((module) => module.default);
 }
 
 // `labels`: one a bar. `series`: [{name, colour, values}], values in US dollars, as many as labels. Returns an element
@@ -35,7 +25,7 @@ export function stackedBars(labels, series) {
     if (!place.isConnected) {
       end();
     } else if (!plot) {
-      draw().catch((error) => place.replaceChildren(h("p", { class: "muted" }, error.message)));
+      draw().catch(() => fill(place, h("p", { class: "muted" }, "The plot could not be loaded; the table below has its numbers.")));
     } else if (place.clientWidth && plot.width !== place.clientWidth) {
       plot.setSize({ width: place.clientWidth, height: plot.height });
     }

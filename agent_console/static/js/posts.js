@@ -1,6 +1,7 @@
 // A post of an agent as the record has it: text as Discord shows it, picture, reactions.
 import { agentName, at, avatar, coloured, dateTime, h } from "./dom.js";
 import { formatted, knownNames } from "./markup.js";
+import { shownEmoji } from "./turn_words.js";
 
 // `post` is { text, at, deleted_at, picture, reactions }; `links` stand beside the time.
 export function postNode(agent, post, ...links) {
@@ -22,6 +23,3 @@ function reactions(given) {
   return h("div", { class: "reactions" }, given.map(({ emoji, count }) =>
     h("span", { class: "reaction", "aria-label": `${emoji}, ${count}` }, h("span", null, shownEmoji(emoji)), " ", count)));
 }
-
-// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
-export const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;

@@ -28,20 +28,23 @@ export function outcomeChip(turn) {
 export function calledBy(turn) {
   const person = turn.asked_by ? `person ${turn.asked_by}` : "a person";
   switch (turn.trigger) {
-    case "mention": return `called by ${person}`;
-    case "call": return `called by another bot, in a chain that ${person} began`;
-    case "continue": return `asked by ${person} to continue`;
+    case "mention": return `was called by ${person}`;
+    case "call": return `was called by another bot, in a chain that ${person} began`;
+    case "continue": return `was asked by ${person} to continue`;
     case "reactive": return `joined in after another bot answered ${person}`;
     case "starter": return "opened a conversation";
     case "round": return `had its turn in round ${turn.round || 1}`;
     case "errand": return TASKS[turn.kind] || "did an automation task";
-    default: return turn.trigger || "called by something unknown";
+    default: return turn.trigger || "was called by something unknown";
   }
 }
 
+// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
+export const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;
+
 // What it did besides posting.
 export function alsoDid(turn) {
-  return [turn.emoji && `reacted with ${turn.emoji}`, turn.image && "drew a picture"].filter(Boolean).join(", ");
+  return [turn.emoji && `reacted with ${shownEmoji(turn.emoji)}`, turn.image && "drew a picture"].filter(Boolean).join(", ");
 }
 
 export const turnAddress = (turn) => `#/turn/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}`;

@@ -23,9 +23,14 @@ async def test_every_day_of_a_range_is_there_and_all_tables_have_the_same_sum(pa
     assert {row["person"] for row in costs["people"]} > {None, str(PEOPLE[0])}
 
 
-async def test_a_range_can_be_chosen(pages: Pages) -> None:
+async def test_a_range_can_be_chosen_and_shows_its_most_expensive_turns(pages: Pages) -> None:
     costs = await pages.get("/api/costs", **{"from": "2026-11-20", "to": "2026-11-21"})
     assert [day["day"] for day in costs["days"]] == ["2026-11-20", "2026-11-21"]
+    dollars = [turn["cost_usd"] for turn in costs["costliest"]]
+    assert dollars == sorted(dollars, reverse=True)
+    assert len(dollars) == 10
+    assert dollars[0] * costs["total"]["turns"] > costs["total"]["cost_usd"]
+    assert {turn["at"] // 86400 for turn in costs["costliest"]} <= {20777, 20778}
 
 
 @pytest.mark.parametrize(
