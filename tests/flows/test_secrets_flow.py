@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import socket
+import sqlite3
+import zlib
 from collections.abc import Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
+import aiohttp
 import pytest
 import redis.asyncio
 
@@ -13,6 +17,10 @@ from agent_config import AGENTS
 from agent_local.discord.faults import RestFault
 from agent_protocol.wire import keys
 from agent_protocol.wire.messages import Instruction
+from agent_store.database import connect
+from agent_store.export.render import FORMATS, export
+from agent_store.export.story import Look
+from agent_store.queries.conversations import last_conversation
 from tests.support.flow import SHOWN, decision, flow
 from tests.support.models.wire.values import Answer
 from tests.support.program import environment, program
@@ -85,6 +93,7 @@ def leaking(secrets, request):
 async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style):
     secrets = {spec.key_setting: f"{CANARY}key-{name}" for name, spec in AGENTS.items()}
     secrets |= {spec.token_setting: f"{CANARY}token-{name}" for name, spec in AGENTS.items()}
+    secrets["CONSOLE_TOKEN"] = f"{CANARY}console-token"
     others = ("TAVILY_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK", "ENDPOINT_LAB_KEY", "OF_A_TOOL")
     secrets |= {key: f"{CANARY}{key.lower()}" for key in others}
     config = tmp_path / "config"
@@ -98,23 +107,33 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
         async with flow(tmp_path, token=f"{CANARY}token-") as f, Redis(url).listening() as kept:
             wrong = {**secrets, "BOT_TOKEN_GROK": f"{CANARY}wrong"}
             told = {"LOG_LEVEL": "DEBUG", "LOG_FORMAT": style, "COORDINATOR_MAX_ROUNDS": "1"}
+            shown = []
+            told |= {"CONSOLE": "true", "CONSOLE_PORT": str(free_port())}
             async with program(tmp_path, f, **environment(f, url, wrong, **told)) as process:
                 await f.discord.wait_for(lambda: len(f.discord.online) == 3, timeout=30)
                 await a_bad_day(f, wrong)
                 await kept.instruct("gemini", f.channel("casual"))
-                left = await kept.kept()
+                if style == "json":  # once is enough
+                    await until(lambda: process.says("no conversations are planned"))  # the coordinator takes orders
+                    address = f"http://127.0.0.1:{told['CONSOLE_PORT']}"
+                    shown = await everything_shown(address, secrets["CONSOLE_TOKEN"], f.channel("casual"))
+                left = [*await kept.kept(), *shown]
             log = process.stdout + process.stderr
             left += [*kept.said, log]
     left += [json.dumps(message) for name in ("casual", "debate") for message in f.discord.messages(name)]
     left += [f"{r.path} {r.payload}" for r in f.discord.requests]
     left += [f"{r.raw}" for r in f.models.requests]
     left += [file.read_text() for file in (tmp_path / "data").rglob("*.jsonl")]
+    recorded = in_the_record(tmp_path / "data" / "record.db")
+    recorded += await exported(tmp_path / "data" / "record.db") if shown else []
+    left += recorded
     leaks = [text[max(0, text.find(CANARY) - 200) :][:400] for text in left if CANARY in text]
     assert leaks == []
     assert "Discord refuses its token: check BOT_TOKEN_GROK" in log
     assert all("[redacted]" in "\n".join(f.said("debate", name)) for name in ("chatgpt", "claude", "gemini"))
     assert not any(str(PROJECT) in text for text in f.said("debate"))
-    assert any("said by google" in text for text in kept.said), "the results were looked at"
+    for looked_at in filter(None, (kept.said, shown, recorded)):
+        assert any("said by google" in text for text in looked_at)
 
 
 async def a_bad_day(f, secrets: Mapping[str, str]):
@@ -135,6 +154,66 @@ async def a_bad_day(f, secrets: Mapping[str, str]):
     await until(lambda: refused.hits)
     for name in ("chatgpt", "claude", "gemini"):
         await mention(f, f.user_id(name))
+
+
+async def everything_shown(address, token, channel_id):
+    """What the console and its metrics answer, after a conversation and a replay that it was asked for."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession(address, headers=headers) as session:
+
+        async def get(path):
+            async with session.get(path) as response:
+                assert response.status == 200, path
+                return await response.text()
+
+        async def post(path, **body):
+            csrf = json.loads(await get("/api/me"))["csrf"]
+            async with session.post(path, json=body, headers={"X-CSRF-Token": csrf}) as response:
+                assert response.status == 200, await response.text()
+                return await response.text()
+
+        async def recorded():
+            found = json.loads(await get("/api/conversations"))["items"]
+            return bool(found) and found[0]["messages"] > 0
+
+        shown = [await post("/api/actions/start", id="click-one", channel=str(channel_id), topic="secrets")]
+        async with asyncio.timeout(20):
+            while not await recorded():  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.1)
+        turns = [f"/api/turns/{each['agent']}/{each['id']}" for each in json.loads(await get("/api/turns"))["items"]]
+        talk = json.loads(await get("/api/conversations"))["items"][0]["id"]
+        asked = [turn for turn in turns if "said by" in await get(turn)][0]  # noqa: RUF015 - an async one has no next
+        shown += [await post(f"{asked}/replay", estimate=True), await post(f"{asked}/replay")]
+        assert "said by" in shown[-1]
+        pages = ["me", "record", "costs", "budgets", "agents", "agents/claude", "actions", "turns", "replay"]
+        live = ("live/channels", f"live/channels/{channel_id}", f"conversations/{talk}")
+        shown += [await get(path) for path in ("/", "/metrics", *turns, *(f"/api/{page}" for page in (*pages, *live)))]
+        async with session.get("/api/live/events") as events:
+            shown.append((await events.content.readany()).decode())
+    return shown
+
+
+def in_the_record(path):
+    """Each row of the record, its words unpacked, and the bytes of its files."""
+    with closing(sqlite3.connect(path)) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        rows = [str(row) for table in tables for row in db.execute(f"SELECT * FROM {table}")]  # noqa: S608
+        words = [zlib.decompress(data).decode() for (data,) in db.execute("SELECT data FROM words")]
+    return [*rows, *words, *(file.read_bytes().decode(errors="replace") for file in path.parent.glob(f"{path.name}*"))]
+
+
+async def exported(path):
+    db = await connect(path)
+    try:
+        talk = await last_conversation(db)
+        return [await export(db, talk.id, kind, Look()) for kind in FORMATS]
+    finally:
+        await db.close()
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 async def mention(f, user_id):
