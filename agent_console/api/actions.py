@@ -3,32 +3,34 @@
 POST /api/actions/{name}    {"id": "…", …} → {"outcome", "text"}; the same id again gets the same answer
 GET  /api/actions?before=   what owners and moderators did, by the console or a command
 GET  /api/pause             whether all bots are paused
+GET  /api/schedule          today's times, and those of yesterday that are still to come
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
+from datetime import datetime, time, timedelta
 
 from aiohttp import web
 
 from agent_console.actions import Actions, Done, Request
+from agent_console.api.record_json import cursor_text, id_text, query_cursor
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
-from agent_console.requests import query_text, read_body
+from agent_console.requests import read_body
 from agent_protocol.connection.link import RedisAway
 from agent_protocol.record.entries import ActionNote
 from agent_store.queries.actions import actions_page
-from agent_store.queries.pages import Cursor
 
 CONSOLE = "console"  # who acts, in the record
 MOST_CLICKS = 1_000  # that are remembered
 PAGE = 50
+LATE_SECONDS = 900.0  # a time that is later than this begins no conversation any more
 
 _ID = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 
@@ -97,9 +99,19 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
         return web.json_response({"outcome": done.outcome, "text": done.text})
 
     async def past(request: web.Request) -> web.Response:
-        page = await actions_page(await parts.store.open(), after=_cursor(request), count=PAGE)
+        page = await actions_page(await parts.store.open(), after=query_cursor(request, of_texts=True), count=PAGE)
         items = [_action_json(note) for note in page.items]
-        return web.json_response({"items": items, "next": page.next and f"{page.next[0]!r}:{page.next[1]}"})
+        return web.json_response({"items": items, "next": cursor_text(page.next)})
+
+    async def schedule(_: web.Request) -> web.Response:
+        now = datetime.fromtimestamp(parts.clock(), parts.settings.timezone)
+        midnight = datetime.combine(now.date(), time(), now.tzinfo).timestamp()
+        dates = [(now.date() - timedelta(days=back)).isoformat() for back in (1, 0)]
+        plans = [await parts.ledger.schedule.load_schedule(date) or [] for date in dates]
+        slots = sorted((slot for plan in plans for slot in plan if slot.at >= midnight), key=lambda slot: slot.at)
+        past = parts.clock() - LATE_SECONDS
+        items = [{"at": slot.at, "done": slot.done or slot.at < past, "added": slot.added} for slot in slots]
+        return web.json_response({"items": items})
 
     async def pause(_: web.Request) -> web.Response:
         return web.json_response({"paused": parts.stops.paused})
@@ -107,24 +119,10 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
     return [
         web.post("/api/actions/{name}", act),
         web.get("/api/actions", past),
+        web.get("/api/schedule", schedule),
         web.get("/api/pause", pause),
     ]
 
 
 def _action_json(note: ActionNote) -> dict[str, object]:
-    channel = None if note.channel_id is None else str(note.channel_id)
-    return {**note.model_dump(), "channel_id": channel}
-
-
-def _cursor(request: web.Request) -> Cursor | None:
-    text = query_text(request, "before", 120)
-    if text is None:
-        return None
-    time, _, last = text.partition(":")
-    try:
-        at = float(time)
-    except ValueError:
-        at = math.nan
-    if not math.isfinite(at):
-        raise Refused(400, "before: expected what the page before it gave as `next`")
-    return at, last
+    return {**note.model_dump(), "channel_id": id_text(note.channel_id)}

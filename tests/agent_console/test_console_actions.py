@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from fakeredis import FakeServer
-from support.console import NOWHERE, FakeChannels, client_of, console_parts, csrf
+from support.console import NOWHERE, FakeChannels, client_of, console_client, console_parts, csrf
+from support.records import fill
 
 from agent_console.live.channels import Channel
 from agent_console.parts import ConsoleParts
+from agent_console.record_file import RecordFile
 from agent_protocol.connection.link import RedisLink
+from agent_protocol.coordination.schedule import Slot
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stop_store import EVERYWHERE
 from agent_protocol.record.entries import ActionNote
@@ -258,3 +261,32 @@ async def test_an_action_needs_the_token_of_the_page():
         response = await here.client.post("/api/actions/pause", json={"id": "click-0001"})
         assert response.status == 403
         assert not here.parts.stops.paused
+
+
+async def test_the_schedule_of_today_is_shown_with_what_is_over_and_what_was_added():
+    async with console() as here:
+        schedule = here.parts.ledger.schedule
+        hours = {"2027-01-14": (-13, -11), TODAY: (-1, 2)}
+        for date, slots in hours.items():
+            await schedule.save_schedule(date, [Slot(NOON + hour * 3600) for hour in slots])
+        await schedule.change_schedule(TODAY, lambda slots: [*slots, Slot(NOON + 3600, added=True)])
+        shown = (await (await here.client.get("/api/schedule")).json())["items"]
+        assert [((one["at"] - NOON) / 3600, one["done"], one["added"]) for one in shown] == [
+            (-11, True, False),
+            (-1, True, False),
+            (1, False, True),
+            (2, False, False),
+        ]
+
+
+async def test_what_was_done_is_listed_from_the_record(tmp_path):
+    path = tmp_path / "record.db"
+    fill(path, 200)
+    store = RecordFile(path)
+    async with console_client(store=store) as client, aclosing(store):
+        first = await (await client.get("/api/actions")).json()
+        assert first["items"]
+        assert {"by", "action", "outcome", "detail", "at", "agent", "channel_id"} <= first["items"][0].keys()
+        assert first["items"] == sorted(first["items"], key=lambda one: -one["at"])
+        refused = await client.get("/api/actions", params={"before": "yesterday"})
+        assert (await refused.json())["error"] == "before: expected what the page before it gave as `next`"

@@ -204,7 +204,8 @@ class LivePage {
   conversation(running, situation) {
     if (!running) {
       const next = situation.times[0];
-      return h("span", null, "No conversation is running", next && [" · the next one begins at ", at(next), situation.times[1] && [", then ", at(situation.times[1])]]);
+      const plan = h("a", { href: "#/schedule" }, "Schedule");
+      return h("span", null, "No conversation is running", " · ", plan, next && [" · the next one begins at ", at(next), situation.times[1] && [", then ", at(situation.times[1])]]);
     }
     const order = [running.speaker, ...running.coming].filter(Boolean);
     const parts = [

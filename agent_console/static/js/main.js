@@ -14,6 +14,7 @@ const PAGES = {
   turn: ["Turn", () => import("./turn.js"), "turns"],
   conversations: ["Conversations", () => import("./conversations.js")],
   conversation: ["Conversation", () => import("./conversation.js"), "conversations"],
+  schedule: ["Schedule", () => import("./schedule.js"), "live"],
   cost: ["Cost", () => import("./cost.js")],
   agents: ["Agents", () => import("./agents.js")],
   agent: ["Agent", () => import("./agent.js"), "agents"],

@@ -1,0 +1,57 @@
+// Today's schedule, to be changed, and what owners and moderators did.
+import { scheduleActions } from "./actions.js";
+import { get } from "./api.js";
+import { agentChip, card, channelLink, empty, fill, h, table, when } from "./dom.js";
+import { me } from "./me.js";
+
+const ACTIONS = {
+  start: "Start a conversation", next: "Next speaker", end: "End the conversation", stop: "Stop", resume: "Let speak",
+  pause: "Pause all", go_on: "Let all go on", mute: "Mute", unmute: "Unmute", ignore: "Ignore a person",
+  unignore: "Listen to a person", reset: "Start fresh", raise_budget: "Raise today's budget", move: "Move a time",
+  skip: "Skip a time", add: "Add a time", edit_file: "Edit a persona file", replay: "Replay a turn",
+};
+
+export async function render(root, { signal }) {
+  const times = h("div");
+  const past = h("div", { class: "stack" });
+  const show = async () => {
+    const [schedule, actions] = await Promise.all([get("api/schedule", {}, { signal }), me.recorded ? actionsPage(signal) : null]);
+    fill(times, scheduleActions(schedule.items));
+    fill(past, actions ? list(actions, signal) : empty("Nothing is recorded here (RECORD_DAYS=0)."));
+  };
+  await show();
+  fill(root, h("div", { class: "page-head" }, h("h1", null, "Schedule")),
+    card(`Today's conversations (${me.timezone})`, times), card("What owners and moderators did", past));
+  const again = () => show().catch(() => {}); // the toast of the action has said what happened
+  window.addEventListener("acted", again);
+  return () => window.removeEventListener("acted", again);
+}
+
+// A record that has nothing yet is an empty list.
+async function actionsPage(signal, before) {
+  try {
+    return await get("api/actions", { before }, { signal });
+  } catch (error) {
+    if (error.status === 404) return { items: [], next: null };
+    throw error;
+  }
+}
+
+function list(page, signal) {
+  if (!page.items.length) return empty("Nothing yet. An action appears a moment after it.");
+  const rows = page.items.map(row);
+  const older = async (event) => {
+    event.target.disabled = true;
+    const next = await actionsPage(signal, page.next);
+    fill(event.target.parentElement, list(next, signal));
+  };
+  return [table("Actions", ["When", "Who", "What", "Where", "What came of it"], rows),
+    page.next && h("div", { class: "stack" }, h("button", { type: "button", onclick: older }, "Older"))];
+}
+
+function row(action) {
+  const where = [action.channel_id && channelLink(action.channel_id), action.agent && agentChip(action.agent)].filter(Boolean);
+  const came = [action.outcome, action.detail].filter(Boolean).join(": ");
+  return [when(action.at), action.by === "console" ? "the console" : `Person ${action.by}`, ACTIONS[action.action] || action.action,
+    where.length ? h("span", { class: "row" }, where) : "–", came || "–"];
+}
