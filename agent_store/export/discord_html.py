@@ -15,8 +15,6 @@ from markupsafe import Markup, escape
 
 from agent_store.export.story import Look, emoji_name
 
-DEEPEST = 8  # marks within marks
-
 _FENCE = re.compile(r"```(?:([\w+#-]{1,20})\n)?(.+?)```\n?", re.DOTALL)
 _REST_QUOTED = re.compile(r"^>>> ", re.MULTILINE)
 _QUOTE = re.compile(r"> ?(.*)")
@@ -28,9 +26,9 @@ _INLINE = re.compile(
     | (?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))
     | (?P<link>\[(?P<label>[^\[\]\n]+)\]\(<?(?P<to>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?\))
     | (?P<address><https?://[^\s<>]+>|https?://[^\s<>]*[^\s<>.,;:!?'"*_~|)\]])
-    | (?P<person><@!?(?P<person_id>\d+)>)
+    | (?P<person><@!?(?P<person_id>\d{1,20})>)
     | (?P<role><@&\d+>)
-    | (?P<channel><\#(?P<channel_id>\d+)>)
+    | (?P<channel><\#(?P<channel_id>\d{1,20})>)
     | (?P<emoji><a?:\w+:\d+>)
     | (?P<time><t:(?P<seconds>-?\d{1,10})(?::[tTdDfFR])?>)
     | (?P<command></(?P<command_name>[^:<>]+):\d+>)
@@ -60,8 +58,12 @@ def _with_fences(text: str, look: Look) -> Iterator[Markup]:
 
 def _blocks(text: str, look: Look) -> Markup:
     if rest := _REST_QUOTED.search(text):
-        quoted = Markup("<blockquote>{}</blockquote>").format(_blocks(text[rest.end() :], look))
-        return _blocks(text[: rest.start()], look) + quoted
+        quoted = Markup("<blockquote>{}</blockquote>").format(_by_lines(text[rest.end() :], look))
+        return _by_lines(text[: rest.start()], look) + quoted
+    return _by_lines(text, look)
+
+
+def _by_lines(text: str, look: Look) -> Markup:
     kinds = groupby(text.split("\n"), key=_kind)
     return Markup("").join(_BLOCKS[kind](list(lines), look) for kind, lines in kinds)
 
@@ -121,32 +123,29 @@ _BLOCKS: Mapping[str, Callable[[list[str], Look], Markup]] = {
 }
 
 
-def inline(text: str, look: Look, depth: int = 0) -> Markup:
-    """The text of one block."""
-    if depth > DEEPEST:
-        return _lines(text)
+def inline(text: str, look: Look, *, linked: bool = False) -> Markup:
+    """The text of one block; `linked`: it is a link's label, which has no link in it. A mark ends at the next of its
+    kind, so marks within marks are as deep as there are kinds of them."""
     found, end = Markup(""), 0
     for match in _INLINE.finditer(text):
-        found += _lines(text[end : match.start()]) + _marked(match, look, depth)
+        found += _lines(text[end : match.start()]) + _marked(match, look, linked)
         end = match.end()
     return found + _lines(text[end:])
 
 
-def _marked(match: re.Match[str], look: Look, depth: int) -> Markup:
+def _marked(match: re.Match[str], look: Look, linked: bool) -> Markup:
     kind, whole = match.lastgroup, match[0]
     if kind in ("strong", "u", "s"):
-        return Markup("<{0}>{1}</{0}>").format(kind, inline(whole[2:-2], look, depth + 1))
+        return Markup("<{0}>{1}</{0}>").format(kind, inline(whole[2:-2], look, linked=linked))
     if kind == "em":
-        return Markup("<em>{}</em>").format(inline(whole[1:-1], look, depth + 1))
+        return Markup("<em>{}</em>").format(inline(whole[1:-1], look, linked=linked))
     if kind == "spoiler":
-        hidden = inline(whole[2:-2], look, depth + 1)
+        hidden = inline(whole[2:-2], look, linked=linked)
         return Markup('<span class="spoiler" tabindex="0" title="Spoiler">{}</span>').format(hidden)
     if kind == "code":
         return Markup("<code>{}</code>").format(whole.strip("`").strip())
-    if kind == "link":
-        return _link(match["to"], inline(match["label"], look, DEEPEST))
-    if kind == "address":
-        return _link(whole.strip("<>"), escape(whole.strip("<>")))
+    if kind in ("link", "address"):
+        return _lines(whole) if linked else _link(match, look)
     return _named(match, look)
 
 
@@ -171,7 +170,9 @@ def _mention(name: str) -> Markup:
     return Markup('<span class="mention">{}</span>').format(name)
 
 
-def _link(address: str, label: Markup) -> Markup:
+def _link(match: re.Match[str], look: Look) -> Markup:
+    address = match["to"] or match[0].strip("<>")
+    label = inline(match["label"], look, linked=True) if match["label"] else escape(address)
     return Markup('<a href="{}" target="_blank" rel="noopener noreferrer nofollow">{}</a>').format(address, label)
 
 

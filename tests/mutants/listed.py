@@ -13,10 +13,11 @@ from tests.mutants.in_local import IN_LOCAL
 from tests.mutants.in_models import IN_MODELS
 from tests.mutants.in_prompts import IN_PROMPTS
 from tests.mutants.in_protocol import IN_PROTOCOL
+from tests.mutants.in_record import IN_RECORD
 from tests.mutants.in_settings import IN_SETTINGS
 from tests.mutants.in_setup import IN_SETUP
 
 MUTANTS = (
     *(*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS),
-    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL),
+    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL, *IN_RECORD),
 )

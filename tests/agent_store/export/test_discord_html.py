@@ -30,6 +30,7 @@ class Tags(HTMLParser):
         for name, value in attrs:
             assert name in ATTRIBUTES, name
             assert name != "href" or value.startswith(("https://", "http://")), value
+        assert tag != "a" or "a" not in self.open, "a link in a link"
         if tag != "br":
             self.open.append(tag)
 
@@ -104,6 +105,8 @@ def test_markdown_looks_as_in_discord(text, html):
         "<:<script>:1> <@<b>> </<script>:1>",
         "<!-- a comment --> <?php ?> <![CDATA[ x ]]>",
         "&lt;script&gt; &#x6a;avascript:",
+        "[https://x.org **[b](https://y.org)**](https://z.org)",
+        "[a https://y.org](https://z.org)",
         "\\<script>",
         "\x00<\x00script>\x0b",
     ],
@@ -118,7 +121,8 @@ def test_any_text_comes_out_as_balanced_tags_of_ours(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["*_" * 2000, "**" * 2000, "||" * 2000, "[" * 4000, "`" * 3999, "> " * 2000, "<@" * 2000]
+    "text",
+    ["*_" * 2000, "**" * 2000, "||" * 2000, "[" * 4000, "`" * 3999, "> " * 2000, ">>> " * 2000, f"<@{'1' * 5000}>"],
 )
 def test_a_text_that_is_all_marks_takes_no_time(text):
     began = time.process_time()
