@@ -94,8 +94,9 @@ class Metrics:
                 self._tokens.labels(call.model, kind).inc(max(0, tokens))
 
     def shown(self) -> bytes:
-        """All metrics, in Prometheus' text format."""
-        return generate_latest(self.registry)
+        """All metrics, in Prometheus' text format; without when each was first counted, which nobody asks for."""
+        lines = generate_latest(self.registry).split(b"\n")
+        return b"\n".join(line for line in lines if b"_created" not in line)
 
     async def run(self) -> None:
         """Measure the event loop and Redis until cancelled."""
