@@ -127,7 +127,11 @@ class Recorder:
             self._forgotten_until = await _forgotten_until(db)
             self._reader.start(self._positions)
             self.acting, self._unwiped = True, True
+            opened = _identity(self._path)
             while self._lease.held:
+                if _identity(self._path) != opened:
+                    log.warning("%s was moved, deleted or replaced; recording to what is there now", self._path)
+                    return
                 ending = self._wake.is_set()  # what came before that is recorded still
                 busy = await self._step(db)
                 self._note_success()
@@ -193,6 +197,14 @@ class Recorder:
                 await self._wake.wait()
 
 
+def _identity(path: Path) -> int | None:
+    """The number of the file under that name; None without one."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
 async def _wiped(db: aiosqlite.Connection) -> bool:
     """Empty the write-ahead log; false while somebody reads from it."""
     await db.execute("PRAGMA busy_timeout = 0")
@@ -221,5 +233,5 @@ def explained(error: Exception) -> str:
     if "locked" in text:
         return "another program holds the file"
     if "malformed" in text or "not a database" in text:
-        return "the file is damaged; move it away or restore a backup (docs/operations.md)"
+        return "the file is damaged; move it away with its -wal and -shm, or restore a backup (docs/operations.md)"
     return text

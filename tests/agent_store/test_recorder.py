@@ -93,6 +93,16 @@ async def test_what_is_delivered_twice_is_there_once_and_a_restored_backup_catch
         assert scene.rows("SELECT sum(dropped) FROM positions", path) == [(0,)]
 
 
+async def test_a_file_that_its_owner_deletes_or_replaces_is_begun_again_and_catches_up(scene, caplog):
+    await scene.put(turn("m1"))
+    async with at_work(scene.recorder()):
+        await until(lambda: scene.rows("SELECT id FROM turns") == [("m1",)])
+        scene.path.unlink()
+        await until(lambda: scene.path.exists() and scene.rows("SELECT name FROM sqlite_schema WHERE name = 'turns'"))
+        await until(lambda: scene.rows("SELECT id FROM turns") == [("m1",)])
+    assert "was moved, deleted or replaced" in caplog.text
+
+
 async def test_a_redis_that_was_emptied_is_read_on_from_its_new_beginning(scene, shared):
     await scene.put(turn("m1"), turn("m2"))
     async with at_work(scene.recorder()):
