@@ -7,27 +7,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from agent_console.live.channels import NotSaid, Upload
-from agent_local.discord.control import File
+from agent_local.discord.control import File, People
 from agent_local.discord.errors import ApiError
-from agent_local.discord.server import DiscordStandIn
 from agent_local.terminal.typed_lines import MAX_MESSAGE, Vocabulary, with_mentions
 
 COMMAND = "commands are typed in the terminal; to post this as text, begin with //"
 
 
 class BrowserPerson:
-    """Implements agent_console's People. `shown` are the names of the bots, `words` the names that mention a user in a
-    text, `roles` those that mention a role."""
+    """Implements agent_console's People over those of the stand-in. `shown` are the names of the bots, `words` the
+    names that mention a user in a text, `roles` those that mention a role."""
 
     def __init__(
         self,
-        server: DiscordStandIn,
+        people: People,
         name: str,
         shown: Sequence[str],
         words: Mapping[str, int],
         roles: Mapping[str, int],
     ) -> None:
-        self._server, self._name = server, name
+        self._people, self._name = people, name
         self._shown, self._words = shown, Vocabulary({}, words, roles)
 
     @property
@@ -45,7 +44,7 @@ class BrowserPerson:
             raise NotSaid(f"that is {len(text):,} characters, a message has at most {MAX_MESSAGE:,}")
         try:
             files = [_file(upload)] if upload is not None else []
-            posted = await self._server.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
+            posted = await self._people.say(self._name, channel_id, text, reply_to=reply_to, attachments=files)
         except KeyError:
             raise NotSaid("the channel or the message that you answer is gone") from None
         except ApiError as error:
@@ -55,9 +54,9 @@ class BrowserPerson:
     async def react(self, channel_id: int, message_id: int, emoji: str, given: bool) -> None:
         try:
             if given:
-                await self._server.react(self._name, channel_id, message_id, emoji)
+                await self._people.react(self._name, channel_id, message_id, emoji)
             else:
-                await self._server.unreact(self._name, channel_id, message_id, emoji)
+                await self._people.unreact(self._name, channel_id, message_id, emoji)
         except KeyError:
             raise NotSaid("the message is gone") from None
         except (ValueError, ApiError) as error:

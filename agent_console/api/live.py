@@ -99,8 +99,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
             found = Picture(kept.data, kept.media_type)
         if found is None or found.media_type not in PICTURES:
             raise Refused(404, "this picture cannot be read any more")
-        headers = {"Content-Type": found.media_type, "Cache-Control": "private, max-age=86400, immutable"}
-        return web.Response(body=found.data, headers=headers)
+        return web.Response(body=found.data, headers={"Content-Type": found.media_type})
 
     async def why(request: web.Request) -> web.Response:
         message_id = snowflake(request.match_info["message"])

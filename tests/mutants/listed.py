@@ -7,6 +7,7 @@ long, so it is no part of `make test`; tests/mutants/test_mutants.py holds that 
 from __future__ import annotations
 
 from tests.mutants.in_agents import IN_AGENTS
+from tests.mutants.in_console import IN_CONSOLE
 from tests.mutants.in_coordinator import IN_COORDINATOR
 from tests.mutants.in_discord import IN_DISCORD
 from tests.mutants.in_local import IN_LOCAL
@@ -19,5 +20,5 @@ from tests.mutants.in_setup import IN_SETUP
 
 MUTANTS = (
     *(*IN_PROTOCOL, *IN_COORDINATOR, *IN_AGENTS, *IN_DISCORD, *IN_PROMPTS, *IN_MODELS),
-    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL, *IN_RECORD),
+    *(*IN_SETTINGS, *IN_SETUP, *IN_LOCAL, *IN_RECORD, *IN_CONSOLE),
 )

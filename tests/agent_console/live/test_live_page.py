@@ -165,7 +165,7 @@ async def test_a_picture_comes_from_the_console_with_the_type_that_its_bytes_hav
     async with console_client(live=live) as client:
         found = await client.get("/api/files/1/5")
         assert (await found.read(), found.content_type) == (b"\x89PNG", "image/png")
-        assert found.headers["X-Content-Type-Options"] == "nosniff"
+        assert (found.headers["X-Content-Type-Options"], found.headers["Cache-Control"]) == ("nosniff", "no-store")
         for other in ("/api/files/1/6", "/api/files/1/..%2F5", "/api/files/x/5"):
             assert (await client.get(other)).status in (400, 404)
 
