@@ -20,18 +20,22 @@ _REST_QUOTED = re.compile(r"^>>> ", re.MULTILINE)
 _QUOTE = re.compile(r"> ?(.*)")
 _HEADING = re.compile(r"(#{1,3}|-#) +(.+)")
 _ITEM = re.compile(r"( *)([-*]|\d{1,9}\.) +(.+)")
-_INLINE = re.compile(
-    r"""
-    (?P<escaped>\\[^\w\s])
-    | (?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))
-    | (?P<link>\[(?P<label>[^\[\]\n]+)\]\(<?(?P<to>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?\))
-    | (?P<address><https?://[^\s<>]+>|https?://[^\s<>]*[^\s<>.,;:!?'"*_~|)\]])
-    | (?P<person><@!?(?P<person_id>\d{1,20})>)
+# What Discord writes by its id. In a verbose pattern.
+NAMED = r"""
+    (?P<person><@!?(?P<person_id>\d{1,20})>)
     | (?P<role><@&\d+>)
     | (?P<channel><\#(?P<channel_id>\d{1,20})>)
     | (?P<emoji><a?:\w+:\d+>)
     | (?P<time><t:(?P<seconds>-?\d{1,10})(?::[tTdDfFR])?>)
     | (?P<command></(?P<command_name>[^:<>]+):\d+>)
+"""
+_INLINE = re.compile(
+    rf"""
+    (?P<escaped>\\[^\w\s])
+    | (?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))
+    | (?P<link>\[(?P<label>[^\[\]\n]+)\]\(<?(?P<to>https?://[^\s<>()]*(?:\([^\s<>()]*\)[^\s<>()]*)*)>?\))
+    | (?P<address><https?://[^\s<>]+>|https?://[^\s<>]*[^\s<>.,;:!?'"*_~|)\]])
+    | {NAMED}
     | (?P<strong>\*\*(?!\*\*).+?\*\*(?!\*))
     | (?P<u>__.+?__(?!_))
     | (?P<s>~~.+?~~)
@@ -150,20 +154,27 @@ def _marked(match: re.Match[str], look: Look, linked: bool) -> Markup:
 
 
 def _named(match: re.Match[str], look: Look) -> Markup:
-    """Write by its name what Discord writes by its id."""
-    kind = match.lastgroup
-    if kind == "person":
-        return _mention("@" + look.people.get(int(match["person_id"]), "somebody"))
-    if kind == "role":
-        return _mention("@role")
-    if kind == "channel":
-        return _mention("#" + look.channels.get(int(match["channel_id"]), "channel"))
-    if kind == "command":
-        return _mention("/" + match["command_name"])
-    if kind == "time":
-        at = datetime.fromtimestamp(int(match["seconds"]), look.zone)
-        return escape(f"{at.day} {at:%B %Y, %H:%M}")
-    return escape(emoji_name(match[0]) if kind == "emoji" else match[0][1:])
+    name = name_of(match, look)
+    return _mention(name) if match.lastgroup in ("person", "role", "channel", "command") else escape(name)
+
+
+def name_of(match: re.Match[str], look: Look) -> str:
+    """A match of NAMED, by its name; of an escaped character, that character."""
+    match match.lastgroup:
+        case "person":
+            return "@" + look.people.get(int(match["person_id"]), "somebody")
+        case "role":
+            return "@role"
+        case "channel":
+            return "#" + look.channels.get(int(match["channel_id"]), "channel")
+        case "command":
+            return "/" + match["command_name"]
+        case "time":
+            at = datetime.fromtimestamp(int(match["seconds"]), look.zone)
+            return f"{at.day} {at:%B %Y, %H:%M}"
+        case "emoji":
+            return emoji_name(match[0])
+    return match[0][1:]
 
 
 def _mention(name: str) -> Markup:

@@ -13,11 +13,12 @@ from typing import Any
 import aiosqlite
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
-from agent_store.export.discord_html import to_html
+from agent_store.export.discord_html import NAMED, name_of, to_html
 from agent_store.export.story import GREY, Look, Message, Story, read_story
 from agent_store.queries.posts import Picture
 
 _CODE = re.compile(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
+_NAMED = re.compile(NAMED, re.VERBOSE)
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _OTHER_SCHEME = re.compile(r"\]\((?!<?https?://)")
 
@@ -100,11 +101,17 @@ def _agent(story: Story, agent: str) -> dict[str, Any]:
 def _message_markdown(story: Story, message: Message) -> str:
     lines = [f"**{_plain(story.look.name(message.agent))}** {message.at:%H:%M}", ""]
     pieces = _CODE.split(message.text)
-    pieces[::2] = [_OTHER_SCHEME.sub(r"]\\(", piece.replace("<", "&lt;")) for piece in pieces[::2]]
+    pieces[::2] = [_harmless(piece, story.look) for piece in pieces[::2]]
     lines += [f"> {line}".rstrip() for line in "".join(pieces).split("\n")]
     lines += [">", f"> ![picture]({data_address(message.picture)})"] if message.picture else []
     given = "  ".join(f"{_plain(each.emoji)} {each.count}" for each in message.reactions)
     return "\n".join([*lines, *(["", given] if given else [])])
+
+
+def _harmless(text: str, look: Look) -> str:
+    """With names in place of ids, without HTML, without links to other than http and https."""
+    named = _NAMED.sub(lambda match: name_of(match, look), text)
+    return _OTHER_SCHEME.sub(r"]\\(", named.replace("<", "&lt;"))
 
 
 def _message_json(story: Story, message: Message) -> dict[str, Any]:
