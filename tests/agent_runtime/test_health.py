@@ -42,6 +42,12 @@ async def test_live_and_ready_are_told_apart(port, health, status):
         assert await answers(port) == {"/healthz": (200, "live"), "/readyz": status}
 
 
+async def test_a_record_that_cannot_be_written_is_in_the_body_and_the_bots_are_ready_all_the_same(port):
+    url, health = f"http://127.0.0.1:{port}/readyz", Health(("claude",), bus=True, record="record.db: the disk is full")
+    async with serving_health(port, lambda: health), aiohttp.ClientSession() as client, client.get(url) as response:
+        assert (response.status, (await response.json())["record"]) == (200, "record.db: the disk is full")
+
+
 async def test_without_a_port_nothing_is_served_and_a_taken_one_is_a_warning(port, caplog):
     async with serving_health(0, lambda: Health((), bus=True)):
         pass
