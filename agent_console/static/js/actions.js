@@ -86,7 +86,7 @@ async function startDialog(channel) {
 
 async function nextDialog(channel, running) {
   const values = await ask("Who speaks next?", [
-    agents(""),
+    field("Bot", agents()),
     h("p", { class: "muted" }, running
       ? "After the turn that is under way, without a pause. One that has spoken already speaks once more."
       : "No conversation is running here: this bot has one turn."),
@@ -151,9 +151,7 @@ function select(name, choices) {
 // Without a first choice, one of the agents has to be chosen.
 function agents(first) {
   const choices = Object.keys(me.names).map((key) => [key, agentName(key)]);
-  const control = select("agent", first ? [["", first], ...choices] : choices);
-  control.setAttribute("aria-label", "Bot");
-  return control;
+  return select("agent", first ? [["", first], ...choices] : choices);
 }
 
 const given = (values, ...names) => Object.fromEntries(names.filter((name) => values[name]).map((name) => [name, values[name]]));
