@@ -23,6 +23,7 @@ from agent_store.queries.turns import Turn
 Json = dict[str, Any]
 LONGEST_CURSOR = 250
 BIGGEST = 2**63 - 1
+MOST_EXACT = 2**53 - 1
 
 
 def turn_json(parts: ConsoleParts, turn: Turn) -> Json:
@@ -112,6 +113,16 @@ def message_link(guild_id: int | None, channel_id: int, message_id: int) -> str:
 
 def id_text(number: int | None) -> str | None:
     return None if number is None else str(number)
+
+
+def exact(value: Any) -> Any:
+    """JSON of a model or a tool, with numbers that JavaScript cannot hold (ids) as texts."""
+    if isinstance(value, dict):
+        return {key: exact(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [exact(inner) for inner in value]
+    is_id = isinstance(value, int) and not isinstance(value, bool) and abs(value) > MOST_EXACT
+    return str(value) if is_id else value
 
 
 def today(parts: ConsoleParts) -> str:

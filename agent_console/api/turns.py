@@ -18,6 +18,7 @@ from agent_console.api.record_json import (
     channel_json,
     conversation_json,
     cursor_text,
+    exact,
     message_link,
     post_json,
     query_cursor,
@@ -30,7 +31,7 @@ from agent_console.requests import query_id, query_int, query_text, snowflake
 from agent_protocol.record.entries import CallWords
 from agent_store.queries.costs import read_costs
 from agent_store.queries.posts import picture_of
-from agent_store.queries.turns import Call, TurnFilter, WholeTurn, turns_page, whole_turn
+from agent_store.queries.turns import Call, Turn, TurnFilter, WholeTurn, turns_page, whole_turn
 
 PAGE = 50
 CHOICE_DAYS = 30
@@ -93,7 +94,6 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
 
 def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
     turn = whole.turn
-    asked = turn.asked_message_id
     return {
         **turn_json(parts, turn),
         "began_at": turn.at - turn.seconds,
@@ -101,13 +101,19 @@ def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
         "cached_tokens": turn.cached_tokens,
         "output_tokens": turn.output_tokens,
         "phases": whole.phases.model_dump(),
-        "asked_link": message_link(turn.guild_id, turn.channel_id, asked) if asked and not parts.is_local else None,
+        "asked_link": _link(parts, turn, turn.asked_message_id),
+        "reacted_link": _link(parts, turn, turn.reacted_to),
         "conversation": conversation_json(parts, whole.conversation) if whole.conversation else None,
         "skipped": [turn_json(parts, each) for each in whole.skipped],
         "calls": [_call(parts, call, turn.at) for call in whole.calls],
         "tools": [tool.model_dump() for tool in whole.tool_calls],
         "posts": [post_json(parts, post, turn.guild_id) for post in whole.posts],
     }
+
+
+def _link(parts: ConsoleParts, turn: Turn, message_id: int | None) -> str | None:
+    """The address of a message in Discord; local mode's messages have none."""
+    return None if parts.is_local or not message_id else message_link(turn.guild_id, turn.channel_id, message_id)
 
 
 def _call(parts: ConsoleParts, call: Call, at: float) -> Json:
@@ -123,11 +129,11 @@ def _words(words: CallWords) -> Json:
         "history": [message.model_dump() for message in words.history],
         "text": words.text,
         "prefill": words.prefill,
-        "options": words.options,
+        "options": exact(words.options),
         "completion": words.completion,
         "stop": words.stop,
-        "tool_calls": list(words.tool_calls),
-        "decision": words.decision,
+        "tool_calls": exact(words.tool_calls),
+        "decision": exact(words.decision),
     }
 
 

@@ -40,7 +40,7 @@ function summary(turn) {
     h("p", null, agentChip(turn.agent), ` ${calledBy(turn)} in `, channelLink(turn.channel.id), did && ` and ${did}`, "."),
     talk && h("p", null, "Conversation: ", h("a", { href: conversationAddress(talk.id) }, talk.topic || `${talk.theme}, without a topic`), h("span", { class: "muted" }, ` (${talk.theme}, round ${turn.round || 1} of ${talk.rounds})`)),
     turn.asked_message_id && h("p", null, "The message that called it: ", message(turn.asked_link, turn.asked_message_id), "."),
-    turn.reacted_to && h("p", { class: "muted" }, `It reacted to message ${turn.reacted_to}.`),
+    turn.reacted_to && h("p", null, "It reacted to the message ", message(turn.reacted_link, turn.reacted_to), "."),
     turn.reason_text && h("p", null, h("b", null, turn.outcome === "posted" ? "It did not do all: " : "Why: "), turn.reason_text, "."));
 }
 

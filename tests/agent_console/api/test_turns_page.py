@@ -7,6 +7,7 @@ import pytest
 from support.records import NOW
 from yarl import URL
 
+from agent_console.api.record_json import exact
 from agent_console.api.turns import why_no_words
 from agent_console.parts import ConsoleParts
 from agent_console.record_file import RecordFile
@@ -112,6 +113,15 @@ def test_missing_words_say_why(parts: ConsoleParts, days: str, removed: str | No
     settings = parts.settings.with_(record_prompts_days=int(days))
     call = Call(CallRecord(n=0), None, removed)
     assert line in why_no_words(replace(parts, settings=settings), call, at)
+
+
+def test_an_id_in_a_models_answer_stays_exact_in_a_browser() -> None:
+    answer = {"react_to_message_id": 1574202330071433216, "skip": False, "calls": ({"id": 7, "text": "x"},)}
+    assert exact(answer) == {
+        "react_to_message_id": "1574202330071433216",
+        "skip": False,
+        "calls": [{"id": 7, "text": "x"}],
+    }
 
 
 async def test_a_turn_that_is_not_there_is_said_so(pages: Pages) -> None:
