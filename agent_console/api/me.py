@@ -27,6 +27,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
                 "paused": parts.stops.paused,
                 "local": parts.is_local,
                 "recorded": parts.store.path is not None,
+                "prompts": parts.settings.records_prompts,
                 "signs_in": parts.settings.console_token is not None,
                 "version": parts.version,
                 "timezone": str(parts.settings.timezone),

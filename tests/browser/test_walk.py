@@ -78,7 +78,7 @@ def test_by_keys_alone_a_person_asks_and_reacts(local: Program, open_page: OpenP
 
 
 def test_an_answer_leads_to_its_turn_with_the_prompt(local: Program, open_page: OpenPage) -> None:
-    page = open_page(local.url)
+    page = open_page(local.url, allowed=("404",))  # of a turn that is still on its way into the record
     channel(page, "memes")
     box = page.get_by_role("textbox", name="Message to #memes")
     box.fill("@gemini hello there, you")
@@ -90,7 +90,7 @@ def test_an_answer_leads_to_its_turn_with_the_prompt(local: Program, open_page: 
     assert page.get_by_role("heading", name="Completion").is_visible()
     assert unnamed(page) == []
     page.get_by_role("link", name="Turns").click()
-    page.locator(".turns-page table a").first.wait_for()
+    page.locator(".turns-page a.turn-link").first.wait_for()
 
 
 def test_an_owner_starts_a_conversation_stops_it_and_lets_the_bots_speak_again(
@@ -112,4 +112,4 @@ def test_an_owner_starts_a_conversation_stops_it_and_lets_the_bots_speak_again(
     page.goto(f"{local.url}/#/conversations")
     page.get_by_role("link", name="a lighthouse that moved").first.click()
     page.locator(".conversation-page").wait_for()
-    assert page.get_by_text("stopped").first.is_visible()
+    page.locator(".conversation-page").get_by_text("a person stopped it").first.wait_for()

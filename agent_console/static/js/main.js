@@ -43,7 +43,10 @@ async function route() {
     if (mine !== shown) return end?.();
     leave = () => { left.abort(); end?.(); };
     fill(main, root);
-    if (last && last !== name) main.focus(); // what was chosen is read next, by eye or by a screen reader
+    if (last && last !== name) { // what was chosen is read next, by eye or by a screen reader
+      main.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
     last = name;
   } catch (error) {
     if (mine !== shown || error.name === "AbortError" || error.status === 401) return;

@@ -1,6 +1,7 @@
 // One turn: why it said what it said. What called it, what it saw, what the model wrote, what that took and cost.
 import { get } from "./api.js";
 import { agentChip, agentName, at, avatar, card, channelLink, chip, count, dateTime, fill, h, money, percent, seconds, table, tokens } from "./dom.js";
+import { me } from "./me.js";
 import { postNode } from "./posts.js";
 import { promptView } from "./prompt_view.js";
 import { replayPanel } from "./replay.js";
@@ -14,11 +15,26 @@ const PHASES = [
   ["posting", "Posting", "sending the answer, and drawing pictures"],
 ];
 
+const ON_ITS_WAY = 4; // seconds in which a turn that has just ended, and then its words, reach the record
+
 export async function render(root, { parts: [agent, id], signal }) {
-  const turn = await get(`api/turns/${encodeURIComponent(agent)}/${encodeURIComponent(id || "")}`, {}, { signal });
+  const turn = await arrived(`api/turns/${encodeURIComponent(agent)}/${encodeURIComponent(id || "")}`, signal);
   document.title = `${agentName(agent)}, ${dateTime(turn.at)} · agentic-discord`;
   fill(root, heading(turn), summary(turn), posts(turn), timeCard(turn), callsCard(turn), words(turn), toolsCard(turn), skippedCard(turn));
   if (turn.calls.some((call) => call.words)) root.append(replayPanel(turn));
+}
+
+async function arrived(path, signal) {
+  for (const began = Date.now(); ; await new Promise((resolve) => setTimeout(resolve, 500))) {
+    const late = Date.now() - began > ON_ITS_WAY * 1000;
+    try {
+      const turn = await get(path, {}, { signal });
+      const isNew = Date.now() / 1000 - turn.at < ON_ITS_WAY;
+      if (late || !isNew || !me.prompts || turn.calls.every((call) => call.words || call.kind === "picture")) return turn;
+    } catch (error) {
+      if (late || error.status !== 404) throw error;
+    }
+  }
 }
 
 // --- what happened ---
