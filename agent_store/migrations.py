@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -96,7 +97,8 @@ def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> li
 
     Without a file a new one is tried. Raises as `migrate`.
     """
-    trial = path.with_name(f"{path.name}.trial-{os.getpid()}")
+    folder = path.parent if path.exists() else Path(tempfile.gettempdir())
+    trial = folder / f"{path.name}.trial-{os.getpid()}"
     try:
         if path.exists():
             with closing(connect_blocking(path)) as connection:
@@ -108,7 +110,7 @@ def try_on_copy(path: Path, migrations: Sequence[Migration] | None = None) -> li
             raise MigrationError(f"the copy is damaged after the migrations: {problem}")
         return applied
     finally:
-        for file in path.parent.glob(f"{trial.name}*"):  # and what a migration put beside it
+        for file in folder.glob(f"{trial.name}*"):  # and what a migration put beside it
             file.unlink(missing_ok=True)
 
 

@@ -123,6 +123,7 @@ CREATE TABLE posts (
     deleted_at REAL
 ) STRICT;
 CREATE INDEX posts_by_turn ON posts (agent, turn_id);
+CREATE INDEX posts_deleted ON posts (turn_id, agent) WHERE deleted_at IS NOT NULL;
 CREATE INDEX posts_by_channel ON posts (channel_id, message_id);
 
 CREATE TABLE pictures (
