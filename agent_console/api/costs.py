@@ -18,7 +18,7 @@ from agent_console.api.record_json import Json, channel_json, id_text, spent_jso
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_int, query_text
-from agent_store.queries.costs import Costs, Spent, read_costs
+from agent_store.queries.costs import CostSums, Spent, read_costs
 from agent_store.queries.turns import costliest_turns
 
 USUAL_DAYS = 30
@@ -78,7 +78,7 @@ def _range(parts: ConsoleParts, request: web.Request) -> Days:
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def _page(parts: ConsoleParts, days: Days, costs: Costs) -> Json:
+def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
     people = [({"person": id_text(person)}, spent) for person, spent in costs.people.items()]
     return {
         "first": str(days.first),
@@ -99,7 +99,7 @@ def _sorted(sums: Iterable[tuple[Json, Spent]]) -> list[Json]:
     return [key | spent_json(spent) for key, spent in sorted(sums, key=lambda pair: -pair[1].cost_usd)]
 
 
-def _day(day: str, costs: Costs) -> Json:
+def _day(day: str, costs: CostSums) -> Json:
     agents = {agent: spent for (its_day, agent), spent in costs.days.items() if its_day == day}
     total = sum(agents.values(), Spent())
     return {"day": day, "agents": {agent: spent.cost_usd for agent, spent in agents.items()}, **spent_json(total)}
@@ -108,7 +108,7 @@ def _day(day: str, costs: Costs) -> Json:
 # -- CSV ---------------------------------------------------------------------------------------------------------------
 
 
-def _csv(parts: ConsoleParts, table: str, costs: Costs) -> str:
+def _csv(parts: ConsoleParts, table: str, costs: CostSums) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     heading, rows = _table(parts, table, costs)
@@ -119,7 +119,7 @@ def _csv(parts: ConsoleParts, table: str, costs: Costs) -> str:
     return out.getvalue()
 
 
-def _table(parts: ConsoleParts, table: str, costs: Costs) -> tuple[list[str], list[tuple[Sequence[str], Spent]]]:
+def _table(parts: ConsoleParts, table: str, costs: CostSums) -> tuple[list[str], list[tuple[Sequence[str], Spent]]]:
     """The names of the key columns, and the rows."""
     if table == "days":
         return ["day", "agent"], list(costs.days.items())

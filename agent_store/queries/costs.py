@@ -73,7 +73,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class CostSums:
     """The costs of a range of days, by each key that has any.
 
     `days` has a sum for each day and agent, in order. `imported` is the part that import-costs brought: it is in
@@ -90,7 +90,7 @@ class Costs:
     people: dict[int | None, Spent]
 
 
-async def read_costs(db: aiosqlite.Connection, first_day: str, last_day: str) -> Costs:
+async def read_costs(db: aiosqlite.Connection, first_day: str, last_day: str) -> CostSums:
     imported = [
         ((day, agent), Spent(cost, 0, *tokens))
         for day, agent, cost, *tokens in await rows(db, IMPORTED, first_day, last_day)
@@ -99,7 +99,7 @@ async def read_costs(db: aiosqlite.Connection, first_day: str, last_day: str) ->
     for by, key, agent, *sums in await rows(db, RECORDED, first_day, last_day):
         found[by].append(((key, agent) if by == "days" else key, Spent(*sums)))
     days = _summed(found["days"])
-    return Costs(
+    return CostSums(
         total=sum(days.values(), Spent()),
         imported=sum((spent for _, spent in imported), Spent()),
         days=dict(sorted(days.items())),
