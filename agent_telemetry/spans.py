@@ -74,7 +74,7 @@ class Spans:
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # no global one
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer(NAME, version)
-        self._redact, self._words = redact, words
+        self._exporter, self._redact, self._words = exporter, redact, words
         self._making = ThreadPoolExecutor(1, thread_name_prefix="spans")
         self._waiting = 0
 
@@ -105,6 +105,7 @@ class Spans:
                 await closed.wait()
         except TimeoutError:
             log.warning("the last spans were not sent in time")
+            self._exporter.shutdown()  # tries no further
 
     def _make(self, record: TurnRecord, words: TurnWords | None) -> None:
         try:

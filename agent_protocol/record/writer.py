@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cachetools import LRUCache
 from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
@@ -38,6 +39,8 @@ WRITE_SECONDS = 10.0  # for a write; a large one over a slow line is no outage
 PAUSE_SECONDS = 2.0  # after a write that failed
 REPORT_SECONDS = 600.0  # between two lines about dropped entries
 LAST_WAIT = 3.0  # seconds to write at the end of the process
+REMEMBERED = 4_000_000  # characters of texts that were redacted
+SHORT = 40  # characters that are redacted sooner than they are found
 
 # KEYS: the stream, its count. ARGV: how many entries were dropped before these, the stream's bounds, then pairs of
 # kind and data.
@@ -105,7 +108,7 @@ class RecordWriter:
         write_seconds: float = WRITE_SECONDS,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._link, self._redact, self._prompts = link, redact, prompts
+        self._link, self._redact, self._prompts = link, remembering(redact), prompts
         self._write_seconds, self._pause_seconds = write_seconds, pause_seconds
         self._waiting: deque[_Waiting] = deque()
         self._bytes = 0
@@ -214,6 +217,25 @@ class RecordWriter:
     def _fields(self, entries: Make) -> list[tuple[str, str]]:
         """The kind and data of each entry."""
         return [(_KINDS[type(entry)], encoded(entry, self._redact)) for entry in entries()]
+
+
+def remembering(redact: Redact, characters: int = REMEMBERED) -> Redact:
+    """The same, remembering the newest texts: most of a prompt was in the prompt before it, and while a pattern looks
+    for secrets in a long text no other thread runs, the event loop's neither."""
+    known = LRUCache[str, str](characters, getsizeof=len)
+
+    def remembered(text: str) -> str:
+        if len(text) < SHORT:
+            return redact(text)
+        found = known.get(text)
+        if found is None:
+            found = redact(text)
+            found = text if found == text else found  # kept once
+            with suppress(ValueError):  # longer than all that is remembered
+                known[text] = found
+        return found
+
+    return remembered
 
 
 def encoded(entry: Entry, redact: Redact) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ from agent_protocol.record.entries import CallRecord, CallWords, HistoryMessage,
 from agent_protocol.turns.records import TurnRecord
 from agent_runtime.watching import spans_to
 from agent_telemetry.spans import Spans, http_exporter
+from tests.support.redis_server import until
 
 TURN = TurnRecord(
     id="m1",
@@ -170,7 +172,9 @@ async def test_an_address_that_does_not_answer_holds_neither_turns_nor_the_end(u
     exporter = http_exporter(f"http://127.0.0.1:{unused_tcp_port}", "")
     spans = Spans(exporter, str, version="1.2")
     spans.ended(TURN, Words())
-    await spans.aclose(0.3)
+    await spans.aclose(0.1)
+    assert "not sent in time" in caplog.text
+    await until(lambda: not [thread for thread in threading.enumerate() if thread.name == "spans' end"])
 
 
 def test_missing_packages_are_one_clear_line(monkeypatch, caplog):

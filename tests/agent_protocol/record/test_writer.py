@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.record import writer as module
 from agent_protocol.record.entries import CallWords, DeletionNote, HistoryMessage, PostWords, Quoted, ReactionNote
-from agent_protocol.record.writer import RecordWriter, decoded
+from agent_protocol.record.writer import RecordWriter, decoded, remembering
 from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
 from tests.support.redis_server import PATIENT, until
@@ -126,6 +126,21 @@ async def test_an_entry_that_cannot_be_written_keeps_no_other_back(link, caplog,
     assert [(number, entry.n) for number, entry in await entries(link, keys.words("claude"))] == [(3, 2)]
     assert writer.dropped == 2
     assert "IndexError" in caplog.text
+
+
+def test_a_text_that_comes_again_is_not_searched_for_secrets_again():
+    searched = []
+
+    def redact(text: str) -> str:
+        searched.append(text)
+        return text.replace("sk-secret", "…")
+
+    remembered = remembering(redact, 250)
+    one, two, long = ("a" * 100, "sk-secret" + "b" * 90, "c" * 300)
+    assert [remembered(text) for text in (one, two, one, two, long, long)] == [
+        *(one, "…" + "b" * 90, one, "…" + "b" * 90, long, long)
+    ]
+    assert searched == [one, two, long, long]
 
 
 async def test_without_prompts_only_posts_are_written_and_no_prompt_is_made(link):
