@@ -107,6 +107,8 @@ async def _read_shared_state(services: AgentServices) -> None:
         state.start()
         with suppress(RedisAway):  # read again when Redis is back
             await state.read()
+    if services.stops.paused:
+        log.warning("all bots are paused, since before this start: /bots go-on or the console lets them go on")
     with suppress(RedisAway):
         await recall_agents(services.ledger.presence, services.directory, services.names)
     services.forgetting.start()

@@ -120,7 +120,7 @@ async def test_where_nobody_converses_the_bot_has_one_turn_and_hears_what_was_sa
         assert "Tea is too dear." in "\n".join(request.texts)
 
 
-async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and_conversations(tmp_path):
+async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and_conversations(tmp_path, caplog):
     with RedisServer() as redis:
         async with flow(tmp_path, redis_url=redis.url, COORDINATOR_MAX_ROUNDS="5") as f:
             f.models.answer = held = Held()
@@ -132,6 +132,7 @@ async def test_a_pause_of_all_outlives_a_restart_and_stops_mentions_schedule_and
                 await until(lambda: not runtime.coordinator.engine.holds.busy)
             held.go(100)
             async with f.running() as runtime, owner_of(runtime) as owner:
+                assert "all bots are paused, since before this start" in caplog.text
                 await f.discord.say("Alice", "casual", f"<@{claude}> are you there?")
                 await f.discord.wait_for(lambda: signs(f, "casual") == ["🛑"])
                 assert await runtime.coordinator.fire() is None, "as the schedule does"

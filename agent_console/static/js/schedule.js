@@ -52,6 +52,7 @@ function list(page, signal) {
 function row(action) {
   const where = [action.channel_id && channelLink(action.channel_id), action.agent && agentChip(action.agent)].filter(Boolean);
   const came = [action.outcome, action.detail].filter(Boolean).join(": ");
-  return [when(action.at), action.by === "console" ? "the console" : `Person ${action.by}`, ACTIONS[action.action] || action.action,
+  const who = { console: "the console", forgotten: "a person who was forgotten" }[action.by] || `Person ${action.by}`;
+  return [when(action.at), who, ACTIONS[action.action] || action.action,
     where.length ? h("span", { class: "row" }, where) : "–", came || "–"];
 }
