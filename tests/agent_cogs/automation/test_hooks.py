@@ -146,6 +146,13 @@ async def test_what_began_is_ended_also_after_a_stop(scene: Scene) -> None:
     assert ended[1:] == [(f"m{message_id}", "stopped"), (f"agent_stop-m{message_id}", None)]
 
 
+async def test_while_all_bots_are_paused_no_hook_asks_a_model(scene: Scene) -> None:
+    await scene.stops.stop(0, "")
+    await scene.ask()
+    await scene.cog.host.automation.shutdown()
+    assert (asked(scene), scene.texts()) == ([], [])
+
+
 async def test_a_turn_that_another_process_took_over_has_its_end_there(scene: Scene) -> None:
     scene.ledger.turns.taken_over = True
     await scene.ask()
