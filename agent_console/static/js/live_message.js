@@ -100,16 +100,36 @@ function tools(message, page, grouped) {
     grouped && message.author.agent && whyLink(message));
 }
 
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+// A turn ends just after its post, and reaches the record about a second later: for a new message that is waited for.
+async function turnOf(message) {
+  const isNew = Math.abs(Date.now() / 1000 - message.at) < 5;
+  for (let left = isNew ? 4 : 0; ; left--) {
+    try {
+      const turn = await get(`api/live/why/${message.id}`);
+      if (isNew) await pause(1500);
+      return turn;
+    } catch (error) {
+      if (error.status !== 404 || left <= 0) throw error;
+      await pause(800);
+    }
+  }
+}
+
 // Leads to the turn in which an agent posted it, which the program looks up by the message.
 function whyLink(message) {
   const open = async (event) => {
     event.preventDefault();
+    const link = event.currentTarget;
+    link.setAttribute("aria-busy", "true");
     try {
-      const turn = await get(`api/live/why/${message.id}`);
+      const turn = await turnOf(message);
       location.hash = `#/turn/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}`;
     } catch (error) {
       toast(error.message);
     }
+    link.removeAttribute("aria-busy");
   };
   return h("a", { class: "why", href: "#/turns", title: "Why did it say this? Its turn: prompt, model, cost", onclick: open }, "why?");
 }
