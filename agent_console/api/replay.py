@@ -84,8 +84,6 @@ class _Replays:
             self._note(turn, change, outcome)
 
     def _note(self, turn: WholeTurn, change: Change, outcome: str) -> None:
-        if self._parts.notes is None:
-            return
         changed = change.model or (f"persona {change.persona}" if change.persona else "")
         self._parts.notes.note(
             ActionNote(

@@ -27,7 +27,8 @@ from tests.support.program import environment, program
 from tests.support.redis_server import RedisServer, until
 
 PROJECT = Path(__file__).parents[2]
-CANARY = "c4nary-"  # no secret below is without it, nothing else has it
+CANARY = "c4nary-"  # no secret below is without it but PASTED, nothing else has it
+PASTED = "p4sted-by-a-person"  # a secret that somebody wrote into a channel, so that it is in prompts
 
 
 class Redis:
@@ -96,6 +97,7 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
     secrets["CONSOLE_TOKEN"] = f"{CANARY}console-token"
     others = ("TAVILY_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_BEARER_TOKEN_BEDROCK", "ENDPOINT_LAB_KEY", "OF_A_TOOL")
     secrets |= {key: f"{CANARY}{key.lower()}" for key in others}
+    secrets["TAVILY_API_KEY"] = PASTED
     config = tmp_path / "config"
     config.mkdir()
     (config / "mcp.yaml").write_text("servers: {lab: {command: no-such-program, env: {KEY: '${OF_A_TOOL}'}}}")
@@ -132,6 +134,8 @@ async def test_no_secret_leaves_the_process_whatever_goes_wrong(tmp_path, style)
     assert "Discord refuses its token: check BOT_TOKEN_GROK" in log
     assert all("[redacted]" in "\n".join(f.said("debate", name)) for name in ("chatgpt", "claude", "gemini"))
     assert not any(str(PROJECT) in text for text in f.said("debate"))
+    assert not any(PASTED in text for text in (*recorded, log))
+    assert not shown or any("is [redacted] still valid?" in text for text in recorded)
     for looked_at in filter(None, (kept.said, shown, recorded)):
         assert any("said by google" in text for text in looked_at)
 
@@ -152,6 +156,7 @@ async def a_bad_day(f, secrets: Mapping[str, str]):
     )
     await f.discord.say("Alice", "debate", f"<@{claude}> hello")
     await until(lambda: refused.hits)
+    await f.discord.say("Alice", "debate", f"is {PASTED} still valid?")
     for name in ("chatgpt", "claude", "gemini"):
         await mention(f, f.user_id(name))
 
