@@ -12,6 +12,9 @@ import aiosqlite
 from agent_console.errors import Refused
 from agent_store.database import RecordError, connect
 
+NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
+NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
+
 log = logging.getLogger(__name__)
 
 
@@ -26,7 +29,7 @@ class RecordFile:
     async def open(self) -> aiosqlite.Connection:
         """The connection that all pages share; it only reads. Raises Refused where there is nothing to read."""
         if self.path is None:
-            raise Refused(404, "no record is kept (RECORD_DAYS=0)")
+            raise Refused(404, NOT_KEPT)
         async with self._opening:
             if self._connection is None:
                 self._connection = await self._connect(self.path)
@@ -36,7 +39,7 @@ class RecordFile:
         try:
             return await connect(path)
         except RecordError:
-            raise Refused(404, "nothing is recorded yet") from None
+            raise Refused(404, NOTHING_YET) from None
         except (sqlite3.Error, OSError) as error:
             log.warning("the console cannot open the record %s: %s", path, error)
             raise Refused(503, "the record cannot be opened; the log says why") from None

@@ -36,6 +36,7 @@ REACTIONS = 12  # kinds, of an agent
 MOST_CHANNELS = 30  # whose cooldowns are read
 LONGEST_TURN = 600.0  # seconds, between a turn's write to memory and its end
 DAY = 86400.0
+NO_MEMORY = "memory.md: missing"  # no problem: an agent's first note creates it
 
 
 def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
@@ -175,7 +176,8 @@ def _read(folder: Path) -> tuple[Json, list[MemoryEntry]]:
     files = read_persona(folder)
     shown = [{"name": name, "size": None if text is None else len(text)} for name, text in files]
     memory = memory_entries(_versions(folder, "memory.md"), files.memory or "")
-    return {"files": shown, "problems": list(files.problems)}, memory
+    problems = [problem for problem in files.problems if problem != NO_MEMORY]
+    return {"files": shown, "problems": problems}, memory
 
 
 def _file(folder: Path, name: str) -> Json:

@@ -13,12 +13,12 @@ const BY = { usual: "by the days before it", pace: "by its pace so far" };
 export async function render(root, { query, signal }) {
   const range = rangeOf(query);
   const [budgets, costs] = await Promise.all([
-    get("api/budgets", {}, { signal }).catch(explained), me.recorded ? get("api/costs", range, { signal }).catch(explained) : { error: "" },
+    get("api/budgets", {}, { signal }).catch(explained), get("api/costs", range, { signal }).catch(explained),
   ]);
   const budgetCard = h("div", null, today(budgets));
   fill(root, h("div", { class: "page-head" }, h("h1", null, "Cost")), budgetCard, rangeForm(range, costs));
   if (costs.days) root.append(...sums(costs, range));
-  else root.append(empty(me.recorded ? costs.error : "Costs by day are not recorded: RECORD_DAYS is 0. Set it to a number of days in .env, and restart."));
+  else root.append(empty(costs.error));
   const acted = async () => fill(budgetCard, today(await get("api/budgets").catch(explained)));
   window.addEventListener("acted", acted);
   return () => window.removeEventListener("acted", acted);
