@@ -69,6 +69,7 @@ async def test_a_person_is_forgotten_and_what_is_asked_later_is_recorded(scene):
     assert scene.rows("SELECT turn_id, author_id FROM quotes JOIN words ON words.id = words_id") == [("other", BOB)]
     later = ordered / 1000 + 5
     await scene.put(
+        turn("late", asked_by=ALICE),
         turn("again", asked_by=ALICE, at=later, asked_message_id=LATER),
         words("again", asked_by=ALICE, at=later, quoted=quotes((LATER, ALICE))),
         words("old one quoted again", at=later, quoted=quotes((EARLIER, ALICE))),
@@ -76,7 +77,10 @@ async def test_a_person_is_forgotten_and_what_is_asked_later_is_recorded(scene):
     await scene.record()
     assert kept(scene)["again"] == "kept"
     assert kept(scene)["old one quoted again"] == "forgotten"
-    assert scene.rows("SELECT asked_by FROM turns WHERE id = 'again'") == [(ALICE,)]
+    assert scene.rows("SELECT id, asked_by FROM turns WHERE id IN ('again', 'late') ORDER BY id") == [
+        ("again", ALICE),
+        ("late", None),
+    ]
 
 
 async def test_a_recorder_that_was_down_forgets_too_and_drops_what_still_waited_in_the_streams(scene, tmp_path):

@@ -48,6 +48,9 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
         ReactionNote(message_id=90, channel_id=5, user_id=77, emoji="🍅", at=AT),
         ReactionNote(message_id=90, channel_id=5, user_id=77, emoji="👀", at=AT),
         ReactionNote(message_id=90, channel_id=5, user_id=77, emoji="🍅", at=AT, given=False),
+        ReactionNote(message_id=90, channel_id=5, user_id=78, emoji="🍅", at=AT),
+        ReactionNote(message_id=90, channel_id=5, user_id=78, emoji="🍅", at=AT, given=False),
+        ReactionNote(message_id=90, channel_id=5, user_id=78, emoji="🍅", at=AT),
         ActionNote(id="a1", at=AT, by="console", action="stop", channel_id=5),
         BEGAN.model_copy(update={"ended_at": AT + 60, "ended_because": "done", "messages": 3}),
     )
@@ -62,7 +65,7 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
     assert scene.rows("SELECT turn_id, name FROM tool_calls") == [("m1", "look_up")]
     assert scene.rows("SELECT message_id, text, turn_id FROM posts") == [(90, "Hi!", "m1")]
     assert scene.rows("SELECT media_type, data FROM pictures") == [("image/png", b"hi")]
-    assert scene.rows("SELECT message_id, user_id, emoji FROM reactions") == [(90, 77, "👀")]
+    assert scene.rows("SELECT message_id, user_id, emoji FROM reactions") == [(90, 77, "👀"), (90, 78, "🍅")]
     assert scene.rows("SELECT by, action FROM actions") == [("console", "stop")]
     assert scene.rows("SELECT message_id, author_id, turn_id FROM quotes JOIN words ON words.id = words_id") == [
         (70, 77, "m1"),

@@ -9,8 +9,66 @@ COSTS = "agent_store/queries/test_costs_and_forecast.py"
 TURN = "agent_store/queries/test_one_turn.py"
 PAGES = "agent_store/export/test_pages.py"
 MARKDOWN = "agent_store/export/test_discord_html.py"
+RECORDER = "agent_store/test_recorder.py"
+FORGETTING = "agent_store/test_forgetting.py"
+RETENTION = "agent_store/test_retention.py"
+MIGRATIONS = "agent_store/test_migrations.py"
 
 IN_RECORD = (
+    *of(
+        "agent_store/database.py",
+        FORGETTING,
+        ('"PRAGMA secure_delete = ON"', '"PRAGMA secure_delete = OFF"', "removed words are overwritten"),
+    ),
+    *of(
+        "agent_store/migrations.py",
+        MIGRATIONS,
+        ('connection.execute("ROLLBACK")', 'connection.execute("COMMIT")', "a migration that fails changes nothing"),
+        ("if len(rows) > len(ours):", "if False:", "a file of a newer program is refused"),
+        ("copies(path)[:-COPIES_KEPT]", "copies(path)[:-1]", "three copies are kept"),
+    ),
+    *of(
+        "agent_protocol/record/reader.py",
+        RECORDER,
+        ("if _order(last) <= _order(newest) else", "if True else", "a Redis with an earlier clock is read whole"),
+        ("n - position.last_n - 1) if", "n - position.last_n) if", "only what is missing is counted as lost"),
+        ("| gone\n", "\n", "a stream that was emptied gets its group again"),
+        ("if stream in self._words])", "if False])", "words leave Redis once they are recorded"),
+    ),
+    *of(
+        "agent_store/writing.py",
+        RECORDER,
+        ("if await read_positions(db) != known:", "if False:", "a paused recorder writes over no successor"),
+        ("places.pop(NO_REACTION if sql == REACTION else REACTION, None)", "pass", "a reaction that is given again is there"),
+        ('await db.execute("ROLLBACK TO entry")', "raise", "an entry that does not fit leaves the others"),
+    ),
+    *of(
+        "agent_store/recorder.py",
+        RECORDER,
+        ("if _identity(self._path) != opened:", "if False:", "a file that was deleted is begun again"),
+        ("if problem == self.problem else", "if False else", "a problem that lasts is one line"),
+    ),
+    *of(
+        "agent_store/recorder.py",
+        FORGETTING,
+        ("self._unwiped = self._unwiped or removed > 0", "pass", "the log beside the file is emptied after a deletion"),
+        ("user_id, at / 1000)", "user_id, at)", "what is said after /forget me is recorded"),
+    ),
+    *of(
+        "agent_store/forgetting.py",
+        FORGETTING,
+        ("if quoted.message_id in self.messages:", "if False:", "late words do not bring a deleted message back"),
+        ("quoted.message_id < id_at(asked_at)", "words.at <= asked_at", "an old message is not recorded again later"),
+        ("(*quoting, *led_to, *there)", "(*quoting, *there)", "the prompt that led to a deleted post goes with it"),
+        ('return record.model_copy(update={"asked_by": None', 'return record.model_copy(update={"v": 1', "a late record brings no id back"),
+    ),
+    *of(
+        "agent_store/retention.py",
+        RETENTION,
+        ("now - min(kept) * DAY", "now - max(kept) * DAY", "prompts go after their own days"),
+        ("return free > PAGES", "return False", "the file gives all of its free room back"),
+        ("return deleted.rowcount >= ROWS", "return False", "all that is too old goes, not the first rows alone"),
+    ),
     *of(
         "agent_store/queries/pages.py",
         LISTS,
