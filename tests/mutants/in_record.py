@@ -39,7 +39,7 @@ IN_RECORD = (
         "agent_store/writing.py",
         RECORDER,
         ("if await read_positions(db) != known:", "if False:", "a paused recorder writes over no successor"),
-        ("places.pop(NO_REACTION if sql == REACTION else REACTION, None)", "pass", "a reaction that is given again is there"),
+        ("places.pop(NO_REACTION if sql == REACTION else REACTION, None)", "pass", "a reaction given again is there"),
         ('await db.execute("ROLLBACK TO entry")', "raise", "an entry that does not fit leaves the others"),
     ),
     *of(
@@ -60,7 +60,11 @@ IN_RECORD = (
         ("if quoted.message_id in self.messages:", "if False:", "late words do not bring a deleted message back"),
         ("quoted.message_id < id_at(asked_at)", "words.at <= asked_at", "an old message is not recorded again later"),
         ("(*quoting, *led_to, *there)", "(*quoting, *there)", "the prompt that led to a deleted post goes with it"),
-        ('return record.model_copy(update={"asked_by": None', 'return record.model_copy(update={"v": 1', "a late record brings no id back"),
+        (
+            'return record.model_copy(update={"asked_by": None',
+            'return record.model_copy(update={"v": 1',
+            "a late record brings no id back",
+        ),
     ),
     *of(
         "agent_store/retention.py",
