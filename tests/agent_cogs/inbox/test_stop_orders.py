@@ -17,6 +17,8 @@ from agent_cogs.inbox.stop_orders import answers, may_stop
 from agent_cogs.turn.cancellation import Cancellation
 from agent_cogs.turn.failure_replies import post_failure_reply
 from agent_context.steering.stop_words import Order, order_in
+from agent_protocol.moderation.stop_store import EVERYWHERE
+from agent_protocol.record.entries import ActionNote
 from agent_protocol.wire.messages import Instruction
 from tests.support.agent_scene import LOUNGE, MEMES, THREAD, Scene
 from tests.support.doubles import ALICE, BOB, settle, until
@@ -628,3 +630,27 @@ async def test_a_turn_whose_channel_is_gone_is_settled_with_its_costs_too(open_s
     await settle()
     assert settled(scene) == ([("i1", "unknown_channel")], 1, [])
     await scene.aclose()
+
+
+async def test_who_stopped_and_resumed_is_noted_once_and_who_may_not_is_not(open_scene):
+    scene = await open_scene("claude", "grok")
+    await scene.ask("stop", author=BOB)
+    await scene.ask("stop")
+    await scene.ask("resume")
+    noted = [(note.by, note.action, note.channel_id) for note in scene.record if isinstance(note, ActionNote)]
+    assert noted == [(str(ALICE), "stop", LOUNGE), (str(ALICE), "resume", LOUNGE)]
+
+
+async def test_a_pause_of_all_cancels_what_runs_and_waits_everywhere(open_scene):
+    scene, thought = await open_scene(), Thought()
+    scene.answers(thought, thought)
+    await scene.instruct("running")
+    await scene.instruct("elsewhere", channel=MEMES)
+    await scene.stops.stop(EVERYWHERE, "console")
+    thought.go_on.set()
+    await settle()
+    assert scene.texts() == []
+    assert {(result.instruction_id, result.reason) for result in scene.results} == {
+        ("running", "stopped"),
+        ("elsewhere", "stopped"),
+    }
