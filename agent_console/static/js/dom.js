@@ -38,7 +38,7 @@ function set(node, name, value) {
 }
 
 // A link to the console itself or to the web; anything else (javascript:, data:) leads nowhere.
-export function safeAddress(text) {
+function safeAddress(text) {
   return /^(https?:\/\/|#|\.?\/|api\/)/i.test(String(text)) ? String(text) : "#";
 }
 

@@ -84,9 +84,6 @@ export function dayName(day) {
 export const shortDay = (day) =>
   new Date(`${day}T12:00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 
-export const clockWithSeconds = (unix) =>
-  inZone("seconds", { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(unix * 1000);
-
 export const dayAndClock = (unix) => `${dayName(dayOf(unix))}, ${clock(unix)}`;
 
 export function bytes(value) {
