@@ -110,6 +110,9 @@ def test_an_owner_starts_a_conversation_stops_it_and_lets_the_bots_speak_again(
     actions.get_by_role("button", name="Let them speak").click()
     actions.get_by_role("button", name="Start").wait_for()
     page.goto(f"{local.url}/#/conversations")
-    page.get_by_role("link", name="a lighthouse that moved").first.click()
-    page.locator(".conversation-page").wait_for()
+    link = page.get_by_role("link", name="a lighthouse that moved").first
+    page.wait_for_load_state("networkidle")
+    while link.count() == 0:  # it is on its way into the record
+        page.reload(wait_until="networkidle")
+    link.click()
     page.locator(".conversation-page").get_by_text("a person stopped it").first.wait_for()
