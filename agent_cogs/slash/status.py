@@ -78,6 +78,8 @@ class ServerStatus:
         running = self.conversation
         if running is None:
             return "no conversation is running"
+        if running.single:
+            return f"{names.get(running.speaker or '', 'a bot')} has a turn on request"
         theme = f", theme {running.theme}" if running.theme else ""
         speaker = f", {names.get(running.speaker, running.speaker)}'s turn" if running.speaker else ""
         return f"a conversation is running{theme}, round {running.round_number}{speaker}"

@@ -69,4 +69,5 @@ def _conversation(running: Running) -> dict[str, Any]:
         "topic": running.topic,
         "since": running.started_at,
         "joins": running.joins,
+        "single": running.single,
     }

@@ -41,7 +41,8 @@ return redis.call('DEL', KEYS[1])
 @dataclass(frozen=True, slots=True)
 class Running:
     """A running conversation: its round, the agent whose turn it is, None between two rounds, and those who come after
-    it in this round. `joins` says that bots join a person's talk, for one round."""
+    it in this round, the one that an owner asked for first. `joins` says that bots join a person's talk, for one round;
+    `single` that it is one turn, which an owner asked for."""
 
     round_number: int
     speaker: str | None
@@ -51,6 +52,7 @@ class Running:
     started_at: float = 0.0  # unix seconds
     coming: tuple[str, ...] = ()
     joins: bool = False
+    single: bool = False
 
 
 class ConversationStore:
@@ -101,7 +103,8 @@ class ConversationStore:
 def _running(state: str) -> Running | None:
     try:
         read = json.loads(state)
-        pending = [str(agent) for agent in read.get("pending") or ()]
+        pending, requested = [str(agent) for agent in read.get("pending") or ()], read.get("requested")
+        coming = [agent for agent in pending[1:] if agent != requested]
         return Running(
             round_number=int(read["round_number"]),
             speaker=pending[0] if pending else None,
@@ -109,8 +112,9 @@ def _running(state: str) -> Running | None:
             conversation_id=str(read.get("conversation_id") or ""),
             topic=str(read["topic"]) if read.get("topic") else None,
             started_at=float(read.get("started_at") or 0.0),
-            coming=tuple(pending[1:]),
+            coming=tuple([str(requested), *coming] if requested else coming),
             joins=read.get("joining") is not None,
+            single=bool(read.get("single")),
         )
     except (ValueError, TypeError, KeyError, AttributeError):  # written by another version
         return None

@@ -209,7 +209,7 @@ class LivePage {
     }
     const order = [running.speaker, ...running.coming].filter(Boolean);
     const parts = [
-      running.joins ? "The bots join a person’s talk" : `Round ${running.round} of at most ${this.session.mostRounds}`,
+      running.single ? "One turn, on request" : running.joins ? "The bots join a person’s talk" : `Round ${running.round} of at most ${this.session.mostRounds}`,
       running.topic && h("span", { class: "topic", dir: "auto" }, `“${running.topic}”`),
       order.length > 0 && [agentInline(order[0]), running.speaker ? " has the turn" : " is next", order.length > 1 && [", then ", order.slice(1).flatMap((agent, index) => [index ? ", " : "", agentInline(agent)])]],
     ].filter(Boolean);

@@ -10,6 +10,7 @@ import pytest
 from agent_coordinator.conversations.state import ConversationState
 from agent_coordinator.coordinator import Coordinator
 from agent_coordinator.events import ConversationEnded, ConversationStarted, TurnTaken
+from agent_protocol.coordination.conversations import _running
 from agent_protocol.wire.messages import Command, CommandOutcome, Instruction, Result
 from tests.support.coordinator_doubles import (
     AGENTS,
@@ -286,3 +287,13 @@ async def test_where_the_agents_agree_to_end_the_requested_one_speaks_before_tha
         scene.speak(2)
         assert (await scene.ended()).report.ended_because == "agreed"
         assert scene.taken == ["claude", order[0], order[2]]
+
+
+def test_people_read_who_was_asked_for():
+    state = replace(STATE, pending=("claude", "grok", "gemini"), asking="i1", requested="gemini")
+    running = _running(state.to_json())
+    assert running is not None
+    assert (running.speaker, running.coming, running.single) == ("claude", ("gemini", "grok"), False)
+    alone = _running(replace(STATE, single=True, requested="grok").granting().to_json())
+    assert alone is not None
+    assert (alone.speaker, alone.coming, alone.single) == ("grok", (), True)
