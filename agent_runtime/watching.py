@@ -21,6 +21,8 @@ from agent_runtime.process import Runtime
 from agent_telemetry.metrics import Metrics, Readings, metrics_route
 from agent_telemetry.spans import MISSING, Spans, http_exporter
 
+PING_SECONDS = 2.0
+
 log = logging.getLogger(__name__)
 
 
@@ -60,7 +62,7 @@ class Watching:
             runtime.start(runtime.metrics.run(), "metrics", essential=False)
 
     async def _ping(self) -> None:
-        await self.link.call(lambda redis: redis.ping())
+        await self.link.patient(lambda redis: redis.ping(), PING_SECONDS)
 
     def _readings(self, runtime: Runtime) -> Readings:
         bots = runtime.bots

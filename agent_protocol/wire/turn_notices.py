@@ -8,6 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
+
+from redis.asyncio import Redis
 
 from agent_protocol.connection.link import RedisAway, RedisLink
 from agent_protocol.turns.records import TurnRecord
@@ -15,6 +18,7 @@ from agent_protocol.wire import keys
 from agent_protocol.wire.messages import TurnNotice
 
 MOST_WAITING = 1000
+SECONDS = 5.0  # for a notice; none is worth the breaker, which turns depend on
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +54,10 @@ class TurnNotices:
         while True:
             wire = (await self._waiting.get()).to_wire()
             try:
-                await self._link.call(lambda redis, wire=wire: redis.publish(keys.COORDINATOR_TURNS, wire))  # type: ignore[misc]
+                await self._link.patient(partial(_publish, wire), SECONDS)
             except RedisAway as away:
                 log.debug("a turn's notice is dropped: %s", away)
+
+
+async def _publish(wire: str, redis: Redis) -> int:
+    return await redis.publish(keys.COORDINATOR_TURNS, wire)
