@@ -162,7 +162,8 @@ def test_each_second_of_a_turn_counts_for_one_phase():
         clock.now += 2
         with trace.drawing("scripted/brush", "a cat"):
             clock.now += 5
-    clock.now -= 1000  # a clock that was set back
+    with trace.phase("context"):
+        clock.now -= 1000  # a clock that was set back
     assert trace.phases.model_dump() == {"waiting": 4, "context": 0, "model": 10, "tools": 3, "posting": 7}
     one, two = trace.tool_records
     assert (one.name, one.n, one.at, one.seconds, one.characters, one.error) == ("tool1", 0, first, 2, 5, False)
