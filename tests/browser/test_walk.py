@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,8 +35,16 @@ def messages(page: Page) -> list[str]:
     return page.locator("[role=log] .message-text").all_inner_texts()
 
 
-def test_the_page_shows_the_conversation_of_the_bots_as_it_comes(local: Program, open_page: OpenPage) -> None:
-    page = open_page(local.url)
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Program]:
+    """A start whose first conversation nobody has ended."""
+    program = Program(tmp_path, "--scripted")
+    yield program
+    program.end()
+
+
+def test_the_page_shows_the_conversation_of_the_bots_as_it_comes(fresh: Program, open_page: OpenPage) -> None:
+    page = open_page(fresh.url)
     page.locator("[role=log] article.message").nth(2).wait_for()
     speakers = page.locator("[role=log] article.message .message-head b").all_inner_texts()
     assert set(speakers) <= {"ChatGPT", "Claude", "Gemini", "Grok", "Sam"}
