@@ -34,8 +34,8 @@ def insert(table: str, columns: str, conflict: str = "DO NOTHING") -> str:
 TURN = insert(
     "turns",
     "agent, id, at, day, kind, trigger, outcome, reason, conversation_id, round, channel_id, guild_id, asked_by,"
-    " asked_message_id, model, entries, seconds, waiting, context, thinking, tools, posting, input_tokens,"
-    " cached_tokens, output_tokens, cost_usd, emoji, reacted_to, image",
+    " asked_message_id, model, entries, seconds, waiting_seconds, context_seconds, model_seconds,"
+    " tools_seconds, posting_seconds, input_tokens, cached_tokens, output_tokens, cost_usd, emoji, reacted_to, image",
 )
 CALL = insert(
     "calls",

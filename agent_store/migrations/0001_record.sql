@@ -19,7 +19,7 @@ CREATE INDEX conversations_by_time ON conversations (started_at, id);
 CREATE INDEX conversations_by_channel ON conversations (channel_id, started_at, id);
 
 CREATE TABLE turns (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    seq INTEGER PRIMARY KEY,         -- orders turns of the same time
     agent TEXT NOT NULL,
     id TEXT NOT NULL,                -- the instruction's, or `m` and the message's
     at REAL NOT NULL,                -- when it ended
@@ -37,18 +37,18 @@ CREATE TABLE turns (
     model TEXT NOT NULL DEFAULT '',  -- provider/model
     entries INTEGER NOT NULL DEFAULT 0,
     seconds REAL NOT NULL DEFAULT 0,
-    waiting REAL NOT NULL DEFAULT 0,
-    context REAL NOT NULL DEFAULT 0,
-    thinking REAL NOT NULL DEFAULT 0,  -- the model's
-    tools REAL NOT NULL DEFAULT 0,
-    posting REAL NOT NULL DEFAULT 0,
+    waiting_seconds REAL NOT NULL DEFAULT 0,  -- a phase each: agent_protocol.record.entries.Phases
+    context_seconds REAL NOT NULL DEFAULT 0,
+    model_seconds REAL NOT NULL DEFAULT 0,
+    tools_seconds REAL NOT NULL DEFAULT 0,
+    posting_seconds REAL NOT NULL DEFAULT 0,
     input_tokens INTEGER NOT NULL DEFAULT 0,
     cached_tokens INTEGER NOT NULL DEFAULT 0,
     output_tokens INTEGER NOT NULL DEFAULT 0,
     cost_usd REAL NOT NULL DEFAULT 0,
-    emoji TEXT,
-    reacted_to INTEGER,
-    image INTEGER NOT NULL DEFAULT 0,
+    emoji TEXT,                      -- of its reaction
+    reacted_to INTEGER,              -- a message
+    image INTEGER NOT NULL DEFAULT 0,  -- 1: it drew one
     UNIQUE (agent, id)
 ) STRICT;
 -- One index for each filter of the list of turns, in the list's order, and one that holds all that costs are summed by.
@@ -56,7 +56,6 @@ CREATE INDEX turns_by_time ON turns (at, seq);
 CREATE INDEX turns_by_agent ON turns (agent, at, seq);
 CREATE INDEX turns_by_channel ON turns (channel_id, at, seq);
 CREATE INDEX turns_by_outcome ON turns (outcome, at, seq);
-CREATE INDEX turns_by_trigger ON turns (trigger, at, seq);
 CREATE INDEX turns_by_model ON turns (model, at, seq);
 CREATE INDEX turns_by_conversation ON turns (conversation_id, at, seq) WHERE conversation_id IS NOT NULL;
 CREATE INDEX turns_by_person ON turns (asked_by, at, seq) WHERE asked_by IS NOT NULL;
@@ -65,7 +64,6 @@ CREATE INDEX turns_by_day ON turns (
 );
 
 CREATE TABLE calls (
-    id INTEGER PRIMARY KEY,
     agent TEXT NOT NULL,
     turn_id TEXT NOT NULL,
     n INTEGER NOT NULL,
@@ -81,8 +79,8 @@ CREATE TABLE calls (
     reasoning_tokens INTEGER NOT NULL,
     searches INTEGER NOT NULL,
     cost_usd REAL NOT NULL,
-    error TEXT,
-    UNIQUE (agent, turn_id, n)
+    error TEXT,                      -- the kind of error; "cancelled"
+    PRIMARY KEY (agent, turn_id, n)
 ) STRICT;
 CREATE INDEX calls_by_day ON calls (
     day, agent, model, kind, seconds, error, cost_usd, input_tokens, cached_tokens, output_tokens
@@ -156,7 +154,7 @@ CREATE INDEX reactions_by_time ON reactions (at);
 CREATE TABLE actions (
     id TEXT PRIMARY KEY,
     at REAL NOT NULL,
-    by TEXT NOT NULL,                -- "console", or a Discord id
+    by TEXT NOT NULL,                -- "console", a person's Discord id, or "forgotten" instead of it
     action TEXT NOT NULL,
     channel_id INTEGER,
     agent TEXT,

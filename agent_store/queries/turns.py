@@ -16,7 +16,7 @@ from agent_store.queries.posts import Post, posts_of_turn
 
 TEXT_CHARACTERS = 200  # of a post, in the list
 SEARCHED = 20_000  # turns whose posts one page searches; the next page searches on
-PHASES = ("waiting", "context", "thinking", "tools", "posting")  # columns, in the order of Phases' fields
+PHASES = tuple(Phases.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,6 @@ class TurnFilter:
     channel_id: int | None = None
     conversation_id: str | None = None
     outcome: str | None = None
-    trigger: str | None = None
     person: int | None = None
     model: str | None = None
     since: float | None = None
@@ -118,14 +117,14 @@ async def turns_page(
 
 async def whole_turn(db: aiosqlite.Connection, agent: str, turn_id: str) -> WholeTurn | None:
     """None where the record has no such turn."""
-    row = await first(db, f"SELECT {TURN}, {', '.join(PHASES)} FROM turns WHERE agent = ? AND id = ?", agent, turn_id)
+    phases = ", ".join(f"{phase}_seconds" for phase in PHASES)
+    row = await first(db, f"SELECT {TURN}, {phases} FROM turns WHERE agent = ? AND id = ?", agent, turn_id)
     if row is None:
         return None
-    *stored, waiting, context, model, tools, posting = row
-    turn = _turn(stored)
+    turn = _turn(row[: -len(PHASES)])
     return WholeTurn(
         turn,
-        Phases(waiting=waiting, context=context, model=model, tools=tools, posting=posting),
+        Phases(**dict(zip(PHASES, row[-len(PHASES) :], strict=True))),
         await calls_of_turn(db, agent, turn_id),
         await _tool_calls(db, agent, turn_id),
         await posts_of_turn(db, agent, turn_id),
@@ -180,7 +179,6 @@ def _tests(wanted: TurnFilter) -> Iterator[tuple[str, list[Any]]]:
         "turns.channel_id = ?": wanted.channel_id,
         "turns.conversation_id = ?": wanted.conversation_id,
         "turns.outcome = ?": wanted.outcome,
-        "turns.trigger = ?": wanted.trigger,
         "turns.asked_by = ?": wanted.person,
         "turns.model = ?": wanted.model,
         "turns.at >= ?": wanted.since,

@@ -56,9 +56,9 @@ async def test_every_kind_of_entry_is_in_the_file_and_words_leave_redis(scene):
     )
     await scene.record()
     assert scene.rows("SELECT id, topic, ended_at, messages FROM conversations") == [("c1", "tea", AT + 60, 3)]
-    assert scene.rows("SELECT agent, id, day, outcome, round, thinking, emoji, reacted_to, asked_by FROM turns") == [
-        ("claude", "m1", "2026-09-21", "posted", 2, 2.0, "🔥", 70, 77)
-    ]
+    assert scene.rows(
+        "SELECT agent, id, day, outcome, round, model_seconds, emoji, reacted_to, asked_by FROM turns"
+    ) == [("claude", "m1", "2026-09-21", "posted", 2, 2.0, "🔥", 70, 77)]
     assert scene.rows("SELECT turn_id, n, model, cost_usd, day FROM calls") == [
         ("m1", 0, "anthropic/m", 0.5, "2026-09-21")
     ]

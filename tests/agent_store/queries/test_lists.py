@@ -24,7 +24,6 @@ FILTERS = [
     TurnFilter(channel_id=CHANNEL),
     TurnFilter(conversation_id="showcase"),
     TurnFilter(outcome="failed"),
-    TurnFilter(trigger="mention"),
     TurnFilter(person=PEOPLE[0]),
     TurnFilter(model="xai/grok-4.7"),
     TurnFilter(since=NOW - 5 * 86400, until=NOW - 2 * 86400),
@@ -51,7 +50,6 @@ def matches(wanted):
         and wanted.channel_id in (None, turn["channel_id"])
         and wanted.conversation_id in (None, turn["conversation_id"])
         and wanted.outcome in (None, turn["outcome"])
-        and wanted.trigger in (None, turn["trigger"])
         and wanted.person in (None, turn["asked_by"])
         and wanted.model in (None, turn["model"])
         and (wanted.since is None or turn["at"] >= wanted.since)
