@@ -10,6 +10,7 @@ import importlib.util
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -136,13 +137,20 @@ def unnamed(page: Page) -> list[str]:
     )
 
 
+def unused_port() -> int:
+    """A port that no other program on this machine is likely to take meanwhile, as it might the usual one."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 class Program:
     """`python run_all.py --local --scripted` in a folder of its own; `url` is the address that its header shows."""
 
     def __init__(
         self, folder: Path, *arguments: str, command: tuple[str, ...] = ("run_all.py", "--local"), **more: str
     ) -> None:
-        environment = {"PATH": os.environ["PATH"], "DATA_DIR": str(folder), "TIMEZONE": "UTC", "COLUMNS": "120", **more}
+        own = {"DATA_DIR": str(folder), "CONSOLE_PORT": str(unused_port()), "TIMEZONE": "UTC", "COLUMNS": "120"}
+        environment = {"PATH": os.environ["PATH"], **own, **more}
         self.folder = folder
         self.process = subprocess.Popen(  # noqa: S603 - our own program
             [sys.executable, *command, *arguments],
@@ -153,7 +161,11 @@ class Program:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.url = self._read_url()
+        try:
+            self.url = self._read_url()
+        except BaseException:
+            self.end()
+            raise
 
     def _read_url(self) -> str:
         assert self.process.stdout is not None
