@@ -180,12 +180,13 @@ class Coordinator:
     # Act
 
     async def _act(self) -> None:
-        self._leadership.begin()
         # Only one acts, so a process that holds a channel now is dead; its hold would block the channel for minutes.
         await until_back(self._ledger.schedule.release_all_channels, self._sleep)
+        left_over = await self.engine.unfinished.all()
+        self._leadership.begin()  # not before: a conversation that `fire` begins now must not count as left over
         self._acting = True
         try:
-            for state in await self.engine.unfinished.all():
+            for state in left_over:
                 if self._config.resumes:
                     self._tasks.start(self._resume(state), "an interrupted conversation")
                 else:

@@ -553,3 +553,21 @@ async def test_a_conversation_is_noted_for_the_record_when_it_begins_and_however
     assert (ended.ended_because == "too_old") is not resumes
     assert (ended.starter, ended.messages >= 3, ended.ended_at) == ("claude", True, stage.reports[0].ended_at)
     assert await stage.ledger.conversations.kept() == []
+
+
+async def test_a_conversation_that_begins_with_the_program_is_none_of_those_that_an_earlier_leader_left(stage):
+    stage.config = replace(stage.config, resumes=False)
+    schedule = stage.ledger.schedule
+    release = schedule.release_all_channels
+
+    async def slowly() -> None:
+        for _ in range(200):  # long enough for a conversation to be under way, which must not be
+            if stage.bus.asked:
+                break
+            await asyncio.sleep(0)
+        await release()
+
+    schedule.release_all_channels = slowly
+    report = await stage.lead(MemoryLease()).fire(CHANNEL)
+    assert report.ended_because == "round_limit"
+    assert stage.reports == [report]
