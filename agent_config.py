@@ -29,6 +29,7 @@ from agent_settings.agents import (
     no_fronts,
 )
 from agent_settings.build import agent_keys, named_in, with_agents
+from agent_settings.fields import NO_LIMIT
 from agent_settings.models import ENDPOINT_KEY, KEY_SETTINGS, EndpointSettings, ModelSettings
 from agent_settings.names import OLD_NAMES, OTHER_NAMES, in_capitals, name_warnings, typos, with_other_names
 from agent_settings.settings import DEFAULT_BUDGET, USER_SHARE, Settings
@@ -46,6 +47,7 @@ __all__ = [
     "AGENTS",
     "BASE_URL_SETTINGS",
     "DEFAULT_BUDGET",
+    "NO_LIMIT",
     "OTHER_NAMES",
     "USER_SHARE",
     "AgentSettings",

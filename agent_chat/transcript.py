@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from agent_chat.directory import Directory
@@ -96,6 +96,10 @@ class Transcript:
         if not self._tallies:
             return [self._entries[i] for i in self._ids]
         return [self._with_reactions(self._entries[i]) for i in self._ids]
+
+    def speakers(self) -> Iterator[Speaker]:
+        """The author of each entry, oldest first."""
+        return (self._entries[i].speaker for i in self._ids)
 
     def last(self, count: int) -> list[Entry]:
         """The newest entries, at most `count`, oldest first and without reactions."""

@@ -14,7 +14,7 @@ from agent_discord.objects.messages import unfinished, without_mark
 from agent_runtime.bot import BotSupervisor
 
 PICTURES_AT_ONCE = 2  # turns fetch pictures too, and come first
-LISTED_SECONDS = 2.0  # a list of channels is used again for so long
+LISTED_SECONDS = 2.0  # a list of channels or people is used again for so long
 
 
 class TranscriptChannels:
@@ -24,9 +24,18 @@ class TranscriptChannels:
         self._services, self._bots = services, bots
         self._fetching = asyncio.Semaphore(PICTURES_AT_ONCE)
         self._listed: tuple[float, Sequence[Channel]] = (float("-inf"), ())
+        self._people: tuple[float, Mapping[int, str]] = (float("-inf"), {})
 
     def names(self) -> Mapping[int, str]:
         return {channel.id: channel.name for channel in self.channels()}
+
+    def people(self) -> Mapping[int, str]:
+        now = asyncio.get_running_loop().time()
+        if now - self._people[0] > LISTED_SECONDS:
+            transcripts = [self._services.transcripts.known(channel.id) for channel in self.channels()]
+            speakers = (speaker for transcript in transcripts if transcript for speaker in transcript.speakers())
+            self._people = (now, {speaker.id: speaker.name for speaker in speakers if speaker.kind == "person"})
+        return self._people[1]
 
     def channels(self) -> Sequence[Channel]:
         now = asyncio.get_running_loop().time()

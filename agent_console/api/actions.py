@@ -19,7 +19,7 @@ from datetime import datetime, time, timedelta
 from aiohttp import web
 
 from agent_console.actions import Actions, Done, Request
-from agent_console.api.record_json import cursor_text, id_text, query_cursor
+from agent_console.api.record_json import cursor_text, id_text, person_name, query_cursor
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import read_body
@@ -100,7 +100,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
 
     async def past(request: web.Request) -> web.Response:
         page = await actions_page(await parts.store.open(), after=query_cursor(request, of_texts=True), count=PAGE)
-        items = [_action_json(note) for note in page.items]
+        items = [_action_json(parts, note) for note in page.items]
         return web.json_response({"items": items, "next": cursor_text(page.next)})
 
     async def schedule(_: web.Request) -> web.Response:
@@ -124,5 +124,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
     ]
 
 
-def _action_json(note: ActionNote) -> dict[str, object]:
-    return {**note.model_dump(), "channel_id": id_text(note.channel_id)}
+def _action_json(parts: ConsoleParts, note: ActionNote) -> dict[str, object]:
+    """`by_name` is None where `by` is no person, or one who has not written lately."""
+    by_name = person_name(parts, int(note.by)) if note.by.isdecimal() else None
+    return {**note.model_dump(), "by_name": by_name, "channel_id": id_text(note.channel_id)}

@@ -17,14 +17,16 @@ from pathlib import Path
 import aiosqlite
 from aiohttp import web
 
+from agent_config import NO_LIMIT
 from agent_console.api.persona_history import MemoryEntry, changes_of, memory_entries
-from agent_console.api.record_json import Json, channel_json, today, turn_json
+from agent_console.api.record_json import Json, channel_json, person_name, today, turn_json
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_personas.errors import PersonaError
 from agent_personas.files import PERSONA_FILES, read_persona
 from agent_personas.store import Version, versions_of
 from agent_protocol.connection.link import RedisAway
+from agent_protocol.turns.limits import free_day
 from agent_store.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
 from agent_store.queries.file_state import file_state
 from agent_store.queries.turns import Turn, TurnFilter, turns_page
@@ -80,12 +82,12 @@ def _folder(parts: ConsoleParts, agent: str) -> Path:
 
 
 async def _cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
-    ledger, now, date = parts.ledger, parts.clock(), today(parts)
+    ledger, now, date, most = parts.ledger, parts.clock(), today(parts), parts.settings.agent_max_daily
     online, muted, backoffs, turns, uses, cooldowns = await asyncio.gather(
         ledger.presence.online(names),
         ledger.mutes.read(names),
         ledger.backoffs.read(names),
-        asyncio.gather(*(ledger.limits.count(name, date) for name in names)),
+        asyncio.gather(*(_turns(parts, name, date) for name in names)),
         ledger.budgets.uses(date, [f"agent:{name}" for name in names]),
         asyncio.gather(*(_cooldowns(parts, name) for name in names)),
     )
@@ -98,9 +100,9 @@ async def _cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
             **asdict(parts.bot(name)),
             "muted_until": muted.get(name),
             "backoff_until": backoffs.get(name),
-            "turns_today": turns[n],
-            "turns_most": parts.settings.agent_max_daily,
-            "turns_unasked": parts.settings.daily_unasked,
+            "turns_today": turns[n][0],
+            "turns_free": turns[n][1],
+            "turns_most": most if most < NO_LIMIT else None,
             "spent": uses[f"agent:{name}"].spent,
             "cap": uses[f"agent:{name}"].cap,
             "cooldowns": [{"channel": channel_json(parts, id_), "until": now + left} for id_, left in cooldowns[n]],
@@ -109,6 +111,12 @@ async def _cards(parts: ConsoleParts, names: Sequence[str]) -> list[Json]:
         }
         for n, name in enumerate(names)
     ]
+
+
+async def _turns(parts: ConsoleParts, agent: str, date: str) -> tuple[int, int]:
+    """Turns of the day that count towards its limit, and those of models that cost nothing, which do not."""
+    limits = parts.ledger.limits
+    return await limits.count(agent, date), await limits.count(agent, free_day(date))
 
 
 async def _cooldowns(parts: ConsoleParts, agent: str) -> list[tuple[int, float]]:
@@ -161,7 +169,7 @@ async def _persona(parts: ConsoleParts, agent: str) -> Json:
                 "text": entry.text,
                 "section": entry.section,
                 "channels": [channel_json(parts, channel) for channel in entry.channels],
-                "people": [str(person) for person in entry.people],
+                "people": [{"id": str(person), "name": person_name(parts, person)} for person in entry.people],
                 "others": entry.others,
                 "readable": entry.readable,
                 "added_at": entry.added_at,

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from agent_console.api.record_json import Json, channel_json, today
+from agent_console.api.record_json import Json, channel_json, person_name, today
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_protocol.turns.budget_use import BudgetUse
@@ -45,17 +45,23 @@ def _by_kind(parts: ConsoleParts, uses: Mapping[str, BudgetUse]) -> Json:
 
 
 def _use_json(parts: ConsoleParts, kind: str, key: str, use: BudgetUse) -> Json:
-    channel = channel_json(parts, int(key))["name"] if kind == "channel" else None
-    name = {"all": "All bots", "agent": parts.names.get(key, key), "channel": f"#{channel or key}"}.get(kind, key)
     return {
         "kind": kind,
         "id": key,
-        "name": name,
+        "name": _name(parts, kind, key),
         "spent": use.spent,
         "reserved": use.reserved,
         "cap": use.cap,
         "raised": use.raised,
     }
+
+
+def _name(parts: ConsoleParts, kind: str, key: str) -> str:
+    if kind == "channel":
+        return f"#{channel_json(parts, int(key))['name'] or key}"
+    if kind == "person":
+        return person_name(parts, int(key)) or f"Person {key}"
+    return "All bots" if kind == "all" else parts.names.get(key, key)
 
 
 async def _forecast(parts: ConsoleParts, spent: float) -> Json | None:

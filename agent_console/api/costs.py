@@ -14,7 +14,7 @@ from datetime import date, timedelta
 
 from aiohttp import web
 
-from agent_console.api.record_json import Json, channel_json, id_text, spent_json, today, turn_json
+from agent_console.api.record_json import Json, channel_json, id_text, person_name, spent_json, today, turn_json
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_int, query_text
@@ -79,7 +79,10 @@ def _range(parts: ConsoleParts, request: web.Request) -> Days:
 
 
 def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
-    people = [({"person": id_text(person)}, spent) for person, spent in costs.people.items()]
+    people = [
+        ({"person": id_text(person), "name": person_name(parts, person)}, spent)
+        for person, spent in costs.people.items()
+    ]
     return {
         "first": str(days.first),
         "last": str(days.last),

@@ -42,6 +42,7 @@ def turn_json(parts: ConsoleParts, turn: Turn) -> Json:
         "channel": channel_json(parts, turn.channel_id),
         "guild_id": id_text(turn.guild_id),
         "asked_by": id_text(turn.asked_by),
+        "asked_by_name": person_name(parts, turn.asked_by),
         "asked_message_id": id_text(turn.asked_message_id),
         "model": turn.model,
         "entries": turn.entries,
@@ -105,6 +106,11 @@ def spent_json(spent: Spent) -> Json:
 def channel_json(parts: ConsoleParts, channel_id: int) -> Json:
     """`name` is None for a channel that no bot of this process sees."""
     return {"id": str(channel_id), "name": parts.live.names().get(channel_id)}
+
+
+def person_name(parts: ConsoleParts, person: int | None) -> str | None:
+    """None for nobody, and for a person who has not written lately: the record itself has ids alone."""
+    return None if person is None else parts.live.people().get(person)
 
 
 def message_link(guild_id: int | None, channel_id: int, message_id: int) -> str:

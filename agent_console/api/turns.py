@@ -36,6 +36,7 @@ from agent_store.queries.turns import Call, Turn, TurnFilter, WholeTurn, turns_p
 PAGE = 50
 CHOICE_DAYS = 30
 LONGEST_ID = 200
+LONGEST_QUOTE = 300  # characters of the message that a turn answers
 PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 ARRIVAL_SECONDS = 30.0  # within which the words of a turn reach the file
 DAY = 86400.0
@@ -102,7 +103,9 @@ def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
         "output_tokens": turn.output_tokens,
         "phases": whole.phases.model_dump(),
         "asked_link": _link(parts, turn, turn.asked_message_id),
+        "asked_text": _text(parts, turn, turn.asked_message_id),
         "reacted_link": _link(parts, turn, turn.reacted_to),
+        "reacted_text": _text(parts, turn, turn.reacted_to),
         "conversation": conversation_json(parts, whole.conversation) if whole.conversation else None,
         "skipped": [turn_json(parts, each) for each in whole.skipped],
         "calls": [_call(parts, call, turn.at) for call in whole.calls],
@@ -114,6 +117,12 @@ def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
 def _link(parts: ConsoleParts, turn: Turn, message_id: int | None) -> str | None:
     """The address of a message in Discord; local mode's messages have none."""
     return None if parts.is_local or not message_id else message_link(turn.guild_id, turn.channel_id, message_id)
+
+
+def _text(parts: ConsoleParts, turn: Turn, message_id: int | None) -> str | None:
+    """The message's words, while the Live page still has them: the record has no messages of people."""
+    message = parts.live.message(turn.channel_id, message_id) if message_id else None
+    return message.text[:LONGEST_QUOTE] if message is not None else None
 
 
 def _call(parts: ConsoleParts, call: Call, at: float) -> Json:

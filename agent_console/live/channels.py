@@ -109,6 +109,10 @@ class LiveChannels(Protocol):
         """Channel id → name, of the channels that are known by now."""
         ...
 
+    def people(self) -> Mapping[int, str]:
+        """Person's id → name, of those whose messages these channels still have."""
+        ...
+
     def channels(self) -> Sequence[Channel]:
         """The channels that a bot of this process sees, in the order of the settings, threads after their channel."""
         ...

@@ -47,6 +47,9 @@ class FakeChannels:
     def names(self) -> Mapping[int, str]:
         return {channel.id: channel.name for channel in self.shown.values()}
 
+    def people(self) -> Mapping[int, str]:
+        return {one.author_id: one.author for one in self.said.values() if one.kind == "person"}
+
     def channels(self) -> Sequence[Channel]:
         return list(self.shown.values())
 

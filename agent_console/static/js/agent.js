@@ -3,7 +3,7 @@ import { get } from "./api.js";
 import { agentActions } from "./actions.js";
 import { figures, hindrances, lastErrors, onlineChip } from "./agents.js";
 import { agentName, avatar, card, channelLink, chip, coloured, count, dateTime, fill, h, table } from "./dom.js";
-import { turnAddress, turnsAddress } from "./turn_words.js";
+import { personLink, turnAddress, turnsAddress } from "./turn_words.js";
 
 export async function render(root, { parts: [name], query, signal }) {
   const agent = await get(`api/agents/${encodeURIComponent(name || "")}`, {}, { signal });
@@ -55,7 +55,7 @@ function memory(agent) {
 function origin(entry) {
   if (!entry.readable) return [h("span", { class: "problem" }, "The mark of its origin is damaged, so no prompt has this entry. Correct it in memory.md.")];
   if (!entry.channels.length && !entry.people.length && !entry.others) return ["Written by its owner; for every channel."];
-  const people = [...entry.people.map((person) => h("a", { href: turnsAddress({ person }) }, `person ${person}`)), ...(entry.others ? [entry.people.length ? "others" : "people who are not known"] : [])];
+  const people = [...entry.people.map(({ id, name }) => personLink(id, name)), ...(entry.others ? [entry.people.length ? "others" : "people who are not known"] : [])];
   return [
     "By ", joined(people), entry.channels.length ? " in " : "", joined(entry.channels.map(({ id }) => channelLink(id))),
     entry.added_at ? `, ${dateTime(entry.added_at)}` : ", before the kept versions",

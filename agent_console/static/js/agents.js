@@ -1,7 +1,7 @@
 // The agents as cards: which one works, which one is silent and why, what it did today. Below: the state of the record.
 import { get } from "./api.js";
 import { agentActions } from "./actions.js";
-import { at, avatar, card, chip, coloured, count, dateTime, fill, h, meter, seconds, when } from "./dom.js";
+import { at, avatar, card, chip, coloured, count, dateTime, fill, h, meter, seconds, several, when } from "./dom.js";
 import { bytes, cents, channelText, dayAndClock, OUTCOMES, outcomeChip, shownEmoji, turnAddress, turnsAddress } from "./turn_words.js";
 
 const AGAIN_MS = 15000;
@@ -54,7 +54,7 @@ export function hindrances(agent) {
     !agent.online && !agent.failure && "Its bot is offline: its process does not run, or it has no token.",
     agent.muted_until > now && ["Muted, until ", until(agent.muted_until), "."],
     agent.backoff_until > now && ["Its provider refused it (key or quota); it is tried again ", until(agent.backoff_until), "."],
-    agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns of today are used up (AGENT_MAX_DAILY).`,
+    agent.turns_most !== null && agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns of today are used up (AGENT_MAX_DAILY).`,
     agent.cap !== null && agent.spent >= agent.cap && "Its budget of today is used up.",
     !agent.online && agent.models.length > 0 && !agent.models.some((model) => model.usable && model.picture === null) && "None of its models has a key.",
     cooling.length > 0 && ["It has just spoken in ", cooling.map(({ channel }) => channelText(channel)).join(", "), "; it may be called there again ", until(Math.max(...cooling.map((each) => each.until))), "."],
@@ -70,15 +70,24 @@ export function figures(agent) {
   const turns = Object.entries(agent.outcomes).sort((one, other) => other[1] - one[1]);
   const link = ([outcome, number]) => h("a", { href: turnsAddress({ agent: agent.agent, outcome }), class: `chip ${(OUTCOMES[outcome] || ["", ""])[1]}` }, `${count(number)} ${(OUTCOMES[outcome] || [outcome])[0].toLowerCase()}`);
   return [
-    meter("Turns today", agent.turns_today, agent.turns_most, `${count(agent.turns_today)} of ${count(agent.turns_most)}`),
+    turnsMeter(agent),
     agent.cap === null
-      ? h("div", { class: "meter-label" }, h("span", null, "Cost today"), h("span", null, `${cents(agent.spent)}, no limit of its own`))
+      ? plainMeter("Cost today", `${cents(agent.spent)}, no limit of its own`)
       : meter("Cost today", agent.spent, agent.cap, `${cents(agent.spent)} of ${cents(agent.cap)}`),
     turns.length > 0 && h("div", { class: "row" }, turns.map(link)),
     speedLine(agent),
     agent.reactions.length > 0 && h("div", { class: "row", title: "Reactions to its posts in 30 days" }, agent.reactions.slice(0, 6).map(({ emoji, count: number }) => h("span", { class: "reaction" }, shownEmoji(emoji), " ", count(number)))),
   ];
 }
+
+// Turns of a model that costs nothing count towards no limit.
+function turnsMeter({ turns_today: paid, turns_free: free, turns_most: most }) {
+  if (free > 0 && !paid) return plainMeter("Turns today", `${count(free)}, free and without a limit`);
+  if (most === null) return plainMeter("Turns today", `${count(paid + free)}, no limit`);
+  return meter("Turns today", paid, most, `${count(paid)} of ${count(most)}${free > 0 ? `, and ${count(free)} free ones` : ""}`);
+}
+
+const plainMeter = (label, words) => h("div", { class: "meter-label" }, h("span", null, label), h("span", null, words));
 
 function speedLine(agent) {
   const text = agent.speeds.filter((speed) => speed.kind === "text" && speed.calls);
@@ -105,9 +114,9 @@ function recordCard(record) {
     fact("Recorder", recorder(record.recorder)),
     fact("Size", `${bytes(state.bytes)}${state.free_bytes > 1e6 ? `, ${bytes(state.free_bytes)} of it to be used again` : ""}`),
     fact("Turns", `${count(state.counts.turns)}${state.oldest ? `, since ${dateTime(state.oldest)}` : ""}`),
-    fact("Also", `${count(state.counts.conversations)} conversations, ${count(state.counts.posts)} posts, ${count(state.counts.words)} prompts, ${count(state.counts.reactions)} reactions`),
+    fact("Also", [["conversation", "conversations"], ["post", "posts"], ["prompt", "words"], ["reaction", "reactions"]].map(([name, key]) => several(state.counts[key], name)).join(", ")),
     fact("Kept", `${keeps("turns", record.days)} (RECORD_DAYS), ${keeps("prompts", record.prompts_days)} (RECORD_PROMPTS_DAYS)`),
-    fact("Lost on the way", dropped.length ? dropped.map(([stream, number]) => `${count(number)} entries of ${stream}`).join(", ") : "nothing")));
+    fact("Lost on the way", dropped.length ? dropped.map(([stream, number]) => `${several(number, "entry", "entries")} of ${stream}`).join(", ") : "nothing")));
 }
 
 function recorder(acts) {

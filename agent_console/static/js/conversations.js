@@ -1,6 +1,6 @@
 // The conversations of the agents, newest first.
 import { get } from "./api.js";
-import { agentChip, at, chip, empty, fill, h, money, toast, when } from "./dom.js";
+import { agentChip, at, chip, empty, fill, h, money, several, toast, when } from "./dom.js";
 import { me } from "./me.js";
 import { channelText, conversationAddress, dayName, dayOf, olderButton } from "./turn_words.js";
 
@@ -52,14 +52,12 @@ function row(each) {
       h("h3", null, h("a", { class: "talk-link", href: conversationAddress(each.id) }, each.topic || "Without a topic")),
       h("span", { class: "number" }, money(each.cost_usd))),
     h("div", { class: "row muted" }, at(each.started_at), chip(channelText(each.channel)), chip(each.theme),
-      h("span", null, `${count(each.rounds, "round")}, ${count(each.messages, "message")}${each.skips ? `, ${each.skips} skipped` : ""}`)),
+      h("span", null, `${several(each.rounds, "round")}, ${several(each.messages, "message")}${each.skips ? `, ${each.skips} skipped` : ""}`)),
     h("div", { class: "row apart" }, h("span", { class: "row" }, ordered(each).map((agent) => agentChip(agent))), h("span", { class: "muted" }, ending(each))));
 }
 
 // The one that opened it comes first.
 const ordered = ({ agents, starter }) => [...agents].sort((one, other) => (other === starter) - (one === starter));
-
-const count = (number, thing) => `${number} ${thing}${number === 1 ? "" : "s"}`;
 
 export function ending(each) {
   if (each.ended_text) return `ended: ${each.ended_text}`;

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { agentChip, agentName, card, clock, empty, fill, h, meter, percent, table, tokens } from "./dom.js";
 import { me } from "./me.js";
 import { stackedBars } from "./plot.js";
-import { calledBy, cents, channelText, dayName, dayOf, dollarsLike, hundredths, shortDay, turnAddress, turnsAddress } from "./turn_words.js";
+import { calledBy, cents, channelText, dayName, dayOf, dollarsLike, hundredths, personLink, shortDay, turnAddress, turnsAddress } from "./turn_words.js";
 
 const RANGES = [7, 30, 90];
 const DAY = 86400;
@@ -55,8 +55,7 @@ function budgetMeter(use) {
   const spent = use.reserved > 0 ? `${cents(use.spent)} + ${cents(use.reserved)} reserved` : cents(use.spent);
   const raised = use.raised > 0 ? `, raised by ${cents(use.raised)}` : "";
   const words = use.cap === null ? `${spent}, no limit` : `${spent} of ${cents(use.cap)}${raised}`;
-  const name = use.kind === "person" ? `Person ${use.id}` : use.name;
-  return h("div", { class: "budget" }, meter(name, use.spent + use.reserved, use.cap ?? 0, words), use.cap !== null && use.kind !== "person" && budgetActions(use));
+  return h("div", { class: "budget", title: use.kind === "person" && `person ${use.id}` }, meter(use.name, use.spent + use.reserved, use.cap ?? 0, words), use.cap !== null && use.kind !== "person" && budgetActions(use));
 }
 
 // --- the range ---
@@ -111,7 +110,7 @@ function costliest(turns) {
   return card("The most expensive turns", table("The most expensive turns", ["Turn", "Agent", "Model", "Channel", "Why", "Cost"], rows));
 }
 
-const person = (row) => (row.person ? h("a", { href: turnsAddress({ person: row.person }) }, row.person) : "nobody: the bots among themselves");
+const person = (row) => (row.person ? personLink(row.person, row.name) : "nobody: the bots among themselves");
 
 function byDay(costs, range) {
   const agents = costs.agents.map(({ agent }) => agent);
@@ -121,7 +120,7 @@ function byDay(costs, range) {
   const rows = [...costs.days].reverse().map((each) => [
     h("a", { href: dayAddress(each.day) }, dayName(each.day)), dollars(each.cost_usd), ...agents.map((agent) => dollars(each.agents[agent] || 0)), tokens(each.turns), percent(each.cached_share)]);
   const headings = ["Day", "Cost", ...agents.map(agentName), "Turns", "Cached"];
-  return card(null, titled("By day", "days", range), agents.length ? stackedBars(labels, series) : empty("Nothing was spent in these days."),
+  return card(null, titled("By day", "days", range), costs.total.cost_usd > 0 ? stackedBars(labels, series) : empty("Nothing was spent in these days."),
     h("details", null, h("summary", null, "The same as a table"), numbers("By day", headings, rows)));
 }
 

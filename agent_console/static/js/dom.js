@@ -56,6 +56,7 @@ export function money(dollars) {
 }
 
 export const count = (value) => number.format(value || 0);
+export const several = (value, one, more = `${one}s`) => `${count(value)} ${value === 1 ? one : more}`;
 export const tokens = (value) => (value < 10000 ? count(value) : compact.format(value));
 export const percent = (share) => `${Math.round((share || 0) * 100)} %`;
 

@@ -28,7 +28,7 @@ const STOPS = { length: "cut off at its longest length", refusal: "the model dec
 function partsOf(agent, words) {
   const last = words.history.map(({ cache }) => cache).lastIndexOf(true);
   const cached = last >= 0 || words.stable > 0;
-  const names = { assistant: `assistant (${agentName(agent)})` };
+  const names = { user: "User", assistant: `Assistant (${agentName(agent)})`, tool: "Tool" };
   const stable = [...words.system].slice(0, words.stable).join("");
   const system = stable && stable.length < words.system.length
     ? [{ label: "System", note: "who it is", text: stable, marked: true }, { label: "System", note: "the channel and its rules", text: words.system.slice(stable.length), marked: last >= 0 }]

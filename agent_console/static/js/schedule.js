@@ -3,6 +3,7 @@ import { scheduleActions } from "./actions.js";
 import { get } from "./api.js";
 import { agentChip, card, channelLink, empty, fill, h, table, when } from "./dom.js";
 import { me } from "./me.js";
+import { personLink } from "./turn_words.js";
 
 const ACTIONS = {
   start: "Start a conversation", next: "Next speaker", end: "End the conversation", stop: "Stop", resume: "Let speak",
@@ -52,7 +53,7 @@ function list(page, signal) {
 function row(action) {
   const where = [action.channel_id && channelLink(action.channel_id), action.agent && agentChip(action.agent)].filter(Boolean);
   const came = [action.outcome, action.detail].filter(Boolean).join(": ");
-  const who = { console: "the console", forgotten: "a person who was forgotten" }[action.by] || `Person ${action.by}`;
+  const who = { console: "the console", forgotten: "a person who was forgotten" }[action.by] || personLink(action.by, action.by_name);
   return [when(action.at), who, ACTIONS[action.action] || action.action,
     where.length ? h("span", { class: "row" }, where) : "–", came || "–"];
 }

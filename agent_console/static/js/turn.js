@@ -53,14 +53,18 @@ function summary(turn) {
   const did = alsoDid(turn);
   const talk = turn.conversation;
   return card("What called it",
-    h("p", null, agentChip(turn.agent), ` ${calledBy(turn)} in `, channelLink(turn.channel.id), did && ` and ${did}`, "."),
+    h("p", null, agentChip(turn.agent), " ", h("span", { title: turn.asked_by && `person ${turn.asked_by}` }, calledBy(turn)), " in ", channelLink(turn.channel.id), did && ` and ${did}`, "."),
     talk && h("p", null, "Conversation: ", h("a", { href: conversationAddress(talk.id) }, talk.topic || `${talk.theme}, without a topic`), h("span", { class: "muted" }, ` (${talk.theme}, round ${turn.round || 1} of ${talk.rounds})`)),
-    turn.asked_message_id && h("p", null, "The message that called it: ", message(turn.asked_link, turn.asked_message_id), "."),
-    turn.reacted_to && h("p", null, "It reacted to the message ", message(turn.reacted_link, turn.reacted_to), "."),
+    turn.asked_message_id && h("p", null, "The message that called it: ", message(turn.asked_link, turn.asked_message_id, turn.asked_text), "."),
+    turn.reacted_to && h("p", null, "It reacted to the message ", message(turn.reacted_link, turn.reacted_to, turn.reacted_text), "."),
     turn.reason_text && h("p", null, h("b", null, turn.outcome === "posted" ? "It did not do all: " : "Why: "), turn.reason_text, "."));
 }
 
-const message = (link, id) => (link ? h("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, `${id}, in Discord`) : h("span", { class: "mono" }, id));
+// Its words where the Live page still has them, else its id.
+function message(link, id, text) {
+  const name = text ? h("q", { title: `message ${id}`, dir: "auto" }, text) : h("span", { class: "mono" }, id);
+  return link ? [name, ", ", h("a", { href: link, target: "_blank", rel: "noopener noreferrer" }, "in Discord")] : name;
+}
 
 function posts(turn) {
   if (!turn.posts.length) return null;

@@ -24,9 +24,15 @@ export function outcomeChip(turn) {
   return chip(name, kind);
 }
 
-// "called by person 123", "took its turn in round 3": what brought it about.
+// The name of a person who has written lately; else the id is all that is known.
+export const personText = (id, name) => name || `person ${id}`;
+
+// A person, with a link to the turns that they called.
+export const personLink = (id, name) => h("a", { href: turnsAddress({ person: id }), title: `person ${id}`, dir: "auto" }, personText(id, name));
+
+// "called by Mia", "took its turn in round 3": what brought it about.
 export function calledBy(turn) {
-  const person = turn.asked_by ? `person ${turn.asked_by}` : "a person";
+  const person = turn.asked_by ? personText(turn.asked_by, turn.asked_by_name) : "a person";
   switch (turn.trigger) {
     case "mention": return `was called by ${person}`;
     case "call": return `was called by another bot, in a chain that ${person} began`;
@@ -112,4 +118,4 @@ export function olderButton(more) {
 const fixed = (value, digits) => `$${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 export const cents = (value) => fixed(value, 2);
 export const hundredths = (value) => fixed(value, 4); // of a cent
-export const dollarsLike = (values) => (Math.max(0, ...values) >= 1 ? cents : hundredths);
+export const dollarsLike = (values) => (Math.max(0, ...values) >= 1 || values.every((value) => !value) ? cents : hundredths);

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from support.records import CHANNELS, NOW, PEOPLE
 
+from agent_console.api.record_json import today
+from agent_console.live.channels import Message
 from agent_console.parts import BotState, ConsoleParts, ModelPrice
 from agent_personas.store import change
 from agent_protocol.coordination.leases import Lease
+from agent_protocol.turns.limits import free_day
 from agent_protocol.wire import keys
 from tests.agent_console.conftest import HOSTILE, Pages, pages_of
+from tests.support.console import FakeChannels
 
 CHANNEL = next(iter(CHANNELS))
 
@@ -35,6 +40,29 @@ async def test_a_card_says_whether_an_agent_is_online_and_what_hinders_it(parts:
     assert {error["outcome"] for error in cards["grok"]["errors"]} <= {"failed", "timed_out", "refused"}
 
 
+async def test_free_turns_are_counted_beside_those_that_the_limit_counts(pages: Pages, parts: ConsoleParts) -> None:
+    day = today(parts)
+    for name in (day, free_day(day), free_day(day)):
+        await parts.ledger._link.call(lambda redis, name=name: redis.incr(keys.daily_count("claude", name)))
+    claude = await pages.get("/api/agents/claude")
+    assert (claude["turns_today"], claude["turns_free"], claude["turns_most"]) == (1, 2, 100)
+
+
+async def test_a_person_has_a_name_on_each_page_while_the_live_page_has_a_message_of_theirs(
+    pages: Pages, parts: ConsoleParts
+) -> None:
+    mia, other = PEOPLE[:2]
+    live = cast(FakeChannels, parts.live)
+    turns = (await pages.get("/api/turns", person=str(mia)))["items"]
+    asked = int(turns[0]["asked_message_id"] or 1)
+    live.put(Message(asked, int(turns[0]["channel"]["id"]), mia, HOSTILE, "person", None, NOW, "Is it?"))
+    assert {turn["asked_by_name"] for turn in (await pages.get("/api/turns", person=str(mia)))["items"]} == {HOSTILE}
+    names = {row["person"]: row["name"] for row in (await pages.get("/api/costs"))["people"]}
+    assert (names[str(mia)], names[str(other)]) == (HOSTILE, None)
+    whole = await pages.get(f"/api/turns/{turns[0]['agent']}/{turns[0]['id']}")
+    assert whole["asked_text"] == ("Is it?" if turns[0]["asked_message_id"] else None)
+
+
 async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages: Pages, parts: ConsoleParts) -> None:
     turn = (await pages.get("/api/turns", agent="claude", channel=str(CHANNEL), count="1"))["items"][0]
     folder = parts.settings.personas_dir / "claude"
@@ -44,7 +72,7 @@ async def test_memory_names_who_caused_an_entry_and_the_turn_that_wrote_it(pages
     change(folder, "memory.md", lambda old: f"{old}{entry}", clock=lambda: turn["at"] - 0.5)
     own, learned = (await pages.get("/api/agents/claude"))["memory"]
     assert (own["people"], own["channels"], own["turn"]) == ([], [], None)
-    assert (learned["text"], learned["people"]) == (f"- {HOSTILE}", [str(PEOPLE[0])])
+    assert (learned["text"], learned["people"]) == (f"- {HOSTILE}", [{"id": str(PEOPLE[0]), "name": None}])
     assert (learned["channels"][0]["id"], learned["turn"]) == (str(CHANNEL), {"agent": "claude", "id": turn["id"]})
 
 
