@@ -39,7 +39,7 @@ DONE: Mapping[str, str] = {
 }
 REFUSALS: Mapping[str, tuple[int, str]] = {
     "busy": (409, "a conversation is already running in {channel}"),
-    "stopped": (409, "the bots are stopped in {channel}; let them speak there first"),
+    "stopped": (409, "the bots are stopped in {channel}; press Resume there first"),
     "paused": (409, "all bots are paused; let them go on first"),
     "offline": (409, "{agent} is not online"),
     "none_free": (409, "no channel is free for a conversation"),
@@ -140,7 +140,7 @@ class Actions:
         channel, stops = self._place(asked), self._parts.stops
         parents = {one.id: one.parent_id for one in self._parts.live.channels()}
         if (parent := parents.get(channel)) is not None and parent in stops.held():
-            raise Refused(409, f"the bots are stopped in all of {self._shown(parent)}; let them speak there first")
+            raise Refused(409, f"the bots are stopped in all of {self._shown(parent)}; press Resume there first")
         threads = [other for other in stops.held() if parents.get(other) == channel]
         lifted = any([await stops.lift(stopped) for stopped in (channel, *threads)])
         still = " All bots are paused." if self._parts.stops.paused else ""

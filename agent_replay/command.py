@@ -30,6 +30,7 @@ from agent_replay.replayer import Prepared, Replayer
 from agent_replay.show import counted, dollars, show, summary
 from agent_runtime.services import caps_of
 from agent_store.database import opened
+from agent_store.queries.conversations import last_conversation
 from agent_store.queries.turns import calls_of_turn, turns_of_conversation, whole_turn
 
 ASKS_FROM = 0.01  # US dollars: a replay that may cost more is confirmed first
@@ -56,11 +57,10 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         print(error, file=sys.stderr)
         return 2
     set_up_logging("ERROR", redact=Redactor(named.secrets()).secrets)  # what fails is shown with its turn
-    data = settings.data_dir / LOCAL if options.local else settings.data_dir
     if options.model is not None and not options.estimate and (problem := check_model(named, options.model).problem):
         print(problem, file=sys.stderr)
         return 2
-    return asyncio.run(replay(options, named.with_(data_dir=data)))
+    return asyncio.run(replay(options, named.with_(data_dir=settings.data_dir)))
 
 
 async def replay(options: argparse.Namespace, settings: Settings) -> int:
@@ -175,6 +175,9 @@ async def recorded_turns(path: Path, options: argparse.Namespace) -> list[Record
         if options.turn is not None:
             whole = await whole_turn(db, *options.turn)
             turns = [whole.turn] if whole is not None else []
+        elif options.last:
+            conversation = await last_conversation(db)
+            turns = list(await turns_of_conversation(db, conversation.id)) if conversation is not None else []
         else:
             turns = list(await turns_of_conversation(db, options.conversation))
         wanted = [turn for turn in turns if options.agent in (None, turn.agent)]

@@ -19,6 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the sub-command; return the exit code."""
     from agent_cogs.persona.persona import read_fronts
     from agent_config import SettingsError, load_settings, process_environment
+    from agent_local.local_settings import LOCAL
 
     options = parser().parse_args(arguments)
     try:
@@ -26,11 +27,17 @@ def main(arguments: Sequence[str]) -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
+    common, local = settings, settings.with_(data_dir=settings.data_dir / LOCAL)
+    settings = local if getattr(options, "local", False) else common
     try:
         return int(options.run(options, settings))
     except BrokenPipeError:  # what read it has seen enough, such as `head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (RecordError, sqlite3.Error, OSError) as error:
+    except RecordError as error:
+        print(error, file=sys.stderr)
+        if getattr(options, "local", True) is False and local.record_file.exists():
+            print("With --local the record of local mode is read.", file=sys.stderr)
+    except (sqlite3.Error, OSError) as error:
         print(f"{settings.record_file}: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -33,6 +33,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--output", metavar="FILE", help="by default a name of date and topic, in this folder; - prints it"
     )
+    parser.add_argument("--local", action="store_true", help="from the record of local mode (run_all.py --local)")
     parser.add_argument("--with-costs", action="store_true", help="show what it cost")
     parser.set_defaults(run=run)
 

@@ -159,7 +159,7 @@ async def test_a_channel_is_stopped_and_speaks_again_and_a_pause_is_over_all():
     async with console() as here:
         assert await here.act("stop", channel="11", minutes=30) == (200, "The bots are silent in #debate until 12:30.")
         assert here.parts.stops.holds(11)
-        refused = (409, "the bots are stopped in #debate; let them speak there first")
+        refused = (409, "the bots are stopped in #debate; press Resume there first")
         assert await here.act("start", channel="11") == refused
         assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
         assert await here.act("pause") == (200, "All bots are paused, in every channel and in direct messages.")
@@ -181,7 +181,7 @@ async def test_a_stop_of_a_thread_is_lifted_with_its_channels_and_not_against_it
         assert await here.act("stop", channel="21") == (200, "The bots are silent in #aside until Saturday 12:00.")
         assert not here.parts.stops.holds(11)
         assert await here.act("stop", channel="11", minutes=5) == (200, "The bots are silent in #debate until 12:05.")
-        refused = (409, "the bots are stopped in all of #debate; let them speak there first")
+        refused = (409, "the bots are stopped in all of #debate; press Resume there first")
         assert await here.act("resume", channel="21") == refused
         assert await here.act("resume", channel="11") == (200, "The bots may speak in #debate again.")
         assert here.parts.stops.held() == {}

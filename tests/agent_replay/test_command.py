@@ -84,9 +84,10 @@ async def test_old_and_new_answers_stand_beside_each_other_and_are_booked_as_rep
     assert (costs["total_cost"], costs["replay_cost"], costs["ai_calls"]) == (CALL_USD, CALL_USD, 1)
 
 
-async def test_an_estimate_is_no_less_than_the_cost_and_calls_nothing(settings, models, redis, capsys):
+@pytest.mark.parametrize("which", [("--conversation", "c1"), ("--last",)])
+async def test_an_estimate_is_no_less_than_the_cost_and_calls_nothing(settings, models, redis, capsys, which):
     redis.kill()
-    assert await replay(options("--conversation", "c1", "--agent", "grok", "--estimate", "--json"), settings()) == 0
+    assert await replay(options(*which, "--agent", "grok", "--estimate", "--json"), settings()) == 0
     estimate = json.loads(capsys.readouterr().out)
     assert estimate["most_usd"] == estimate["turns"]["grok/i2"] > CALL_USD
     assert models.requests == []

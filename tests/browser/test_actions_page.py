@@ -37,7 +37,7 @@ def test_an_owner_begins_a_conversation_chooses_who_goes_on_and_stops_it(local: 
     page.get_by_role("button", name="Stop", exact=True).click()
     confirm(page, "Stop")
     toast(page, "The bots are silent in #story until")
-    page.get_by_role("button", name="Let them speak").click()
+    page.get_by_role("button", name="Resume").click()
     toast(page, "The bots may speak in #story again.")
 
 

@@ -117,7 +117,7 @@ def test_an_owner_starts_a_conversation_stops_it_and_lets_the_bots_speak_again(
     page.get_by_text("a lighthouse that moved").first.wait_for()
     actions.get_by_role("button", name="Stop").click()
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
-    actions.get_by_role("button", name="Let them speak").click()
+    actions.get_by_role("button", name="Resume").click()
     actions.get_by_role("button", name="Start").wait_for()
     page.goto(f"{local.url}/#/conversations")
     link = page.get_by_role("link", name="a lighthouse that moved").first

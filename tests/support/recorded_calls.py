@@ -73,6 +73,7 @@ def write_record(path: Path, conversation_id: str, *turns: Sequence[CallWords]) 
     """Make the file of a record, with a conversation of these turns."""
     migrate(path)
     rows = Rows()
+    rows.conversations.append({"id": conversation_id, "channel_id": 5, "theme": "debate", "started_at": 1})
     for words in turns:
         last = words[-1]
         own = {"agent": last.agent, "turn_id": last.turn_id, "at": last.at}

@@ -16,7 +16,7 @@ export function channelActions(channel) {
     button("Next speaker", next, { disabled: stopped }),
     running ? button("End", () => act("end", { channel: id }), { title: "End the running conversation" })
       : button("Start", start, { disabled: stopped, title: `Start a conversation in ${shown}` }),
-    stopped ? button("Let them speak", () => act("resume", { channel: id }), { class: "primary" })
+    stopped ? button("Resume", () => act("resume", { channel: id }), { class: "primary", title: `Let the bots speak in ${shown} again` })
       : button("Stop", () => stopDialog(id), { class: "danger", title: `Silence the bots in ${shown}` }));
 }
 

@@ -152,6 +152,9 @@ def test_the_command_lists_conversations_and_says_what_to_do_when_there_is_none(
     assert "showcase  2026-11-22 17:30  debate" in capsys.readouterr().out
     assert command("--conversation", "another") == 1
     assert "there is no conversation 'another'. export --list shows" in capsys.readouterr().err
-    record_file.unlink()
+    (record_file.parent / "local").mkdir()
+    record_file.rename(record_file.parent / "local" / record_file.name)
     assert command("--last") == 1
-    assert "no record" in capsys.readouterr().err
+    assert "no record at" in (error := capsys.readouterr().err)
+    assert "--local" in error
+    assert command("--last", "--local") == 0
