@@ -119,9 +119,9 @@ class Ledger:
         say: str = "",
         record: TurnRecord | None = None,
     ) -> bool:
-        """End a turn in one step: store its result for later claims, book its costs on `date` (YYYY-MM-DD), replace its
-        budget reservation by them, publish `say` on the agent's results channel, add its record, and mark its posts
-        where they came by instruction.
+        """End a turn in one step: store its result for later claims, book its costs, replace its budget reservation by
+        them, publish `say` on the agent's results channel, add its record, and mark its posts where they came by
+        instruction. The costs are of the reservation's day, or of `date` (YYYY-MM-DD) where this process knows of none.
 
         False while Redis is away: the end is kept in memory and written as soon as Redis is back.
         Raises ValueError for costs that are not finite.
@@ -130,17 +130,17 @@ class Ledger:
         if not all(math.isfinite(amount) for amount in costs.values()):
             raise ValueError("costs must be finite numbers")
         self.turns.remember(agent, turn_id, result_json, deadline)
-        now = self._clock()
+        now, bill = self._clock(), self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0))
         ending = Ending(
             agent=agent,
             turn_id=turn_id,
             result=result_json,
             deadline=deadline,
-            date=date,
+            date=bill.date,
             costs=costs,
-            bill=self.budgets.bill(agent, turn_id, date, costs.get("total_cost", 0.0)),
+            bill=bill,
             say=say,
-            record=record and record.model_copy(update={"at": now}),
+            record=record and record.model_copy(update={"at": now, "day": bill.date}),
             at=now,
         )
         return await self.settlements.settle(ending)

@@ -15,7 +15,7 @@ from agent_llm.types import Model, Usage
 from agent_llm.usage_estimate import expected
 from agent_process.redaction import Redactor, own_folders
 from agent_protocol.connection.link import RedisAway
-from agent_protocol.record.entries import CallWords
+from agent_protocol.record.entries import CallWords, ReplayNote
 from agent_protocol.turns.replay_costs import ReplayCosts
 from agent_replay.asking import Replaying
 from agent_replay.comparison import Comparison, RecordedTurn, compared
@@ -99,7 +99,7 @@ class Replayer:
         finally:  # also where it is cancelled
             spent = replaying.usage + (prepared.call if replaying.asking else Usage())
             if prepared.most_usd:
-                await self._settle(agent, replay_id, date, spent)
+                await self._settle(agent, replay_id, date, spent, prepared.model.name)
         return compared(prepared.recorded, answer, pictures_missing=prepared.pictures_missing)
 
     async def _reserve(self, agent: str, replay_id: str, date: str, prepared: Prepared) -> str:
@@ -111,8 +111,20 @@ class Replayer:
         refused = await self._costs.reserve(agent, replay_id, date, prepared.most_usd, within)
         return REFUSED[refused] if refused else ""
 
-    async def _settle(self, agent: str, replay_id: str, date: str, usage: Usage) -> None:
+    async def _settle(self, agent: str, replay_id: str, date: str, usage: Usage, model: str) -> None:
         assert self._costs is not None
+        note = ReplayNote(
+            id=replay_id,
+            at=self._clock(),
+            day=date,
+            agent=agent,
+            model=usage.model or model,
+            calls=usage.calls,
+            input_tokens=usage.input_tokens,
+            cached_tokens=usage.cached_tokens,
+            output_tokens=usage.output_tokens,
+            cost_usd=usage.cost_usd,
+        )
         spent = {
             "total_cost": usage.cost_usd,
             "ai_cost": usage.cost_usd,
@@ -124,6 +136,6 @@ class Replayer:
             "web_search_calls": usage.searches,
         }
         try:
-            await self._costs.settle(agent, replay_id, date, spent)
+            await self._costs.settle(note, spent)
         except RedisAway as away:
             log.error("%s: the cost of a replay is not booked, its reservation will be: %s", agent, away)

@@ -17,10 +17,14 @@ UPSERT = """INSERT INTO imported_costs (day, agent, field, amount) VALUES (?, ?,
     ON CONFLICT DO UPDATE SET amount = excluded.amount"""
 
 
+RECORDED = """SELECT 1 FROM turns WHERE day = :day AND agent = :agent
+    UNION ALL SELECT 1 FROM replays WHERE day = :day AND agent = :agent LIMIT 1"""
+
+
 @dataclass(frozen=True, slots=True)
 class Imported:
     """The result of an import: its days, in order, and each agent's costs in US dollars. `recorded` counts the days of
-    an agent that were left out, since the record has turns of them."""
+    an agent that were left out, since the record has their costs itself."""
 
     days: tuple[str, ...]
     costs: dict[str, float]
@@ -30,7 +34,7 @@ class Imported:
 async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
     """Write them in one transaction. Done again, it writes the same, or what Redis has since added to them."""
     async with transaction(db):
-        recorded = {(agent, day) for agent, day in found if await _has_turns(db, agent, day)}
+        recorded = {(agent, day) for agent, day in found if await _recorded(db, agent, day)}
         days: set[str] = set()
         costs: dict[str, float] = defaultdict(float)
         for (agent, day), amounts in found.items():
@@ -41,5 +45,5 @@ async def import_costs(db: aiosqlite.Connection, found: Days) -> Imported:
         return Imported(tuple(sorted(days)), dict(sorted(costs.items())), len(recorded))
 
 
-async def _has_turns(db: aiosqlite.Connection, agent: str, day: str) -> bool:
-    return bool(await db.execute_fetchall("SELECT 1 FROM turns WHERE day = ? AND agent = ? LIMIT 1", (day, agent)))
+async def _recorded(db: aiosqlite.Connection, agent: str, day: str) -> bool:
+    return bool(await db.execute_fetchall(RECORDED, {"day": day, "agent": agent}))

@@ -79,13 +79,14 @@ def migrate(
     that is damaged or in use, OSError.
     """
     ours = read_migrations() if migrations is None else migrations
-    if path.exists():
+    is_new = not path.exists()
+    if not is_new:
         with closing(connect_blocking(path)) as connection:
             _next(connection, ours)  # a file that is refused is not even opened for writing
     with closing(connect_blocking(path, writable=True)) as connection:
         applied = []
         while (migration := _next(connection, ours)) is not None:
-            if migration.number > 1:
+            if not is_new:
                 _copy(connection, path, migration)
             if _apply(connection, migration, ours, clock()):
                 applied.append(migration)

@@ -51,6 +51,7 @@ CONVERSATIONS = (
     " (SELECT id FROM conversations WHERE started_at < ?1 ORDER BY started_at LIMIT ?2)",
 )
 ACTIONS = ("DELETE FROM actions WHERE id IN (SELECT id FROM actions WHERE at < ?1 ORDER BY at LIMIT ?2)",)
+REPLAYS = ("DELETE FROM replays WHERE id IN (SELECT id FROM replays WHERE at < ?1 ORDER BY at LIMIT ?2)",)
 DELETIONS = (
     "DELETE FROM deleted_messages WHERE message_id IN"
     " (SELECT message_id FROM deleted_messages WHERE at < ?1 ORDER BY at LIMIT ?2)",
@@ -133,6 +134,6 @@ def sweeps(ages: Ages, now: float) -> list[Sweep]:
         found.append(Sweep(WORDS, now - min(kept) * DAY))
     if ages.days is not None:
         before = now - ages.days * DAY
-        found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS)]
+        found += [Sweep(kind, before) for kind in (TURNS, CONVERSATIONS, ACTIONS, REPLAYS)]
         found += [Sweep(kind, id_at(before)) for kind in (POSTS, REACTIONS)]
     return found

@@ -17,6 +17,7 @@ from agent_protocol.record.entries import (
     ConversationNote,
     PostWords,
     ReactionNote,
+    ReplayNote,
     ToolCallRecord,
 )
 from agent_protocol.turns.records import TurnRecord
@@ -75,6 +76,8 @@ REACTION = insert("reactions", "message_id, user_id, emoji, at")
 NO_REACTION = "DELETE FROM reactions WHERE message_id = ? AND user_id = ? AND emoji = ?"
 ACTION = insert("actions", "id, at, by, action, channel_id, agent, detail, outcome")
 
+REPLAY = insert("replays", "id, at, day, agent, model, calls, input_tokens, cached_tokens, output_tokens, cost_usd")
+
 FAILED = frozenset(
     ("discord_failed", "model_failed", "session_lost", "unreadable", "picture_failed", "reaction_failed")
 ) | {"interrupted", "internal_error"}
@@ -110,7 +113,7 @@ def turn_row(record: TurnRecord, day_of: DayOf) -> Values:
         record.agent,
         record.id,
         record.at,
-        day_of(record.at),
+        record.day or day_of(record.at),
         record.kind,
         record.trigger,
         outcome_of(record),
@@ -140,15 +143,14 @@ def turn_row(record: TurnRecord, day_of: DayOf) -> Values:
 
 
 def call_row(record: TurnRecord, call: CallRecord, day_of: DayOf) -> Values:
-    at = call.at or record.at
     return (
         record.agent,
         record.id,
         call.n,
         call.kind,
         call.model,
-        at,
-        day_of(at),
+        call.at or record.at,
+        record.day or day_of(record.at),
         call.seconds,
         call.input_tokens,
         call.cached_tokens,
@@ -166,7 +168,7 @@ def tool_call_row(record: TurnRecord, call: ToolCallRecord) -> Values:
     return (record.agent, record.id, call.n, call.name, at, call.seconds, call.characters, int(call.error))
 
 
-def note_statement(note: ConversationNote | ReactionNote | ActionNote) -> Statement:
+def note_statement(note: ConversationNote | ReactionNote | ActionNote | ReplayNote) -> Statement:
     match note:
         case ConversationNote():
             ended = (note.ended_at, note.ended_because, note.rounds, note.messages, note.skips, note.cost_usd)
@@ -176,6 +178,9 @@ def note_statement(note: ConversationNote | ReactionNote | ActionNote) -> Statem
             return REACTION, [(note.message_id, note.user_id, note.emoji, note.at)]
         case ReactionNote():
             return NO_REACTION, [(note.message_id, note.user_id, note.emoji)]
+        case ReplayNote():
+            tokens = (note.input_tokens, note.cached_tokens, note.output_tokens)
+            return REPLAY, [(note.id, note.at, note.day, note.agent, note.model, note.calls, *tokens, note.cost_usd)]
     what = (note.channel_id, note.agent, note.detail, note.outcome)
     return ACTION, [(note.id, note.at, note.by, note.action, *what)]
 

@@ -23,6 +23,7 @@ from agent_protocol.record.entries import (
     Entry,
     PostWords,
     ReactionNote,
+    ReplayNote,
 )
 from agent_protocol.record.reader import Position, Received
 from agent_protocol.turns.records import TurnRecord
@@ -169,5 +170,5 @@ def entry_statements(entries: Iterable[Entry | TurnRecord], bars: Barred, rules:
                 yield from [deleted_post_statement(entry)] if deleted else post_statements(entry)
             case ReactionNote() if bars.bars(entry):
                 pass
-            case ConversationNote() | ReactionNote() | ActionNote():
+            case ConversationNote() | ReactionNote() | ActionNote() | ReplayNote():
                 yield note_statement(entry)

@@ -121,7 +121,7 @@ class TurnRunner:
         if not isinstance(progress, Progress):
             await self._report_earlier(event, progress)
             return
-        progress.trace = TurnTrace(self._services.clock)
+        progress.trace = TurnTrace(self._services.clock, earlier=progress.spending.total)
         progress.trace.waited(self._services.clock() - event.at if event.at else 0.0)
         if outlet is None:
             result = given_up(agent, event, progress, cancellation.reason or "unknown_channel")

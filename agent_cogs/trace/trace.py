@@ -72,12 +72,13 @@ class ModelCall:
 @dataclass(slots=True)
 class TurnTrace:
     """The trace of one turn. `clock` gives unix seconds. `sources`: of the next call's prompt; `picture`: the one that
-    was posted."""
+    was posted; `earlier`: the usage of the turn before this process resumed it."""
 
     clock: Callable[[], float] = time.time
     calls: list[ModelCall] = field(default_factory=list)
     sources: Sources | None = None
     picture: Picture | None = None
+    earlier: Usage = NO_USAGE
     _seconds: dict[Phase, float] = field(default_factory=dict)
     _within: list[Phase] = field(default_factory=list)
     _since: float = 0.0
@@ -181,7 +182,11 @@ class TurnTrace:
 
     @property
     def call_records(self) -> tuple[CallRecord, ...]:
-        return tuple(call.record(number) for number, call in enumerate(self.calls))
+        calls = [call.record(number) for number, call in enumerate(self.calls)]
+        if self.earlier.calls:
+            earlier = ModelCall(kind="text", model="", prompt=Prompt(text=""), usage=self.earlier, error="interrupted")
+            calls.append(earlier.record(len(calls)))
+        return tuple(calls)
 
     @property
     def tool_records(self) -> tuple[ToolCallRecord, ...]:

@@ -88,6 +88,7 @@ def _page(parts: ConsoleParts, days: Days, costs: CostSums) -> Json:
         "last": str(days.last),
         "total": spent_json(costs.total),
         "imported_usd": costs.imported.cost_usd,
+        "replays_usd": costs.replays.cost_usd,
         "days": [_day(day, costs) for day in days],
         "agents": _sorted([({"agent": agent}, spent) for agent, spent in costs.agents.items()]),
         "models": _sorted([({"model": model}, spent) for model, spent in costs.models.items()]),

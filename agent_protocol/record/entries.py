@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | `agent:{name}:turns` | TurnRecord (agent_protocol/turns/records.py), no words | `record`: JSON, `n` |
 | `agent:{name}:words` | CallWords, PostWords | `kind`, `data`: base64 of zlib of JSON, `n` |
-| `coordinator:record` | ConversationNote, ReactionNote, DeletionNote, ActionNote | `kind`, `data`: JSON, `n` |
+| `coordinator:record` | the notes: of a conversation, reaction, deletion, action, replay | `kind`, `data`: JSON, `n` |
 
 `n` counts the entries of a stream from 1, so a reader sees how many a bound has dropped. Every entry has an id of its
 own, so it may be written and read twice. Streams have no order among them: a deletion may be read before words that
@@ -39,7 +39,10 @@ class Phases(Entry):
 
 
 class CallRecord(Entry):
-    """One call of a model, of a turn. `input_tokens` includes cached ones, `output_tokens` reasoning."""
+    """One call of a model, of a turn. `input_tokens` includes cached ones, `output_tokens` reasoning.
+
+    The last one of a turn that was resumed, "interrupted", has the sums of the calls before that.
+    """
 
     n: int  # 0, 1, …: its place in the turn
     kind: str = "text"  # text, picture
@@ -53,7 +56,7 @@ class CallRecord(Entry):
     reasoning_tokens: int = 0
     searches: int = 0
     cost_usd: float = 0.0
-    error: str | None = None  # the kind of error, such as RateLimited or TimedOut; "cancelled"
+    error: str | None = None  # the kind of error, such as RateLimited or TimedOut; "cancelled"; "interrupted"
 
 
 class ToolCallRecord(Entry):
@@ -182,10 +185,26 @@ class ActionNote(Entry):
     outcome: str = ""
 
 
+class ReplayNote(Entry):
+    """The cost of a replay: calls of an agent's model outside of its turns. It is added by the script that books it."""
+
+    id: str  # opaque, unique
+    at: float
+    day: str  # YYYY-MM-DD: the one whose budget it used
+    agent: str
+    model: str = ""  # provider/model
+    calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
 NOTES: dict[str, type[Entry]] = {
     "conversation": ConversationNote,
     "reaction": ReactionNote,
     "deletion": DeletionNote,
     "action": ActionNote,
+    "replay": ReplayNote,
 }
 WORDS: dict[str, type[Entry]] = {"call": CallWords, "post": PostWords}

@@ -62,6 +62,7 @@ class TurnRecord(BaseModel):
     id: str  # the turn's: an instruction's id, or `m` and the message's
     agent: str
     at: float = 0.0  # unix seconds: when it ended; `Ledger.settle` says it
+    day: str = ""  # YYYY-MM-DD: the one that has its costs; `Ledger.settle` says it
     kind: str  # instruction, mention; an open set
     trigger: str  # round, starter, reactive, mention, call, continue; an open set
     conversation_id: str | None = None  # opaque

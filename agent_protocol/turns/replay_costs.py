@@ -2,7 +2,8 @@
 
 They count for the day's budget and for the agent's, as turns do, and for no channel and no person. A replay reserves
 the most that it may cost and is settled by what it has cost; a reservation that nobody settles is booked as spent. The
-agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`.
+agent's day shows their sum as `replay_cost`, which is part of `total_cost` and `ai_cost`, and the record has each as a
+ReplayNote.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from agent_protocol.connection.link import RedisLink
+from agent_protocol.record.appending import APPEND
+from agent_protocol.record.entries import ReplayNote
+from agent_protocol.record.writer import NOTES_KEPT, NOTES_SECONDS
 from agent_protocol.turns.budget_rules import REFUSED, Bill, hold_name, millionths
 from agent_protocol.turns.budgets import MORE, SPEND, Budgets
 from agent_protocol.turns.costs import KEEP_SECONDS, Fields
@@ -18,11 +22,13 @@ from agent_protocol.wire import keys
 
 KIND = "mention"  # the owner asks for it, so the last of the day's money may be spent
 
-# KEYS: the holds, the day's costs of the agent, the budgets' two. ARGV: the hold's name, the costs' lifetime in s,
-# pairs of field and amount, and last the bill. Done once: the hold is gone afterwards.
-SETTLE = f"""
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {{}} end
-for i = 3, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
+# KEYS: the stream of the note, the day's costs of the agent, the budgets' two, the stream's count. ARGV: the hold's
+# name, the costs' lifetime in s, the note, pairs of field and amount, and last the bill. Done once: the hold is gone
+# afterwards.
+SETTLE = f"""{APPEND}
+if redis.call('HEXISTS', KEYS[4], ARGV[1]) == 0 then return {{}} end
+append(KEYS[1], KEYS[5], 0, {NOTES_KEPT}, {NOTES_SECONDS}, 'kind', 'replay', 'data', ARGV[3])
+for i = 4, #ARGV - 1, 2 do redis.call('HINCRBYFLOAT', KEYS[2], ARGV[i], ARGV[i + 1]) end
 redis.call('EXPIRE', KEYS[2], ARGV[2])
 {SPEND}"""
 
@@ -44,15 +50,17 @@ class ReplayCosts:
         refused = REFUSED.get(verdict)
         return None if refused is None else "agent_budget" if refused == "agent_budget" else "budget"
 
-    async def settle(self, agent: str, replay_id: str, date: str, spent: Fields) -> None:
-        """Book what a replay that has reserved on `date` has cost; `spent` as agent_protocol.turns.costs names it."""
-        dollars = spent.get("total_cost", 0.0)
-        bill = Bill(hold_name(agent, replay_id), date, millionths(dollars), _scopes(agent))
-        costs = {field: amount for field, amount in {**spent, "replay_cost": dollars}.items() if amount}
+    async def settle(self, note: ReplayNote, spent: Fields) -> None:
+        """Book what a replay that has reserved on the note's day has cost, and record it; `spent` as
+        agent_protocol.turns.costs names it."""
+        agent, date = note.agent, note.day
+        bill = Bill(hold_name(agent, note.id), date, millionths(note.cost_usd), _scopes(agent))
+        costs = {field: amount for field, amount in {**spent, "replay_cost": note.cost_usd}.items() if amount}
         pairs = [part for pair in costs.items() for part in pair]
-        holds = keys.budget_holds(date)
-        places = [holds, keys.cost(agent, date), keys.budget(date), holds]
-        arguments = [bill.name, KEEP_SECONDS, *pairs, self._budgets.bill_text(bill)]
+        stream = keys.COORDINATOR_RECORD
+        days = [keys.cost(agent, date), keys.budget(date), keys.budget_holds(date)]
+        places = [stream, *days, keys.entries_counted(stream)]
+        arguments = [bill.name, KEEP_SECONDS, note.to_json(), *pairs, self._budgets.bill_text(bill)]
         self._budgets.settled(bill, await self._link.script(SETTLE, places, arguments))
 
 

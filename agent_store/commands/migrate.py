@@ -30,7 +30,8 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         what = f"a copy of {path}" if existed else f"a new file ({path} is not there yet)"
         print(f"Tried on {what}: {names(applied) or 'nothing is missing'}. It works.")
     else:
+        existed = path.exists()
         applied = migrate(path)
-        kept = f" Before it: {copies(path)[-1]}." if any(each.number > 1 for each in applied) else ""
+        kept = f" Before it: {copies(path)[-1]}." if existed and applied else ""
         print(f"{path}: applied {names(applied)}.{kept}" if applied else f"{path} is up to date.")
     return 0

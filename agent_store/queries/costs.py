@@ -1,15 +1,14 @@
-"""Costs: sums over a range of days, and a day by the hour. Days are YYYY-MM-DD, both ends of a range included.
+"""Costs: sums over a range of days. Days are YYYY-MM-DD, both ends of a range included.
 
 Days before the record began come from imported_costs (import-costs): by day and agent only, since Redis keeps no more.
-A day of an agent counts once: where the record has a turn of it, the imported sum is left out.
+A day of an agent counts once: where the record has a turn or a replay of it, the imported sum is left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import aiosqlite
@@ -17,8 +16,6 @@ import aiosqlite
 from agent_store.queries.pages import rows
 
 K = TypeVar("K", bound=Hashable)
-
-QUARTER = 900  # seconds: every time zone is a multiple of it away from UTC
 
 SUMS = "SUM(cost_usd), SUM(turns), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)"
 # The index turns_by_day is read once, in its order; what SUMS adds up is then a few thousand rows.
@@ -34,6 +31,9 @@ UNION ALL SELECT 'people', asked_by, NULL, {SUMS} FROM sums GROUP BY asked_by"""
 BY_MODEL = """
 SELECT model, SUM(cost_usd), COUNT(*), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
 FROM calls WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
+REPLAYED = """
+SELECT day, agent, model, SUM(cost_usd), SUM(calls), SUM(input_tokens), SUM(cached_tokens), SUM(output_tokens)
+FROM replays WHERE day BETWEEN ? AND ? GROUP BY day, agent, model"""
 IMPORTED = """
 SELECT day, agent,
     SUM(amount) FILTER (WHERE field = 'total_cost'),
@@ -42,9 +42,8 @@ SELECT day, agent,
     COALESCE(SUM(amount) FILTER (WHERE field = 'output_tokens'), 0)
 FROM imported_costs AS old WHERE day BETWEEN ? AND ?
     AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.day = old.day AND turns.agent = old.agent)
+    AND NOT EXISTS (SELECT 1 FROM replays WHERE replays.day = old.day AND replays.agent = old.agent)
 GROUP BY day, agent HAVING SUM(field = 'total_cost') > 0"""
-BY_QUARTER = f"""
-SELECT CAST(at / {QUARTER} AS INTEGER) * {QUARTER}, SUM(cost_usd) FROM turns WHERE day = ? GROUP BY 1 ORDER BY 1"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +76,13 @@ class CostSums:
     """The costs of a range of days, by each key that has any.
 
     `days` has a sum for each day and agent, in order. `imported` is the part that import-costs brought: it is in
-    `total`, `days` and `agents`; its models, channels and people are not known. `people` are Discord ids; None has the
-    turns that no person asked for.
+    `total`, `days` and `agents`; its models, channels and people are not known. `replays` is in `models` too; they are
+    no turns, of no channel and no person. `people` are Discord ids; None has the turns that no person asked for.
     """
 
     total: Spent
     imported: Spent
+    replays: Spent
     days: dict[tuple[str, str], Spent]
     agents: dict[str, Spent]
     models: dict[str, Spent]
@@ -95,27 +95,25 @@ async def read_costs(db: aiosqlite.Connection, first_day: str, last_day: str) ->
         ((day, agent), Spent(cost, 0, *tokens))
         for day, agent, cost, *tokens in await rows(db, IMPORTED, first_day, last_day)
     ]
-    found: dict[str, list[Any]] = {"days": list(imported), "channels": [], "people": []}
+    replayed = [
+        (day, agent, model, Spent(*sums)) for day, agent, model, *sums in await rows(db, REPLAYED, first_day, last_day)
+    ]
+    of_replays = [((day, agent), replace(spent, turns=0)) for day, agent, _, spent in replayed]
+    models = [(model, Spent(*sums)) for model, *sums in await rows(db, BY_MODEL, first_day, last_day)]
+    found: dict[str, list[Any]] = {"days": [*imported, *of_replays], "channels": [], "people": []}
     for by, key, agent, *sums in await rows(db, RECORDED, first_day, last_day):
         found[by].append(((key, agent) if by == "days" else key, Spent(*sums)))
     days = _summed(found["days"])
     return CostSums(
         total=sum(days.values(), Spent()),
         imported=sum((spent for _, spent in imported), Spent()),
+        replays=sum((spent for _, spent in of_replays), Spent()),
         days=dict(sorted(days.items())),
         agents=_summed((agent, spent) for (_, agent), spent in days.items()),
-        models=_summed((model, Spent(*sums)) for model, *sums in await rows(db, BY_MODEL, first_day, last_day)),
+        models=_summed([*models, *((model, spent) for _, _, model, spent in replayed)]),
         channels=dict(found["channels"]),
         people=dict(found["people"]),
     )
-
-
-async def read_hours(db: aiosqlite.Connection, day: str, zone: tzinfo) -> tuple[float, ...]:
-    """The costs of a day by the hour of its clock, 0 to 23, in US dollars."""
-    hours = [0.0] * 24
-    for at, cost in await rows(db, BY_QUARTER, day):
-        hours[datetime.fromtimestamp(at, zone).hour] += cost
-    return tuple(hours)
 
 
 def _summed(pairs: Iterable[tuple[K, Spent]]) -> dict[K, Spent]:

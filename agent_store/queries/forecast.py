@@ -40,7 +40,7 @@ async def read_forecast(db: aiosqlite.Connection, now: float, zone: tzinfo) -> F
     what it costs after it. The forecast is what was spent, and the usual rest times the day's pace: spent, divided by
     what is usual by now, between 1/4 and 4. Before 5% of a usual day are spent the pace says nothing, and counts as 1.
     With fewer than 3 such days the day's own pace goes on to its end, from 2 hours after its beginning. Imported costs
-    do not count, since they have no time of day.
+    do not count, since they have no time of day, nor do replays, which no usual day has.
     """
     local = datetime.fromtimestamp(now, zone)
     spent = await first(db, "SELECT COALESCE(SUM(cost_usd), 0) FROM turns WHERE day = ?", local.date().isoformat())

@@ -122,6 +122,7 @@ async def test_without_redis_nothing_that_costs_is_called(settings, models, redi
 def test_a_turn_that_the_record_does_not_have_is_said_so(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    monkeypatch.setattr("agent_replay.command.set_up_logging", lambda *_, **__: None)  # it is the test runner's
     assert main(["replay", "--turn", "claude/i9"]) == 1
     assert "There is no record" in capsys.readouterr().err
     write_record(tmp_path / "record.db", "c1", [recorded_call()])

@@ -56,6 +56,8 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
 def test_a_copy_is_made_before_each_migration_and_the_newest_three_are_kept(tmp_path):
     path = tmp_path / "record.db"
     steps = [FIRST, *(Migration(n, "more", "INSERT INTO posts VALUES (hex(3));") for n in range(2, 7))]
+    migrate(path, steps[:1])
+    assert copies(path) == [], "a new file has nothing to keep"
     migrate(path, steps)
     assert [copy.name for copy in copies(path)] == [f"record.db.before-000{n}" for n in (4, 5, 6)]
     assert rows(copies(path)[0]) == [("a;b",), ("33",), ("33",)]

@@ -228,8 +228,9 @@ async def test_why_by_link_and_by_the_messages_menu_and_forgetting(tmp_path):
         assert "There is no record" in await use(f, "why", message=link)
         kept = await everything(runtime)
         left = [key for key, value in kept.items() if str(bob) in f"{key} {value}"]
-        expiring = [key for key in kept if re.fullmatch(rf"coordinator:budget:[\d-]+|coordinator:mentions:{bob}", key)]
-        assert sorted(left) == sorted([*expiring, ORDERS]), "his limits, and that he wants to be forgotten"
+        limits = rf"coordinator:budget:[\d-]+|coordinator:(mentions|forgotten):{bob}"
+        expiring = [key for key in kept if re.fullmatch(limits, key)]
+        assert sorted(left) == sorted([*expiring, ORDERS]), "his limits, and that he was forgotten"
 
 
 async def everything(runtime):

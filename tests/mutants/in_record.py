@@ -91,7 +91,7 @@ IN_RECORD = (
         "agent_store/queries/costs.py",
         COSTS,
         ("turns.day = old.day AND turns.agent", "turns.agent", "an agent's other days do not hide an imported one"),
-        ("datetime.fromtimestamp(at, zone)", "datetime.fromtimestamp(at)", "hours are those of the owner's clock"),
+        ("*imported, *of_replays", "*imported", "replays are in the day's costs"),
     ),
     *of(
         "agent_store/queries/forecast.py",

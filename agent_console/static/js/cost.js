@@ -90,7 +90,7 @@ function sums(costs, range) {
   return [
     card(null, h("div", { class: "figures" },
       figure(cents(total.cost_usd), costs.days.length === 1 ? dayName(costs.first) : `in ${costs.days.length} days`),
-      costs.days.length > 1 && figure(cents(days ? total.cost_usd / days : 0), "a day with turns"),
+      costs.days.length > 1 && figure(cents(days ? total.cost_usd / days : 0), "a day with costs"),
       figure(tokens(total.turns), "turns"), figure(tokens(total.input_tokens), "tokens in"),
       figure(percent(total.cached_share), "of them cached"), figure(tokens(total.output_tokens), "tokens out"))),
     costs.days.length > 1 && byDay(costs, range),
@@ -99,6 +99,7 @@ function sums(costs, range) {
     costliest(costs.costliest),
     sumTable("By channel", "channels", "Channel", costs.channels, (row) => h("a", { href: turnsAddress({ channel: row.channel.id }) }, channelText(row.channel)), range),
     sumTable("By person", "people", "Person", costs.people, person, range, "Turns", costs.more_people > 0 && `The ${costs.people.length} who caused the most; the CSV has ${costs.more_people} more.`),
+    costs.replays_usd > 0 && h("p", { class: "muted" }, `${hundredths(costs.replays_usd)} of it are replays: by day, agent and model only.`),
     costs.imported_usd > 0 && h("p", { class: "muted" }, `${cents(costs.imported_usd)} of it are from before the record (import-costs): by day and agent only.`),
   ].filter(Boolean);
 }

@@ -3,10 +3,13 @@ from __future__ import annotations
 import pytest
 
 from agent_protocol.ledger import Ledger
+from agent_protocol.record.entries import ReplayNote
+from agent_protocol.record.reader import RecordReader
 from agent_protocol.turns.budget_rules import Caps
 from agent_protocol.wire import keys
 
 DAY = "2027-01-15"
+NOTE = ReplayNote(id="r1", at=1.0, day=DAY, agent="claude", model="a/b", calls=2, input_tokens=900, cost_usd=0.25)
 SPENT = {"total_cost": 0.25, "ai_cost": 0.25, "input_tokens": 900, "ai_calls": 2}
 
 
@@ -19,11 +22,14 @@ async def test_a_replay_reserves_and_books_once_for_the_day_and_the_agent_and_le
     assert await ledger.replay_costs.reserve("claude", "r1", DAY, 0.7, 60) is None
     assert await ledger.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) == "budget", "0.7 of 1 is reserved"
     for _ in range(2):
-        await ledger.replay_costs.settle("claude", "r1", DAY, SPENT)
+        await ledger.replay_costs.settle(NOTE, SPENT)
     assert await ledger.costs.read("claude", DAY) == {**SPENT, "replay_cost": 0.25}
     assert (await budget(link, "all"), await budget(link, "agent:claude")) == (0.25, 0.25)
     found = sorted(await link.call(lambda redis: redis.keys("*")))
-    assert found == [keys.cost("claude", DAY), keys.budget(DAY)]
+    stream = keys.COORDINATOR_RECORD
+    assert found == [keys.cost("claude", DAY), keys.budget(DAY), stream, keys.entries_counted(stream)]
+    (received,) = await RecordReader(link, ()).read()
+    assert received.entries == (NOTE,), "for the record"
     assert await ledger.replay_costs.reserve("grok", "r2", DAY, 0.7, 60) is None
 
 

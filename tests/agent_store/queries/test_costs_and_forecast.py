@@ -9,7 +9,7 @@ from support.records import NOW, Rows, insert, make
 
 from agent_store.database import connect_blocking
 from agent_store.migrations import migrate
-from agent_store.queries.costs import read_costs, read_hours
+from agent_store.queries.costs import read_costs
 from agent_store.queries.forecast import forecast, read_forecast
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -58,15 +58,6 @@ async def test_an_imported_day_counts_only_where_the_record_has_no_turn_of_that_
         ("2026-11-02", "grok"): 1.0,
     }
     assert (await read_costs(db, "2026-11-03", "2026-11-30")).total.cost_usd == 0
-
-
-async def test_the_hours_of_a_day_are_those_of_its_own_clock_also_when_that_changes(tmp_path, opened):
-    day = "2026-10-25"  # the clock goes back at 3:00
-    first = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN).timestamp()
-    times = (first, first + 3600, first + 7200)
-    db = await opened(record(tmp_path / "record.db", *((day, at, "claude", 1.0) for at in times)))
-    hours = await read_hours(db, day, BERLIN)
-    assert {hour: cost for hour, cost in enumerate(hours) if cost} == {2: 2.0, 3: 1.0}
 
 
 @pytest.mark.parametrize(

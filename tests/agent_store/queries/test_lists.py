@@ -11,7 +11,7 @@ from agent_store.queries import turns as turns_module
 from agent_store.queries.actions import actions_page
 from agent_store.queries.agents import model_speeds, reactions_received, turns_by_agent
 from agent_store.queries.conversations import conversation_of, conversations_page, last_conversation
-from agent_store.queries.costs import read_costs, read_hours
+from agent_store.queries.costs import read_costs
 from agent_store.queries.file_state import file_state
 from agent_store.queries.forecast import read_forecast
 from agent_store.queries.posts import picture_of, posts_of_conversation
@@ -115,7 +115,6 @@ async def test_no_list_reads_a_whole_table(db):
     await conversations_page(db, channel_id=CHANNEL)
     await conversation_of(db, "showcase")
     await read_costs(db, "2026-11-01", "2026-11-22")
-    await read_hours(db, "2026-11-22", None)
     await read_forecast(db, NOW, None)
     await turns_by_agent(db, "2026-11-22", "2026-11-22")
     await model_speeds(db, "2026-11-22", "2026-11-22")
