@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
@@ -25,7 +25,7 @@ from agent_themes import THEMES
 
 LONGEST_STOP, LONGEST_MUTE = 24 * 60, 7 * 24 * 60  # minutes, as in Discord
 MUTE_MINUTES = 60
-LATER = "Redis is away: bots of other processes learn of this when it is back."
+LATER = "Redis does not take it now: bots of other processes learn of this when it does."
 
 # The outcomes of commands, for an owner. The first ones are what was wanted.
 DONE: Mapping[str, str] = {
@@ -47,7 +47,8 @@ REFUSALS: Mapping[str, tuple[int, str]] = {
     "no_agents": (409, "the coordinator has no bots"),
     "unknown_agent": (404, "the coordinator does not know {agent}"),
     "unknown_channel": (404, "{channel} is not one of the bots' channels"),
-    "no_such_time": (409, "{at} is no longer to come, or {to} is taken already"),
+    "no_such_time": (409, "{at} is no longer to come"),
+    "move no_such_time": (409, "{at} is no longer to come, or {to} is taken already"),
     "known_time": (409, "a conversation is scheduled for {at} already"),
     "out_of_day": (400, "{to} is past, or not of today"),
     NOBODY: (503, "no coordinator answers: it is not running, or busy; nothing was done as far as the console knows"),
@@ -60,8 +61,8 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
     id: str
-    channel: str | None = None
-    agent: str | None = None
+    channel: str | None = Field(default=None, max_length=20)
+    agent: str | None = Field(default=None, max_length=100)
     theme: str | None = None
     topic: str | None = None
     minutes: int | None = None
@@ -210,11 +211,12 @@ class Actions:
         }
         if (text := DONE.get(f"{command.command} {outcome}") or DONE.get(outcome)) is not None:
             return Done(outcome, text.format(**fields), detail)
-        raise Refused(*_refusal(outcome, **fields))
+        special = f"{command.command} {outcome}"
+        raise Refused(*_refusal(special if special in REFUSALS else outcome, **fields))
 
     def _done(self, outcome: str, text: str, detail: str = "") -> Done:
         """The end of an order that counts here at once, and in other processes when Redis is there."""
-        return Done(outcome, text if self._parts.bus.ready.is_set() else f"{text} {LATER}", detail)
+        return Done(outcome, f"{text} {LATER}" if self._parts.stops.behind else text, detail)
 
     def _free_to_speak(self, channel: int) -> None:
         if self._parts.stops.paused:

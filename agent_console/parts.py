@@ -18,6 +18,7 @@ from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_store.queries.turns import WholeTurn
+from agent_store.recording import OFF, ReadState
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ def no_prices(_: str) -> Sequence[ModelPrice]:
 class ConsoleParts:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
     (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
-    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot; `routes` are served beside
+    `prices` gives an agent's models, the preferred one first, `bot` the state of its bot, `recorder` that of this
+    process's recorder; `routes` are served beside
     those of the console. `clock` gives unix seconds.
     """
 
@@ -103,6 +105,7 @@ class ConsoleParts:
     endings: Mapping[str, str] = field(default_factory=dict)
     prices: Callable[[str], Sequence[ModelPrice]] = no_prices
     bot: Callable[[str], BotState] = not_here
+    recorder: ReadState = lambda: OFF
     notes: Notes = field(default_factory=NoRecord)
     people: People | None = None
     replayer: Replayer | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiosqlite
 
 from agent_console.errors import Refused
-from agent_store.database import RecordError, connect
+from agent_store.database import RecordError, connect, identity
 
 NOT_KEPT = "nothing is recorded, since RECORD_DAYS is 0: set it to a number of days in .env and start the program again"
 NOTHING_YET = "nothing is recorded yet: mention a bot in its channel, or start a conversation on the Live page"
@@ -24,14 +24,21 @@ class RecordFile:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._connection: aiosqlite.Connection | None = None
+        self._opened: int | None = None  # the file that it reads
         self._opening = asyncio.Lock()
 
     async def open(self) -> aiosqlite.Connection:
-        """The connection that all pages share; it only reads. Raises Refused where there is nothing to read."""
+        """The connection that all pages share; it only reads. A file that was deleted or replaced is left.
+
+        Raises Refused where there is nothing to read.
+        """
         if self.path is None:
             raise Refused(404, NOT_KEPT)
         async with self._opening:
+            if identity(self.path) != self._opened:
+                await self.aclose()
             if self._connection is None:
+                self._opened = identity(self.path)
                 self._connection = await self._connect(self.path)
         return self._connection
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+NO_HTTP = "aiohttp.http_exceptions"  # the module of errors of requests that cannot be read
 QUIET = ("discord", "aiohttp", "httpx", "httpx2", "openai", "anthropic", "google_genai")  # their INFO is not ours
 
 Redact = Callable[[str], str]
@@ -69,4 +70,10 @@ def set_up_logging(
     logging.basicConfig(level=level, handlers=handlers, force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    logging.getLogger("aiohttp.server").addFilter(_was_read)
     logging.getLogger("discord.utils").setLevel(logging.ERROR)  # it warns that voice, which is not used, is missing
+
+
+def _was_read(record: logging.LogRecord) -> bool:
+    """False for a request that is no HTTP: a stranger who reaches a port could fill the log."""
+    return record.exc_info is None or type(record.exc_info[1]).__module__ != NO_HTTP

@@ -50,6 +50,7 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         endings={str(because): text for because, text in ENDINGS.items()},
         prices=partial(_prices, runtime),
         bot=partial(_bot, runtime),
+        recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
         routes=metrics_routes(runtime),
         version=program_version(),
         clock=setup.clock,

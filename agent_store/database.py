@@ -80,6 +80,14 @@ def create(path: Path) -> None:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
+def identity(path: Path) -> int | None:
+    """The number of the file under that name, another one where it was replaced; None without one."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
 def address(path: Path, writable: bool) -> str:
     if not path.exists():
         raise RecordError(f"There is no record at {path} yet: the program writes it when its bots run (RECORD_DAYS)")

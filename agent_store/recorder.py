@@ -23,7 +23,7 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.moderation.forget_requests import ForgetRequests, RemovedWords
 from agent_protocol.record.reader import Position, RecordReader
-from agent_store.database import BUSY_MS, RecordError, connect
+from agent_store.database import BUSY_MS, RecordError, connect, identity
 from agent_store.forgetting import forget_person
 from agent_store.migrations import copies, migrate
 from agent_store.retention import Ages, Retention
@@ -33,6 +33,7 @@ from agent_store.writing import Overtaken, Rules, read_positions, transaction, w
 POLL_SECONDS = 1.0  # with nothing to do
 HELD_POLL_SECONDS = 0.2
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0  # seconds after a failure
+RECORDING, STANDING_BY = "recording", "standing by"
 LAST_SECONDS = 3.0  # to record the last turns when the process ends
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class Recorder:
     @property
     def state(self) -> str:
         """In a few words."""
-        return self.problem or ("recording" if self.acting else "standing by")
+        return self.problem or (RECORDING if self.acting else STANDING_BY)
 
     async def run(self) -> None:
         """Record while this process holds the lease, until `finish` or cancelled."""
@@ -127,9 +128,9 @@ class Recorder:
             self._forgotten_until = await _forgotten_until(db)
             self._reader.start(self._positions)
             self.acting, self._unwiped = True, True
-            opened = _identity(self._path)
+            opened = identity(self._path)
             while self._lease.held:
-                if _identity(self._path) != opened:
+                if identity(self._path) != opened:
                     log.warning("%s was moved, deleted or replaced; recording to what is there now", self._path)
                     return
                 ending = self._wake.is_set()  # what came before that is recorded still
@@ -195,14 +196,6 @@ class Recorder:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-
-
-def _identity(path: Path) -> int | None:
-    """The number of the file under that name; None without one."""
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return None
 
 
 async def _wiped(db: aiosqlite.Connection) -> bool:

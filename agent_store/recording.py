@@ -16,10 +16,11 @@ from agent_protocol.moderation.forget_requests import ForgetRequests
 from agent_protocol.record.reader import RecordReader
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
-from agent_store.recorder import Recorder
+from agent_store.recorder import RECORDING, STANDING_BY, Recorder
 from agent_store.retention import Ages
 
 OFF = "off"
+FINE = frozenset({RECORDING, STANDING_BY, OFF})  # any other state is a problem, in a line for the owner
 ReadState = Callable[[], str]
 
 

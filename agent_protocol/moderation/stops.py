@@ -78,6 +78,11 @@ class Stops:
                 self._behind.set()
                 await asyncio.sleep(RETRY_EVERY)
 
+    @property
+    def behind(self) -> bool:
+        """Whether Redis lacks an order of this process, or may have one that this process does not know."""
+        return self._behind.is_set()
+
     def on_stop(self, callback: OnStop) -> None:
         """Call `callback` with each channel that is stopped, immediately; for one stop maybe twice."""
         self._callbacks.append(callback)

@@ -127,6 +127,7 @@ async def test_what_really_happened_is_said_and_noted(outcome, status, line):
         ("stop", {"channel": "11", "minutes": 1441}, "minutes: expected a whole number from 1 to 1440"),
         ("mute", {"agent": "grok", "minutes": 0}, "minutes: expected a whole number from 1 to 10080"),
         ("mute", {"agent": "grok", "minutes": "5"}, "cannot be read: minutes"),
+        ("mute", {"agent": "nobody", "channel": "9" * 5000}, "cannot be read: channel"),
         ("raise_budget", {"dollars": 25.5}, "dollars: expected a sum up to 25 US dollars at once"),
         ("raise_budget", {"dollars": -1}, "dollars: expected a sum up to 25 US dollars at once"),
         ("raise_budget", {"dollars": 1, "scope": "person:5"}, "scope: expected all, agent:NAME or channel:ID"),
@@ -252,7 +253,7 @@ async def test_while_redis_is_away_nothing_is_half_done_and_a_stop_counts_here()
             assert here.notes == []
             status, line = await here.act("stop", channel="11")
             assert (status, here.parts.stops.holds(11)) == (200, True)
-            assert line.endswith("Redis is away: bots of other processes learn of this when it is back.")
+            assert line.endswith("bots of other processes learn of this when it does.")
             await here.parts.stops.stop(EVERYWHERE, "x")
 
 

@@ -1,9 +1,12 @@
+import asyncio
 import errno
 import io
 import json
 import logging
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from agent_config import load_settings
 from agent_process.logs import QUIET, set_up_logging
@@ -104,3 +107,13 @@ async def test_an_answer_without_a_decision_is_logged_without_its_words(log):
     await scene.instruct()
     await scene.aclose()
     assert "words" not in out.getvalue()
+
+
+async def test_a_request_that_is_no_http_writes_no_traceback(log):
+    out = log()
+    async with TestServer(web.Application()) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"400"
+        writer.close()
+    assert out.getvalue() == ""

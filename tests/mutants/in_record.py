@@ -45,7 +45,7 @@ IN_RECORD = (
     *of(
         "agent_store/recorder.py",
         RECORDER,
-        ("if _identity(self._path) != opened:", "if False:", "a file that was deleted is begun again"),
+        ("if identity(self._path) != opened:", "if False:", "a file that was deleted is begun again"),
         ("if problem == self.problem else", "if False else", "a problem that lasts is one line"),
     ),
     *of(

@@ -13,6 +13,8 @@ from agent_personas.store import change
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.turns.limits import free_day
 from agent_protocol.wire import keys
+from agent_store.recorder import RECORDING
+from agent_store.recording import OFF
 from tests.agent_console.conftest import HOSTILE, Pages, pages_of
 from tests.support.console import FakeChannels
 
@@ -105,3 +107,10 @@ async def test_the_records_state_is_shown_and_whether_a_process_writes_it(pages:
     await lease.release()
     assert record["state"]["counts"]["turns"] >= 2000
     assert record["state"]["bytes"] > 0
+
+
+async def test_a_full_disk_stands_on_the_page(parts: ConsoleParts) -> None:
+    full = "record.db: the disk is full"
+    for state, problem in ((full, full), (RECORDING, None), (OFF, None)):
+        async with pages_of(replace(parts, recorder=lambda state=state: state)) as pages:  # type: ignore[misc]
+            assert (await pages.get("/api/record"))["problem"] == problem
