@@ -122,7 +122,17 @@ def test_any_text_comes_out_as_balanced_tags_of_ours(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["*_" * 2000, "**" * 2000, "||" * 2000, "[" * 4000, "`" * 3999, "> " * 2000, ">>> " * 2000, f"<@{'1' * 5000}>"],
+    [
+        "*_" * 2000,
+        "_" * 2000,
+        "**" * 2000,
+        "||" * 2000,
+        "[" * 4000,
+        "`" * 3999,
+        "> " * 2000,
+        ">>> " * 2000,
+        f"<@{'1' * 5000}>",
+    ],
 )
 def test_a_text_that_is_all_marks_takes_no_time(text):
     began = time.process_time()
