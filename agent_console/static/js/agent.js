@@ -1,8 +1,9 @@
 // One agent: its state, models and prices, memory with where each entry comes from, persona files with their history.
-import { get } from "./api.js";
 import { agentActions } from "./actions.js";
 import { figures, hindrances, lastErrors, onlineChip } from "./agents.js";
-import { agentName, avatar, card, channelLink, chip, coloured, count, dateTime, fill, h, table } from "./dom.js";
+import { get } from "./api.js";
+import { agentName, avatar, card, channelLink, chip, coloured, fill, h, numberTable } from "./dom.js";
+import { cents, count, dateTime } from "./format.js";
 import { personLink, turnAddress, turnsAddress } from "./turn_words.js";
 
 export async function render(root, { parts: [name], query, signal }) {
@@ -25,16 +26,13 @@ export async function render(root, { parts: [name], query, signal }) {
 
 function models(agent) {
   if (!agent.models.length) return null;
-  const price = (value) => h("span", { class: "number" }, `$${value.toFixed(2)}`);
   const rows = agent.models.map((model) => {
     const name = h("span", null, model.model, !model.usable && [" ", chip("no key", "bad")], !model.known && [" ", chip("price not known: counted as the provider’s dearest", "warn")]);
-    if (model.picture !== null) return [name, "", "", h("span", { class: "number" }, `about ${price(model.picture).textContent} a picture`)];
+    if (model.picture !== null) return [name, "", "", `about ${cents(model.picture)} a picture`];
     if (!model.input && !model.output) return [name, "", "", "free"];
-    return [name, price(model.input), price(model.cached), price(model.output)];
+    return [name, cents(model.input), cents(model.cached), cents(model.output)];
   });
-  const box = table("Models and prices", ["Model, tried in this order", "Million tokens in", "of them cached", "Million tokens out"], rows);
-  box.classList.add("numbers");
-  return card("Models and prices", box);
+  return card("Models and prices", numberTable("Models and prices", ["Model, tried in this order", "Million tokens in", "of them cached", "Million tokens out"], rows));
 }
 
 // --- memory ---
@@ -84,7 +82,7 @@ async function show(place, agent, name, signal) {
     return { text: null, changes: [], error: error.message };
   });
   fill(place,
-    file.text === null ? h("p", { class: "muted" }, file.error || "The file is not there, or cannot be read.") : h("pre", { dir: "auto", class: "file" }, file.text),
+    file.text === null ? h("p", { class: "muted" }, file.error || "The file is not there, or cannot be read.") : h("pre", { dir: "auto", class: "persona-file" }, file.text),
     h("h3", null, file.changes.length ? "Its last changes" : "No change of it is kept."),
     h("p", { class: "muted" }, file.changes.length ? "What was edited by hand is part of the next change." : "The program keeps the ten versions before each of its own changes."),
     file.changes.map(change));

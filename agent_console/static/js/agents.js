@@ -1,8 +1,10 @@
 // The agents as cards: which one works, which one is silent and why, what it did today. Below: the state of the record.
-import { get } from "./api.js";
 import { agentActions } from "./actions.js";
-import { at, avatar, card, chip, coloured, count, dateTime, fill, h, meter, seconds, several, when } from "./dom.js";
-import { bytes, cents, channelText, dayAndClock, OUTCOMES, outcomeChip, shownEmoji, turnAddress, turnsAddress } from "./turn_words.js";
+import { get } from "./api.js";
+import { at, avatar, card, channelText, chip, coloured, fill, h, meter, when } from "./dom.js";
+import { bytes, cents, count, dateTime, dayAndClock, seconds, several } from "./format.js";
+import { shownEmoji } from "./markup.js";
+import { outcomeChip, OUTCOMES, turnAddress, turnsAddress } from "./turn_words.js";
 
 const AGAIN_MS = 15000;
 

@@ -23,11 +23,9 @@ export function post(path, body = {}) {
 }
 
 // As post; a failure becomes a toast, and the answer null.
-export async function act(path, body, done = "") {
+export async function act(path, body) {
   try {
-    const answer = await post(path, body);
-    if (done) toast(done, "good");
-    return answer;
+    return await post(path, body);
   } catch (error) {
     toast(error.message, "bad");
     return null;
@@ -50,26 +48,4 @@ async function call(path, options) {
 
 function sentence(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
-// Server-sent events: stream("api/live/events", { message: (data) => …, down: () => …, up: () => … }) → a function that ends it.
-// The browser connects again by itself, with Last-Event-ID, except where the server refused.
-export function stream(path, handlers) {
-  let source, timer, ended = false, wait = 1000;
-  const { up, down, ...events } = handlers;
-  const open = () => {
-    source = new EventSource(path);
-    source.onopen = () => { wait = 1000; up?.(); };
-    source.onerror = () => {
-      down?.();
-      if (source.readyState !== EventSource.CLOSED || ended) return;
-      timer = setTimeout(open, wait);
-      wait = Math.min(wait * 2, 30000);
-    };
-    for (const [name, handle] of Object.entries(events)) {
-      source.addEventListener(name, (event) => handle(JSON.parse(event.data), event));
-    }
-  };
-  open();
-  return () => { ended = true; clearTimeout(timer); source.close(); };
 }

@@ -1,9 +1,10 @@
 // One conversation as a chat: every post, and between them, folded, the turns in which nobody spoke.
 import { get } from "./api.js";
-import { agentChip, agentName, at, channelLink, chip, empty, fill, h, money, seconds } from "./dom.js";
 import { ending } from "./conversations.js";
+import { agentChip, agentName, at, channelLink, chip, empty, figure, fill, h } from "./dom.js";
+import { dayAndClock, money, seconds } from "./format.js";
 import { postNode } from "./posts.js";
-import { alsoDid, dayAndClock, outcomeChip, turnAddress, turnsAddress } from "./turn_words.js";
+import { alsoDid, outcomeChip, turnAddress, turnsAddress } from "./turn_words.js";
 
 const FORMATS = [["html", "Web page"], ["md", "Markdown"], ["json", "JSON"]];
 
@@ -21,7 +22,6 @@ export async function render(root, { parts: [id], signal }) {
 }
 
 function facts(talk) {
-  const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
   const took = talk.ended_at ? seconds(talk.ended_at - talk.started_at) : "–";
   return h("section", { class: "card", "aria-label": "Facts" },
     h("div", { class: "row" }, channelLink(talk.channel.id), chip(talk.theme), h("span", { class: "muted" }, dayAndClock(talk.started_at)),

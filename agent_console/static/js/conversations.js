@@ -1,8 +1,9 @@
 // The conversations of the agents, newest first.
 import { get } from "./api.js";
-import { agentChip, at, chip, empty, fill, h, money, several, toast, when } from "./dom.js";
+import { agentChip, at, channelText, chip, empty, fill, h, olderButton, when } from "./dom.js";
+import { dayName, dayOf, money, several } from "./format.js";
 import { me } from "./me.js";
-import { channelText, conversationAddress, dayName, dayOf, olderButton } from "./turn_words.js";
+import { conversationAddress } from "./turn_words.js";
 
 export async function render(root, { query, signal }) {
   const channel = query.get("channel") || "";
@@ -17,13 +18,11 @@ export async function render(root, { query, signal }) {
   add(list, page.items);
   if (!before) return;
   const older = olderButton(async () => {
-    const next = await get("api/conversations", { channel, before }, { signal }).catch((error) => error.name === "AbortError" || toast(error.message, "bad"));
-    if (next?.items) {
-      older.remove();
-      add(list, next.items);
-      list.append(older);
-      before = next.next;
-    }
+    const next = await get("api/conversations", { channel, before }, { signal });
+    older.remove();
+    add(list, next.items);
+    list.append(older);
+    before = next.next;
     return Boolean(before);
   });
   list.append(older);

@@ -1,10 +1,11 @@
 // What the bots cost: today's budgets, and sums over a range of days, each plot with its numbers as a table.
 import { budgetActions } from "./actions.js";
 import { get } from "./api.js";
-import { agentChip, agentName, card, clock, empty, fill, h, meter, percent, table, tokens } from "./dom.js";
+import { agentChip, agentName, card, channelText, empty, figure, fill, h, meter, numberTable, table } from "./dom.js";
+import { cents, clock, dayName, dayOf, dollarsLike, hundredths, percent, shortDay, tokens } from "./format.js";
 import { me } from "./me.js";
 import { stackedBars } from "./plot.js";
-import { calledBy, cents, channelText, dayName, dayOf, dollarsLike, hundredths, personLink, shortDay, turnAddress, turnsAddress } from "./turn_words.js";
+import { calledBy, personLink, turnAddress, turnsAddress } from "./turn_words.js";
 
 const RANGES = [7, 30, 90];
 const DAY = 86400;
@@ -86,7 +87,6 @@ const dayAddress = (day) => `#/cost?${new URLSearchParams({ from: day, to: day }
 function sums(costs, range) {
   const { total } = costs;
   const days = costs.days.filter((each) => each.cost_usd > 0).length;
-  const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
   return [
     card(null, h("div", { class: "figures" },
       figure(cents(total.cost_usd), costs.days.length === 1 ? dayName(costs.first) : `in ${costs.days.length} days`),
@@ -122,25 +122,17 @@ function byDay(costs, range) {
     h("a", { href: dayAddress(each.day) }, dayName(each.day)), dollars(each.cost_usd), ...agents.map((agent) => dollars(each.agents[agent] || 0)), tokens(each.turns), percent(each.cached_share)]);
   const headings = ["Day", "Cost", ...agents.map(agentName), "Turns", "Cached"];
   return card(null, titled("By day", "days", range), costs.total.cost_usd > 0 ? stackedBars(labels, series) : empty("Nothing was spent in these days."),
-    h("details", null, h("summary", null, "The same as a table"), numbers("By day", headings, rows)));
+    h("details", null, h("summary", null, "The same as a table"), numberTable("By day", headings, rows)));
 }
 
 function sumTable(title, name, heading, rows, first, range, counted = "Turns", note = "") {
   if (!rows.length) return null;
   const dollars = dollarsLike(rows.map(({ cost_usd }) => cost_usd));
   const cells = rows.map((row) => [first(row), dollars(row.cost_usd), tokens(row.turns), tokens(row.input_tokens), percent(row.cached_share), tokens(row.output_tokens)]);
-  return card(null, titled(title, name, range), numbers(title, [heading, "Cost", counted, "Tokens in", "Cached", "Tokens out"], cells), note && h("p", { class: "muted" }, note));
+  return card(null, titled(title, name, range), numberTable(title, [heading, "Cost", counted, "Tokens in", "Cached", "Tokens out"], cells), note && h("p", { class: "muted" }, note));
 }
 
 function titled(title, table, range) {
   const query = new URLSearchParams(Object.entries({ table, ...range }).filter(([, value]) => value));
   return h("div", { class: "row apart" }, h("h2", null, title), h("a", { href: `api/costs/csv?${query}`, download: "" }, "CSV"));
-}
-
-// As table() of dom.js, with all columns but the first to the right.
-function numbers(caption, headings, rows) {
-  const head = h("tr", null, headings.map((text) => h("th", { scope: "col" }, text)));
-  const body = rows.map(([first, ...cells]) => h("tr", null, h("th", { scope: "row", class: "row-name" }, first), cells.map((cell) => h("td", null, cell))));
-  return h("div", { class: "scroll numbers", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", null, h("caption", { class: "hidden" }, caption), h("thead", null, head), h("tbody", null, body)));
 }

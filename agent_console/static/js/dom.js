@@ -1,5 +1,6 @@
-// Builds and formats what a page shows. A text becomes a text node, always: nothing here reads HTML.
+// Builds what a page shows. A text becomes a text node, always: nothing here reads HTML.
 import { face } from "./faces.js";
+import { ago, clock, dateTime } from "./format.js";
 import { me } from "./me.js";
 
 // h("a", { href: "#/turns", class: "x", onclick: f, dataset: { id: 1 }, "aria-label": "…" }, "text", node, [nodes], null)
@@ -42,54 +43,7 @@ function safeAddress(text) {
   return /^(https?:\/\/|#|\.?\/|api\/)/i.test(String(text)) ? String(text) : "#";
 }
 
-// --- numbers and times ---
-
-const number = new Intl.NumberFormat("en");
-const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-
-export function money(dollars) {
-  if (dollars === null || dollars === undefined) return "–";
-  const size = Math.abs(dollars);
-  if (size === 0) return "$0";
-  if (size < 0.00005) return "< $0.0001";
-  return `${dollars < 0 ? "-" : ""}$${size.toFixed(size < 0.01 ? 4 : size < 1 ? 3 : 2)}`;
-}
-
-export const count = (value) => number.format(value || 0);
-export const several = (value, one, more = `${one}s`) => `${count(value)} ${value === 1 ? one : more}`;
-export const tokens = (value) => (value < 10000 ? count(value) : compact.format(value));
-export const percent = (share) => `${Math.round((share || 0) * 100)} %`;
-
-export function seconds(value) {
-  if (value === null || value === undefined) return "–";
-  if (value < 1) return `${Math.round(value * 1000)} ms`;
-  if (value < 60) return `${value.toFixed(value < 10 ? 1 : 0)} s`;
-  const minutes = Math.floor(value / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(value % 60)} s`;
-  if (minutes < 2880) return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-  return `${Math.floor(minutes / 1440)} days`;
-}
-
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const STEPS = [["day", 86400], ["hour", 3600], ["minute", 60]];
-
-function ago(unix) {
-  const past = unix - Date.now() / 1000;
-  for (const [unit, size] of STEPS) if (Math.abs(past) >= size) return relative.format(Math.trunc(past / size), unit);
-  return past > 5 ? `in ${Math.round(past)} seconds` : past < -5 ? `${Math.round(-past)} seconds ago` : "now";
-}
-
-const inZone = (options) => new Intl.DateTimeFormat("en-GB", { timeZone: zone(), ...options });
-function zone() {
-  try {
-    return me.timezone && new Intl.DateTimeFormat("en", { timeZone: me.timezone }) ? me.timezone : undefined;
-  } catch {
-    return undefined; // a zone that this browser does not know
-  }
-}
-
-export const dateTime = (unix) => inZone({ dateStyle: "medium", timeStyle: "medium" }).format(unix * 1000);
-export const clock = (unix) => inZone({ hour: "2-digit", minute: "2-digit" }).format(unix * 1000);
+// --- times ---
 
 // "5 minutes ago", kept true; the exact time as its title.
 export function when(unix) {
@@ -117,6 +71,9 @@ export const channelName = (id) => {
   const found = me.channels.find((channel) => channel.id === String(id));
   return `#${found ? found.name : id}`;
 };
+
+// `channel` is { id, name }; the name is missing for a channel that no bot of this process sees.
+export const channelText = ({ id, name }) => (name ? `#${name}` : channelName(id));
 
 const COLOUR = /^#[0-9a-f]{6}$/i;
 
@@ -160,12 +117,40 @@ export function meter(label, value, most, words) {
   return h("div", attributes, h("span", { class: "meter-label" }, h("span", null, label), h("span", null, words)), bar);
 }
 
+export const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
+
 // A table that scrolls by itself: table("Turns", ["When", "Agent"], rows), each row an array of cells.
 export function table(caption, headings, rows) {
+  return scrolling("scroll", caption, headings, rows.map((cells) => cells.map((cell) => h("td", null, cell))));
+}
+
+// The same with numbers in all columns but the first, which names the row.
+export function numberTable(caption, headings, rows) {
+  return scrolling("scroll numbers", caption, headings, rows.map(([name, ...cells]) =>
+    [h("th", { scope: "row", class: "row-name" }, name), cells.map((cell) => h("td", null, cell))]));
+}
+
+function scrolling(kind, caption, headings, rows) {
   const head = h("tr", null, headings.map((text) => h("th", { scope: "col" }, text)));
-  const body = rows.map((cells) => h("tr", null, cells.map((cell) => h("td", null, cell))));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+  const body = rows.map((cells) => h("tr", null, cells));
+  return h("div", { class: kind, tabindex: "0", role: "region", "aria-label": caption },
     h("table", null, h("caption", { class: "hidden" }, caption), h("thead", null, head), h("tbody", null, body)));
+}
+
+// "Older": adds the next page of a list below. `more()` adds it and returns whether there is another one.
+export function olderButton(more) {
+  const button = h("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    try {
+      if (!(await more())) row.remove();
+    } catch (error) {
+      if (error.name !== "AbortError") toast(error.message, "bad");
+    } finally {
+      button.disabled = false;
+    }
+  } }, "Older");
+  const row = h("div", { class: "row centre" }, button);
+  return row;
 }
 
 // Asks in a dialog; resolves to the form's values, or null where the person thought better of it.

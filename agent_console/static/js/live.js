@@ -1,9 +1,10 @@
 // The live page: the channels as a chat, what goes on in them, and in local mode a box to write in.
-import { act } from "./api.js";
 import { channelActions } from "./actions.js";
-import { agentName, at, avatar, chip, coloured, dateTime, empty, fill, h } from "./dom.js";
+import { act } from "./api.js";
+import { agentName, at, avatar, chip, coloured, empty, fill, h } from "./dom.js";
+import { clock, dayName, dayOf } from "./format.js";
 import { writingBox } from "./live_box.js";
-import { dayOf, follows, messageNode, snippet } from "./live_message.js";
+import { messageNode, snippet } from "./live_message.js";
 import { join } from "./live_session.js";
 import { knownNames } from "./markup.js";
 
@@ -189,7 +190,7 @@ class LivePage {
     }
     const theme = running?.theme || channel.theme;
     fill(this.title, h("span", { class: "muted", "aria-hidden": "true" }, "#"), h("bdi", null, channel.name), theme !== channel.name && chip(theme));
-    fill(this.line, stopped && chip(`stopped until ${clockOf(stopped)}`, "bad"), this.muted(situation), this.conversation(running, situation));
+    fill(this.line, stopped && chip(`stopped until ${clock(stopped)}`, "bad"), this.muted(situation), this.conversation(running, situation));
     const state = JSON.stringify([Boolean(running), stopped]);
     if (state !== this.actionsFor) {
       this.actionsFor = state;
@@ -198,7 +199,7 @@ class LivePage {
   }
 
   muted(situation) {
-    return Object.entries(situation.mutes).map(([agent, until]) => chip(`${agentName(agent)} is muted until ${clockOf(until)}`, "warn"));
+    return Object.entries(situation.mutes).map(([agent, until]) => chip(`${agentName(agent)} is muted until ${clock(until)}`, "warn"));
   }
 
   conversation(running, situation) {
@@ -411,11 +412,5 @@ class LivePage {
   }
 }
 
-const clockOf = (unix) => at(unix).textContent;
 const agentInline = (agent) => coloured(h("b", { class: "agent-name" }, agentName(agent)), agent);
-const divider = (unix) => h("div", { class: "day-line", role: "separator" }, h("span", null, dayName(unix)));
-
-function dayName(unix) {
-  const day = dayOf(unix), now = Date.now() / 1000;
-  return day === dayOf(now) ? "Today" : day === dayOf(now - 86400) ? "Yesterday" : day;
-}
+const divider = (unix) => h("div", { class: "day-line", role: "separator" }, h("span", null, dayName(dayOf(unix))));

@@ -1,8 +1,8 @@
 // Local mode's box to write in: Enter sends, Shift+Enter begins a line, @ offers names.
 import { post } from "./api.js";
 import { agentName, avatar, fill, h } from "./dom.js";
-import { me } from "./me.js";
 import { snippet } from "./live_message.js";
+import { me } from "./me.js";
 
 const MOST_FILE = 8e6; // bytes
 const MOST = 2000; // characters of a message, as in Discord

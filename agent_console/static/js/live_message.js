@@ -1,16 +1,16 @@
 // One message of the live page, and what may be done with it.
 import { get } from "./api.js";
-import { agentName, at, avatar, coloured, dateTime, h, toast } from "./dom.js";
-import { formatted, isJumbo } from "./markup.js";
+import { agentName, at, avatar, coloured, h, toast } from "./dom.js";
+import { bytes, dateTime, dayOf } from "./format.js";
+import { formatted, isJumbo, shownEmoji } from "./markup.js";
+import { turnAddress } from "./turn_words.js";
 
 const TOGETHER = 300; // seconds in which an author's messages are one group
 const PEOPLE = ["#3b82c4", "#b0652b", "#7a8b2a", "#9a56b5", "#c0507a", "#2f8f83", "#8a6d3b", "#5f6fc4"];
 const PALETTE = ["👍", "❤️", "😂", "🔥", "😮", "😢", "🎉", "🤔", "👀", "👎", "🛑", "🫥"];
 
-export const dayOf = (unix) => dateTime(unix).replace(/,? \d{2}:\d{2}.*$/, "");
-
 // Whether a message continues the group of the one before it.
-export function follows(message, before) {
+function follows(message, before) {
   return Boolean(before) && before.author.id === message.author.id && before.author.name === message.author.name &&
     !message.reply_to && message.at - before.at < TOGETHER && dayOf(before.at) === dayOf(message.at);
 }
@@ -64,8 +64,7 @@ export function snippet(message) {
 }
 
 function fileNode(message, file) {
-  const size = file.size < 1e6 ? `${Math.max(1, Math.round(file.size / 1000))} KB` : `${(file.size / 1e6).toFixed(1)} MB`;
-  const named = h("span", { class: "file" }, h("span", { "aria-hidden": "true" }, "📄 "), h("bdi", null, file.name), h("small", null, ` ${size}`));
+  const named = h("span", { class: "file" }, h("span", { "aria-hidden": "true" }, "📄 "), h("bdi", null, file.name), h("small", null, ` ${bytes(file.size)}`));
   if (!file.picture) return named;
   const address = `api/files/${message.id}/${file.id}`;
   const image = h("img", { src: address, alt: file.name, loading: "lazy", decoding: "async" });
@@ -87,9 +86,6 @@ function reactionNode(message, reaction, page) {
   if (page.person === null || emoji !== reaction.emoji) return h("span", { ...attributes, role: "img" }, inside);
   return h("button", { ...attributes, "aria-pressed": String(mine), onclick: () => page.react(message, reaction.emoji, !mine) }, inside);
 }
-
-// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
-const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;
 
 function tools(message, page, grouped) {
   const writes = page.person !== null;
@@ -125,7 +121,7 @@ function whyLink(message) {
     link.setAttribute("aria-busy", "true");
     try {
       const turn = await turnOf(message);
-      location.hash = `#/turn/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}`;
+      location.hash = turnAddress(turn);
     } catch (error) {
       toast(error.message);
     }

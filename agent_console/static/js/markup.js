@@ -1,5 +1,6 @@
 // A message's text as Discord shows it: bold, italic, code, spoilers, links, mentions. Builds nodes; text stays text.
-import { at, coloured, dateTime, h, when } from "./dom.js";
+import { at, coloured, h, when } from "./dom.js";
+import { dateTime } from "./format.js";
 import { me } from "./me.js";
 
 const DEPTH = 6; // of one mark inside of another
@@ -145,3 +146,6 @@ const escaped = (text) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
 export function knownNames(people = []) {
   return new Map([...people.map((name) => [name, null]), ...Object.entries(me.names).map(([key, name]) => [name, key])]);
 }
+
+// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
+export const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;

@@ -1,7 +1,8 @@
 // Bars by day, stacked by agent, drawn with uPlot, which is loaded when the first plot is shown. A canvas says nothing
 // to a screen reader: each plot stands above a table with the same numbers.
 
-import { fill, h, money } from "./dom.js";
+import { fill, h } from "./dom.js";
+import { money } from "./format.js";
 
 function loadPlots() {
   if (!document.querySelector("link[href$='uPlot.min.css']")) {

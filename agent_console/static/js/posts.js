@@ -1,7 +1,7 @@
 // A post of an agent as the record has it: text as Discord shows it, picture, reactions.
-import { agentName, at, avatar, coloured, dateTime, h } from "./dom.js";
-import { formatted, knownNames } from "./markup.js";
-import { shownEmoji } from "./turn_words.js";
+import { agentName, at, avatar, coloured, h } from "./dom.js";
+import { dateTime } from "./format.js";
+import { formatted, knownNames, shownEmoji } from "./markup.js";
 
 // `post` is { text, at, deleted_at, picture, reactions }; `links` stand beside the time.
 export function postNode(agent, post, ...links) {

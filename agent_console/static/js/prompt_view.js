@@ -1,5 +1,6 @@
 // What a model was sent in one call, part by part, and what it answered, to the letter.
-import { agentName, chip, count, fill, h, percent, toast } from "./dom.js";
+import { agentName, chip, fill, h, toast } from "./dom.js";
+import { count, percent } from "./format.js";
 
 const LONG = 1200; // characters of a part, above which it is folded
 

@@ -1,6 +1,7 @@
 // "What would it say now?": the turn again, with another model or persona. The estimate first, then both answers.
 import { get, post } from "./api.js";
-import { card, chip, fill, h, money, tokens } from "./dom.js";
+import { card, chip, fill, h } from "./dom.js";
+import { money, tokens } from "./format.js";
 
 // turn: as api/turns/{agent}/{id} gives it. The panel asks for nothing before its button is pressed.
 export function replayPanel(turn) {

@@ -1,7 +1,7 @@
 // Today's schedule, to be changed, and what owners and moderators did.
 import { scheduleActions } from "./actions.js";
 import { get } from "./api.js";
-import { agentChip, card, channelLink, empty, fill, h, table, when } from "./dom.js";
+import { agentChip, card, channelLink, empty, fill, h, olderButton, table, when } from "./dom.js";
 import { me } from "./me.js";
 import { personLink } from "./turn_words.js";
 
@@ -41,13 +41,10 @@ async function actionsPage(signal, before) {
 function list(page, signal) {
   if (!page.items.length) return empty("Nothing yet. An action appears a moment after it.");
   const rows = page.items.map(row);
-  const older = async (event) => {
-    event.target.disabled = true;
-    const next = await actionsPage(signal, page.next);
-    fill(event.target.parentElement, list(next, signal));
-  };
-  return [table("Actions", ["When", "Who", "What", "Where", "What came of it"], rows),
-    page.next && h("div", { class: "stack" }, h("button", { type: "button", onclick: older }, "Older"))];
+  const more = h("div", { class: "stack" }, page.next && olderButton(async () => {
+    fill(more, list(await actionsPage(signal, page.next), signal));
+  }));
+  return [table("Actions", ["When", "Who", "What", "Where", "What came of it"], rows), more];
 }
 
 function row(action) {

@@ -1,6 +1,7 @@
 // One turn: why it said what it said. What called it, what it saw, what the model wrote, what that took and cost.
 import { get } from "./api.js";
-import { agentChip, agentName, at, avatar, card, channelLink, chip, count, dateTime, fill, h, money, percent, seconds, table, tokens } from "./dom.js";
+import { agentChip, agentName, at, avatar, card, channelLink, chip, figure, fill, h, numberTable } from "./dom.js";
+import { count, dateTime, money, percent, seconds, tokens } from "./format.js";
 import { me } from "./me.js";
 import { postNode } from "./posts.js";
 import { promptView } from "./prompt_view.js";
@@ -91,21 +92,18 @@ function timeCard(turn) {
     known.length > 0 && [bar, legend]);
 }
 
-const figure = (value, name) => h("div", { class: "figure" }, h("b", null, value), h("span", null, name));
 const share = (part, whole) => (whole ? part / whole : 0);
 
 function callsCard(turn) {
   if (!turn.calls.length) return card("Model calls", h("p", { class: "muted" }, "No model was called."));
-  const number = (value) => h("span", { class: "number" }, value);
   const rows = turn.calls.map((call) => [
     h("span", null, call.model || "unknown", call.kind === "picture" && [" ", chip("picture")], call.error && [" ", chip(errorText(call.error), "bad")]),
-    number(count(call.input_tokens)), number(`${count(call.cached_tokens)} (${percent(share(call.cached_tokens, call.input_tokens))})`),
-    number(count(call.cache_write_tokens)), number(count(call.output_tokens)), number(count(call.reasoning_tokens)),
-    number(count(call.searches)), number(seconds(call.seconds)), number(money(call.cost_usd)),
+    count(call.input_tokens), `${count(call.cached_tokens)} (${percent(share(call.cached_tokens, call.input_tokens))})`,
+    count(call.cache_write_tokens), count(call.output_tokens), count(call.reasoning_tokens),
+    count(call.searches), seconds(call.seconds), money(call.cost_usd),
   ]);
-  const box = table("Model calls", ["Model", "Tokens in", "of them cached", "written to cache", "Tokens out", "of them reasoning", "Searches", "Took", "Cost"], rows);
-  box.classList.add("numbers");
-  return card(turn.calls.length === 1 ? "Model call" : `${turn.calls.length} model calls`, box);
+  const headings = ["Model", "Tokens in", "of them cached", "written to cache", "Tokens out", "of them reasoning", "Searches", "Took", "Cost"];
+  return card(turn.calls.length === 1 ? "Model call" : `${turn.calls.length} model calls`, numberTable("Model calls", headings, rows));
 }
 
 // "RateLimited" → "rate limited"
@@ -123,11 +121,8 @@ function words(turn) {
 
 function toolsCard(turn) {
   if (!turn.tools.length) return null;
-  const number = (value) => h("span", { class: "number" }, value);
-  const box = table("Tools", ["Tool", "At", "Took", "Characters of its result"], turn.tools.map((tool) => [
-    h("span", null, tool.name, tool.error && [" ", chip("failed", "bad")]), at(tool.at), number(seconds(tool.seconds)), number(count(tool.characters))]));
-  box.classList.add("numbers");
-  return card("Tools", box);
+  return card("Tools", numberTable("Tools", ["Tool", "At", "Took", "Characters of its result"], turn.tools.map((tool) => [
+    h("span", null, tool.name, tool.error && [" ", chip("failed", "bad")]), at(tool.at), seconds(tool.seconds), count(tool.characters)])));
 }
 
 function skippedCard(turn) {

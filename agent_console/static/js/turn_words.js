@@ -1,6 +1,6 @@
-// A turn in words: what called it, how it ended, where. Used by the pages of turns, conversations and agents.
-import { chip, clock, h } from "./dom.js";
-import { me } from "./me.js";
+// A turn in words: what called it, how it ended, its address. Used by the pages of turns, conversations and agents.
+import { chip, h } from "./dom.js";
+import { shownEmoji } from "./markup.js";
 
 const TASKS = {
   heartbeat: "did a check of its heartbeat.md",
@@ -45,9 +45,6 @@ export function calledBy(turn) {
   }
 }
 
-// A server's own emoji is a picture of Discord's, which the page does not load: its name stands for it.
-export const shownEmoji = (emoji) => (/^<a?:(\w+):\d+>$/.exec(emoji) || [null, null])[1]?.replace(/^|$/g, ":") || emoji;
-
 // What it did besides posting.
 export function alsoDid(turn) {
   return [turn.emoji && `reacted with ${shownEmoji(turn.emoji)}`, turn.image && "drew a picture"].filter(Boolean).join(", ");
@@ -56,66 +53,3 @@ export function alsoDid(turn) {
 export const turnAddress = (turn) => `#/turn/${encodeURIComponent(turn.agent)}/${encodeURIComponent(turn.id)}`;
 export const conversationAddress = (id) => `#/conversation/${encodeURIComponent(id)}`;
 export const turnsAddress = (filters) => `#/turns?${new URLSearchParams(filters)}`;
-
-// `channel` is { id, name }; the name is missing for a channel that no bot of this process sees.
-export function channelText(channel) {
-  const set = me.channels.find((each) => each.id === channel.id);
-  return `#${channel.name || (set && set.name) || channel.id}`;
-}
-
-// --- days and times, in the owner's time zone ---
-
-const formats = {};
-function inZone(name, options) {
-  formats[name + me.timezone] ??= new Intl.DateTimeFormat("en-GB", { timeZone: me.timezone, ...options });
-  return formats[name + me.timezone];
-}
-
-// YYYY-MM-DD, as the record has it.
-export function dayOf(unix) {
-  const parts = inZone("day", { year: "numeric", month: "2-digit", day: "2-digit" }).formatToParts(unix * 1000);
-  const part = (type) => parts.find((each) => each.type === type).value;
-  return `${part("year")}-${part("month")}-${part("day")}`;
-}
-
-// "Today", "Yesterday", "Friday, 20 November 2026" of a YYYY-MM-DD.
-export function dayName(day) {
-  const now = Date.now() / 1000;
-  if (day === dayOf(now)) return "Today";
-  if (day === dayOf(now - 86400)) return "Yesterday";
-  return new Date(`${day}T12:00:00Z`).toLocaleDateString("en-GB", { dateStyle: "full", timeZone: "UTC" });
-}
-
-// "20 Nov" of a YYYY-MM-DD.
-export const shortDay = (day) =>
-  new Date(`${day}T12:00:00Z`).toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
-
-export const dayAndClock = (unix) => `${dayName(dayOf(unix))}, ${clock(unix)}`;
-
-export function bytes(value) {
-  const units = ["bytes", "KB", "MB", "GB", "TB"];
-  let at = 0;
-  for (; value >= 999.5 && at < units.length - 1; at++) value /= 1000;
-  return `${at && value < 9.95 ? value.toFixed(1) : Math.round(value)} ${units[at]}`;
-}
-
-// "Older": adds the next page below. `more()` adds it and returns whether there is another one.
-export function olderButton(more) {
-  const button = h("button", { type: "button", onclick: async () => {
-    button.disabled = true;
-    try {
-      if (!(await more())) row.remove();
-    } finally {
-      button.disabled = false;
-    }
-  } }, "Older");
-  const row = h("div", { class: "row centre" }, button);
-  return row;
-}
-
-// --- money in columns: the same decimals in all rows ---
-
-const fixed = (value, digits) => `$${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
-export const cents = (value) => fixed(value, 2);
-export const hundredths = (value) => fixed(value, 4); // of a cent
-export const dollarsLike = (values) => (Math.max(0, ...values) >= 1 || values.every((value) => !value) ? cents : hundredths);

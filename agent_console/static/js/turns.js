@@ -1,8 +1,9 @@
 // The list of turns, newest first. The filters stand in the address, so that a view can be linked and gone back to.
 import { get } from "./api.js";
-import { agentChip, at, chip, empty, fill, h, seconds, toast } from "./dom.js";
+import { agentChip, at, channelText, chip, empty, fill, h, olderButton, toast } from "./dom.js";
+import { dayName, dayOf, hundredths, seconds } from "./format.js";
 import { me } from "./me.js";
-import { alsoDid, calledBy, channelText, dayName, dayOf, hundredths, olderButton, OUTCOMES, outcomeChip, turnAddress } from "./turn_words.js";
+import { alsoDid, calledBy, outcomeChip, OUTCOMES, turnAddress } from "./turn_words.js";
 
 const FIELDS = ["agent", "channel", "outcome", "words", "model", "person", "conversation"];
 const TYPING_MS = 350;
@@ -94,12 +95,10 @@ function showPage(list, page, filters, signal) {
   if (!page.items.length) list.append(empty("None among the newest turns; “Older” looks further."));
   if (!before) return;
   list.append(olderButton(async () => {
-    const next = await get("api/turns", { ...filters, before }, { signal }).catch((error) => error.name === "AbortError" || toast(error.message, "bad"));
-    if (next?.items) {
-      list.querySelector(".empty")?.remove();
-      add(table, next.items);
-      before = next.next;
-    }
+    const next = await get("api/turns", { ...filters, before }, { signal });
+    list.querySelector(".empty")?.remove();
+    add(table, next.items);
+    before = next.next;
     return Boolean(before);
   }));
 }
