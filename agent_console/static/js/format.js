@@ -40,7 +40,7 @@ export function money(dollars) {
 // Money in columns: the same decimals in all rows.
 const fixed = (value, digits) => `$${value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 export const cents = (value) => fixed(value, 2);
-export const hundredths = (value) => fixed(value, 4); // of a cent
+export const hundredths = (value) => (value ? fixed(value, 4) : "$0"); // of a cent
 export const dollarsLike = (values) => (Math.max(0, ...values) >= 1 || values.every((value) => !value) ? cents : hundredths);
 
 // --- times ---
