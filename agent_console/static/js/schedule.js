@@ -49,7 +49,7 @@ function list(page, signal) {
 
 function row(action) {
   const where = [action.channel_id && channelLink(action.channel_id), action.agent && agentChip(action.agent)].filter(Boolean);
-  const came = [action.outcome, action.detail].filter(Boolean).join(": ");
+  const came = [action.outcome?.replaceAll("_", " "), action.detail].filter(Boolean).join(": ");
   const who = { console: "the console", forgotten: "a person who was forgotten" }[action.by] || personLink(action.by, action.by_name);
   return [when(action.at), who, ACTIONS[action.action] || action.action,
     where.length ? h("span", { class: "row" }, where) : "–", came || "–"];
