@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +15,14 @@ from agent_console.live.channels import LiveChannels, People
 from agent_console.record_file import RecordFile
 from agent_protocol.ledger import Ledger
 from agent_protocol.moderation.stops import Stops
+from agent_protocol.record.entries import ActionNote
 from agent_protocol.record.writer import NoRecord, Notes
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import CoordinatorCommands
 from agent_store.queries.turns import WholeTurn
 from agent_store.recording import OFF, ReadState
+
+CONSOLE = "console"  # who acts, in the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +114,22 @@ class ConsoleParts:
     people: People | None = None
     replayer: Replayer | None = None
     routes: Sequence[web.RouteDef] = ()
-    version: str = ""
     clock: Callable[[], float] = time.time
 
     @property
     def is_local(self) -> bool:
         return self.people is not None
+
+    def note_action(self, action: str, *, channel_id: int | None, agent: str | None, detail: str, outcome: str) -> None:
+        """Note what the owner did from the console."""
+        note = ActionNote(
+            id=secrets.token_hex(16),
+            at=self.clock(),
+            by=CONSOLE,
+            action=action,
+            channel_id=channel_id,
+            agent=agent,
+            detail=detail,
+            outcome=outcome,
+        )
+        self.notes.note(note)

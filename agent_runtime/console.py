@@ -13,7 +13,6 @@ from agent_console.parts import BotState, ConsoleParts, ModelPrice
 from agent_console.record_file import RecordFile
 from agent_console.serving import serving_console
 from agent_coordinator.conversations.state import ENDINGS
-from agent_process.version import program_version
 from agent_replay.from_console import ConsoleReplayer
 from agent_runtime.live_channels import TranscriptChannels
 from agent_runtime.model_prices import model_prices
@@ -52,7 +51,6 @@ def _parts(runtime: Runtime, store: RecordFile) -> ConsoleParts:
         bot=partial(_bot, runtime),
         recorder=lambda: runtime.read_record(),  # which is set when the recorder starts
         routes=metrics_routes(runtime),
-        version=program_version(),
         clock=setup.clock,
     )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import secrets
 from collections import OrderedDict
 from collections.abc import Iterable
 from datetime import datetime, time, timedelta
@@ -27,7 +26,6 @@ from agent_protocol.connection.link import RedisAway
 from agent_protocol.record.entries import ActionNote
 from agent_store.queries.actions import actions_page
 
-CONSOLE = "console"  # who acts, in the record
 MOST_CLICKS = 1_000  # that are remembered
 PAGE = 50
 LATE_SECONDS = 900.0  # a time that is later than this begins no conversation any more
@@ -73,17 +71,13 @@ class Clicks:
 
     def _note(self, name: str, asked: Request, done: Done) -> None:
         channel = asked.channel or ""
-        note = ActionNote(
-            id=secrets.token_hex(16),
-            at=self._parts.clock(),
-            by=CONSOLE,
-            action=name,
+        self._parts.note_action(
+            name,
             channel_id=int(channel) if channel.isdecimal() else None,
             agent=asked.agent,
             detail=done.detail,
             outcome=done.outcome,
         )
-        self._parts.notes.note(note)
 
     def _forget_old(self) -> None:
         for click in list(self._known)[:-MOST_CLICKS]:

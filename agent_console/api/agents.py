@@ -136,7 +136,7 @@ async def _recorded(parts: ConsoleParts, names: Sequence[str]) -> dict[str, Json
         db, day, now = await parts.store.open(), today(parts), parts.clock()
         for each in await turns_by_agent(db, day, day):
             if each.agent in found:
-                found[each.agent] |= {"outcomes": each.outcomes, "failures": each.failures, "last_at": each.last_at}
+                found[each.agent] |= {"outcomes": each.outcomes, "failures": each.failures}
         for speed in await model_speeds(db, day, day):
             if speed.agent in found:
                 found[speed.agent]["speeds"].append(asdict(speed))

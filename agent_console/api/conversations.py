@@ -22,7 +22,6 @@ from agent_console.api.record_json import (
     query_cursor,
     turn_json,
 )
-from agent_console.api.turns import LONGEST_ID
 from agent_console.errors import Refused
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_id, query_int, query_text
@@ -77,10 +76,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
 
 
 async def _asked_for(parts: ConsoleParts, request: web.Request) -> Conversation:
-    conversation_id = request.match_info["id"]
-    found = (
-        await conversation_of(await parts.store.open(), conversation_id) if len(conversation_id) <= LONGEST_ID else None
-    )
+    found = await conversation_of(await parts.store.open(), request.match_info["id"])
     if found is None:
         raise Refused(404, GONE)
     return found

@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import Base64Bytes, BaseModel, Field
 
 from agent_console.errors import Refused
-from agent_console.live.channels import NotSaid, People, Picture, Upload
+from agent_console.live.channels import PICTURE_TYPES, NotSaid, People, Picture, Upload
 from agent_console.live.feed import LiveFeed
 from agent_console.live.hub import Reader, TooManyReaders
 from agent_console.parts import ConsoleParts
@@ -23,7 +23,6 @@ PAGE = 100  # messages
 KEEP_ALIVE = 15.0  # seconds between two signs of life
 WRITE_SECONDS = 30.0  # for a reader to take what it was sent
 SEND_BUFFER = 65_536  # bytes
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_FILE = 8_000_000  # bytes of a file that a person attaches
 MOST_SAID = MOST_FILE * 4 // 3 + 20_000  # bytes of the request that has it
 MOST_CHARACTERS = 2000  # of a message, as in Discord
@@ -97,7 +96,7 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
         found = await parts.live.picture(message_id, file_id)
         if found is None and (kept := await _recorded(parts, picture_of, message_id)) is not None:
             found = Picture(kept.data, kept.media_type)
-        if found is None or found.media_type not in PICTURES:
+        if found is None or found.media_type not in PICTURE_TYPES:
             raise Refused(404, "this picture cannot be read any more")
         return web.Response(body=found.data, headers={"Content-Type": found.media_type})
 

@@ -29,9 +29,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
                 "recorded": parts.store.path is not None,
                 "prompts": parts.settings.records_prompts,
                 "signs_in": parts.settings.console_token is not None,
-                "version": parts.version,
                 "timezone": str(parts.settings.timezone),
-                "now": parts.clock(),
                 "csrf": csrf_token(request),
             }
         )

@@ -40,7 +40,6 @@ def turn_json(parts: ConsoleParts, turn: Turn) -> Json:
         "conversation_id": turn.conversation_id,
         "round": turn.round,
         "channel": channel_json(parts, turn.channel_id),
-        "guild_id": id_text(turn.guild_id),
         "asked_by": id_text(turn.asked_by),
         "asked_by_name": person_name(parts, turn.asked_by),
         "asked_message_id": id_text(turn.asked_message_id),

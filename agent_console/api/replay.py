@@ -8,18 +8,17 @@ POST /api/replay/cancel                    ends the one that runs
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent_console.api.turns import turn_asked_for
 from agent_console.errors import Refused
 from agent_console.parts import Change, ConsoleParts, Replayer
 from agent_console.requests import read_body
-from agent_protocol.record.entries import ActionNote
-from agent_store.queries.turns import WholeTurn, whole_turn
+from agent_store.queries.turns import WholeTurn
 
 
 class _Wish(BaseModel):
@@ -51,7 +50,7 @@ class _Replays:
         if wish.model and wish.persona:
             raise Refused(400, "change the model or the persona, not both")
         change = Change(wish.model, wish.persona)
-        turn = await self._turn(request.match_info["agent"], request.match_info["id"])
+        turn = await turn_asked_for(self._parts, request)
         if wish.estimate:
             return web.json_response(await self._replayer().estimate(turn, change))
         if self.running is not None:
@@ -85,24 +84,13 @@ class _Replays:
 
     def _note(self, turn: WholeTurn, change: Change, outcome: str) -> None:
         changed = change.model or (f"persona {change.persona}" if change.persona else "")
-        self._parts.notes.note(
-            ActionNote(
-                id=secrets.token_hex(16),
-                at=self._parts.clock(),
-                by="console",
-                action="replay",
-                channel_id=turn.turn.channel_id,
-                agent=turn.turn.agent,
-                detail=", ".join(filter(None, (turn.turn.id, changed))),
-                outcome=outcome,
-            )
+        self._parts.note_action(
+            "replay",
+            channel_id=turn.turn.channel_id,
+            agent=turn.turn.agent,
+            detail=", ".join(filter(None, (turn.turn.id, changed))),
+            outcome=outcome,
         )
-
-    async def _turn(self, agent: str, turn_id: str) -> WholeTurn:
-        found = await whole_turn(await self._parts.store.open(), agent, turn_id)
-        if found is None:
-            raise Refused(404, "the record has no such turn")
-        return found
 
     def _replayer(self) -> Replayer:
         if self._parts.replayer is None:

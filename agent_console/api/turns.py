@@ -26,6 +26,7 @@ from agent_console.api.record_json import (
     turn_json,
 )
 from agent_console.errors import Refused
+from agent_console.live.channels import PICTURE_TYPES
 from agent_console.parts import ConsoleParts
 from agent_console.requests import query_id, query_int, query_text, snowflake
 from agent_protocol.record.entries import CallWords
@@ -35,9 +36,7 @@ from agent_store.queries.turns import Call, Turn, TurnFilter, WholeTurn, turns_p
 
 PAGE = 50
 CHOICE_DAYS = 30
-LONGEST_ID = 200
 LONGEST_QUOTE = 300  # characters of the message that a turn answers
-PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 ARRIVAL_SECONDS = 30.0  # within which the words of a turn reach the file
 DAY = 86400.0
 REMOVED: Mapping[str, str] = {
@@ -70,13 +69,7 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
         return web.json_response({"channels": channels, "models": sorted(costs.models)})
 
     async def turn(request: web.Request) -> web.Response:
-        agent, turn_id = request.match_info["agent"], request.match_info["id"]
-        if max(len(agent), len(turn_id)) > LONGEST_ID:
-            raise Refused(404, "there is no such turn")
-        found = await whole_turn(await parts.store.open(), agent, turn_id)
-        if found is None:
-            raise Refused(404, "the record has no such turn: it is too old, or has not arrived yet")
-        return web.json_response(_whole(parts, found))
+        return web.json_response(_whole(parts, await turn_asked_for(parts, request)))
 
     async def picture(request: web.Request) -> web.Response:
         found = await picture_of(await parts.store.open(), snowflake(request.match_info["message"]))
@@ -93,11 +86,18 @@ def routes(parts: ConsoleParts) -> Iterable[web.RouteDef]:
     ]
 
 
+async def turn_asked_for(parts: ConsoleParts, request: web.Request) -> WholeTurn:
+    """The turn that the address names. Raises Refused."""
+    found = await whole_turn(await parts.store.open(), request.match_info["agent"], request.match_info["id"])
+    if found is None:
+        raise Refused(404, "the record has no such turn: it is too old, or has not arrived yet")
+    return found
+
+
 def _whole(parts: ConsoleParts, whole: WholeTurn) -> Json:
     turn = whole.turn
     return {
         **turn_json(parts, turn),
-        "began_at": turn.at - turn.seconds,
         "input_tokens": turn.input_tokens,
         "cached_tokens": turn.cached_tokens,
         "output_tokens": turn.output_tokens,

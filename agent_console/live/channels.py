@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # that a page shows
 OnChange = Callable[[int, int], None]
 """Called with a channel's id and a message's: it was posted, edited, deleted, or its reactions changed."""
 
@@ -96,7 +97,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`media_type` is image/png, image/jpeg, image/gif or image/webp, as the bytes themselves say."""
+    """`media_type` is one of PICTURE_TYPES, as the bytes themselves say."""
 
     data: bytes
     media_type: str

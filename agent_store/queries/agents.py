@@ -15,12 +15,11 @@ FAILURES = ("failed", "timed_out", "refused")
 
 @dataclass(frozen=True, slots=True)
 class AgentTurns:
-    """An agent's turns: how many ended in which outcome, what they cost, when the last one ended."""
+    """An agent's turns: how many ended in which outcome, and what they cost."""
 
     agent: str
     outcomes: dict[str, int]
     cost_usd: float
-    last_at: float
 
     @property
     def turns(self) -> int:
@@ -58,18 +57,16 @@ async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str
     """For each agent with a turn on these days (YYYY-MM-DD, both included)."""
     outcomes: dict[str, dict[str, int]] = defaultdict(dict)
     costs: dict[str, float] = defaultdict(float)
-    last: dict[str, float] = defaultdict(float)
-    for agent, outcome, count, cost, at in await rows(
+    for agent, outcome, count, cost in await rows(
         db,
-        """SELECT agent, outcome, COUNT(*), SUM(cost_usd), MAX(at) FROM turns
+        """SELECT agent, outcome, COUNT(*), SUM(cost_usd) FROM turns
         WHERE day BETWEEN ? AND ? GROUP BY agent, outcome""",
         first_day,
         last_day,
     ):
         outcomes[agent][outcome] = count
         costs[agent] += cost
-        last[agent] = max(last[agent], at)
-    return tuple(AgentTurns(agent, outcomes[agent], costs[agent], last[agent]) for agent in sorted(outcomes))
+    return tuple(AgentTurns(agent, outcomes[agent], costs[agent]) for agent in sorted(outcomes))
 
 
 async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[ModelSpeed, ...]:
