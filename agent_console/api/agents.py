@@ -30,6 +30,7 @@ from agent_protocol.turns.limits import free_day
 from agent_store.queries.agents import FAILURES, model_speeds, reactions_received, turns_by_agent
 from agent_store.queries.file_state import file_state
 from agent_store.queries.turns import Turn, TurnFilter, turns_page
+from agent_store.recorder import STANDING_BY
 from agent_store.recording import FINE
 
 ERROR_DAYS = 7
@@ -230,7 +231,7 @@ def _wrote(turn: Turn, entry: MemoryEntry, at: float) -> bool:
 
 async def _record(parts: ConsoleParts) -> Json:
     """`recorder`: whether a process writes it now, None where that cannot be known. `problem`: why the one of this
-    process cannot, in a line."""
+    process cannot, in a line. `elsewhere`: another process does, to the file that it has."""
     kept = {"days": parts.settings.record_days, "prompts_days": parts.settings.record_prompts_days}
     state, recorder = None, None
     with suppress(RedisAway):
@@ -238,4 +239,5 @@ async def _record(parts: ConsoleParts) -> Json:
     with suppress(Refused):
         state = asdict(await file_state(await parts.store.open()))
     here = parts.recorder()
-    return {**kept, "recorder": recorder, "problem": None if here in FINE else here, "state": state}
+    problem, elsewhere = None if here in FINE else here, bool(recorder) and here == STANDING_BY
+    return {**kept, "recorder": recorder, "problem": problem, "elsewhere": elsewhere, "state": state}

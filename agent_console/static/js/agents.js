@@ -110,11 +110,11 @@ function recordCard(record) {
   if (record.days === 0) return card("The record", h("p", { class: "muted" }, "Nothing is recorded: RECORD_DAYS is 0. Set it to a number of days in .env, and restart."));
   const { state } = record;
   if (record.problem) return card("The record", h("p", { class: "problem" }, `Nothing is recorded: ${record.problem}. The bots go on.`));
-  if (!state) return card("The record", h("p", { class: "muted" }, "Nothing is recorded yet: the file is made with the first turn."));
+  if (!state) return card("The record", h("p", { class: "muted" }, record.elsewhere ? "Another process writes the record, in its own data folder: its console shows it." : "Nothing is recorded yet: the file is made with the first turn."));
   const dropped = Object.entries(state.dropped).filter(([, number]) => number > 0);
   const fact = (name, value) => [h("dt", null, name), h("dd", null, value)];
   return card("The record", h("dl", { class: "facts" },
-    fact("Recorder", recorder(record.recorder)),
+    fact("Recorder", recorder(record.recorder, record.elsewhere)),
     fact("Size", `${bytes(state.bytes)}${state.free_bytes > 1e6 ? `, ${bytes(state.free_bytes)} of it to be used again` : ""}`),
     fact("Turns", `${count(state.counts.turns)}${state.oldest ? `, since ${dateTime(state.oldest)}` : ""}`),
     fact("Also", [["conversation", "conversations"], ["post", "posts"], ["prompt", "words"], ["reaction", "reactions"]].map(([name, key]) => several(state.counts[key], name)).join(", ")),
@@ -122,8 +122,9 @@ function recordCard(record) {
     fact("Lost on the way", dropped.length ? dropped.map(([stream, number]) => `${several(number, "entry", "entries")} of ${stream}`).join(", ") : "nothing")));
 }
 
-function recorder(acts) {
+function recorder(acts, elsewhere) {
   if (acts === null) return "not known: Redis does not answer";
+  if (elsewhere) return "another process writes it now, in its own data folder";
   return acts ? "a process writes it now" : h("span", { class: "problem" }, "no process writes it now; what happens waits in Redis, within bounds");
 }
 

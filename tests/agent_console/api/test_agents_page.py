@@ -13,7 +13,7 @@ from agent_personas.store import change
 from agent_protocol.coordination.leases import Lease
 from agent_protocol.turns.limits import free_day
 from agent_protocol.wire import keys
-from agent_store.recorder import RECORDING
+from agent_store.recorder import RECORDING, STANDING_BY
 from agent_store.recording import OFF
 from tests.agent_console.conftest import HOSTILE, Pages, pages_of
 from tests.support.console import FakeChannels
@@ -114,3 +114,10 @@ async def test_a_full_disk_stands_on_the_page(parts: ConsoleParts) -> None:
     for state, problem in ((full, full), (RECORDING, None), (OFF, None)):
         async with pages_of(replace(parts, recorder=lambda state=state: state)) as pages:  # type: ignore[misc]
             assert (await pages.get("/api/record"))["problem"] == problem
+
+
+async def test_a_process_that_stands_by_says_that_the_record_is_elsewhere(parts: ConsoleParts) -> None:
+    async with pages_of(replace(parts, recorder=lambda: STANDING_BY)) as pages:
+        assert (await pages.get("/api/record"))["elsewhere"] is False, "nobody records"
+        assert await Lease(parts.ledger._link, keys.RECORDER_OWNER, holder="there").acquire()
+        assert (await pages.get("/api/record"))["elsewhere"] is True
