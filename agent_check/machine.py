@@ -103,6 +103,21 @@ def check_settings(settings: Settings, found: Findings) -> None:
         found.warn(warning.subject, warning.text, warning.advice)
 
 
+def check_record(settings: Settings, found: Findings) -> None:
+    """Show what is kept of turns and for how long, and where its owner looks at it."""
+    limits = [days for days in (settings.record_days, settings.record_prompts_days) if days is not None]
+    prompts = f"prompts {_for(min(limits, default=None))}" if settings.records_prompts else "no prompts"
+    kept = f"turns, costs and posts {_for(settings.record_days)}, {prompts}, in {settings.record_file}"
+    found.ok("record", kept if settings.records else "nothing is recorded (RECORD_DAYS=0)")
+    who = "asks for CONSOLE_TOKEN" if settings.console_token else "open to everybody on this machine"
+    off = "off; CONSOLE=true shows in a browser what the bots do"
+    found.ok("console", off if settings.console_link is None else f"{settings.console_link}, {who}")
+
+
+def _for(days: float | None) -> str:
+    return "for ever" if days is None else f"for {days:g} days"
+
+
 def check_clock(settings: Settings, found: Findings, clock: Callable[[], float]) -> None:
     """Show the time, by which the owner recognises a wrong time zone."""
     now = datetime.fromtimestamp(clock(), settings.timezone)

@@ -69,6 +69,7 @@ async def check_all(
     machine.check_clock(settings, shared.findings, clock)
     machine.check_settings(settings, shared.findings)
     machine.check_data_folder(settings, shared.findings)
+    machine.check_record(settings, shared.findings)
     tools.check_options(settings, shared.findings)
     # First: Redis has as little time to answer as in a turn, and importing SDKs would delay it.
     redis = machine.check_redis(settings, shared.findings, use_default_redis=use_default_redis)

@@ -40,7 +40,10 @@ async def test_a_healthy_set_up_is_all_well_and_nothing_is_posted(tmp_path: Path
             assert f"{spec.key_setting} is accepted" in told
             link = f"client_id={set_up.world.app(name).id}&scope=bot+applications.commands&permissions=274878286912"
             assert f"{link}&guild_id={set_up.world.guild.id}\n" in set_up.printed
-        assert "version" in set_up.section("Shared")
+        shared = set_up.section("Shared")
+        assert "version" in shared
+        assert "turns, costs and posts for 90 days, prompts for 7 days" in " ".join(shared.split())
+        assert "off; CONSOLE=true shows" in shared
         assert set_up.printed.splitlines()[-1].startswith("Ready to start")
         assert {request.method for request in set_up.discord.requests} == {"GET"}
         assert set_up.discord.counts["GET /gateway/bot"] == 0
