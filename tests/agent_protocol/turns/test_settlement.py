@@ -294,3 +294,13 @@ async def test_a_turn_that_is_gone_on_with_asks_the_budgets_for_all_that_it_cost
     await end(second, clock, "m1", 1.5)
     spent = await link.call(lambda redis: redis.hgetall(keys.budget(DAY)))
     assert {spent["all"], spent["person:11"]} == {"1500000"}
+
+
+async def test_a_turn_over_midnight_is_on_all_books_of_the_day_on_which_it_began(link, clock):
+    ledger = Ledger(link, clock)
+    await ledger.begin("claude", "m1", clock() + 90, "{}", ask("m1", clock))
+    spent = {"total_cost": 0.5, "ai_calls": 1}
+    over = {"date": "2027-01-16", "spent": spent, "record": record("m1")}
+    await ledger.settle("claude", "m1", "{}", clock() + 90, **over)
+    assert await books(link) == (1, 0.5, 0.5, 1, 1)
+    assert [each.day for each in await ledger.records.last("claude")] == [DAY]

@@ -1,0 +1,98 @@
+"""What a day has cost is the same sum wherever it is looked up, whatever became of its calls."""
+
+import asyncio
+import sqlite3
+from contextlib import closing, suppress
+from functools import partial
+
+import pytest
+
+from agent_console.parts import Change
+from agent_protocol.wire import keys
+from agent_replay.from_console import ConsoleReplayer
+from agent_runtime.models import provider_model
+from agent_store.database import opened
+from agent_store.queries.costs import read_costs
+from agent_store.queries.turns import whole_turn
+from tests.flows.test_return_flow import vanish
+from tests.support.flow import decision, flow
+from tests.support.models.wire.values import Answer
+from tests.support.redis_server import RedisServer, until
+
+BOTS = ("chatgpt", "claude")
+BOTH = {"agents": BOTS}
+
+
+async def ask(f, bot, text):
+    """Ask in a channel of the bot's own; the question's id."""
+    channel = {"chatgpt": "casual", "claude": "debate"}[bot]
+    return (await f.discord.say("Alice", channel, f"<@{f.user_id(bot)}> {text}"))["id"]
+
+
+def spent(uses, scope):
+    return sum(day[scope].spent for day in uses if scope in day)
+
+
+async def test_budgets_costs_and_record_agree_after_all_that_a_call_can_come_to(tmp_path):
+    def recorded(question):
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(tmp_path / "record.db")) as db:
+            return [row[0] for row in db.execute(question)]
+        return []  # there are no tables yet
+
+    with RedisServer() as redis:
+        async with flow(tmp_path, redis_url=redis.url) as f:
+            thinking, go_on = asyncio.Event(), asyncio.Event()
+
+            def tea():
+                return Answer(text=decision("Tea."), output_tokens=4000)
+
+            async def hold(_):
+                thinking.set()
+                await go_on.wait()
+                return tea()
+
+            async with f.running(**BOTH) as first:
+                f.models.answer = lambda _: decision("Look.", generate_image=True, image_prompt="a drawing")
+                await ask(f, "chatgpt", "show me")
+                await f.discord.wait_for(lambda: f.said("casual", "chatgpt"))
+                f.models.answer = lambda _: tea()
+                question = await ask(f, "claude", "tea or coffee?")
+                await f.discord.wait_for(lambda: f.said("debate", "claude"))
+                f.models.answer = lambda _: Answer(text="{", output_tokens=4000)
+                await ask(f, "chatgpt", "something odd")
+                await until(lambda: "unreadable" in recorded("SELECT reason FROM turns"))
+                f.models.answer = hold
+                await ask(f, "claude", "hold this")
+                await thinking.wait()
+                await f.discord.react("Alice", "debate", int(f.discord.messages("debate")[1]["id"]), "🛑")
+                await until(lambda: "cancelled" in recorded("SELECT error FROM calls"))
+                thinking.clear()
+                await ask(f, "chatgpt", "hold that")
+                await thinking.wait()
+                link = first._link
+                await vanish(first)
+                await link.call(lambda redis: redis.delete(*map(keys.owner, BOTS)))
+            go_on.set()
+            async with f.running(**BOTH) as second:
+                await until(lambda: "interrupted" in recorded("SELECT error FROM calls"))
+                ledger = second.services.ledger
+                replayer = ConsoleReplayer(f.settings, ledger, make_model=partial(provider_model, free_at_home=False))
+                async with opened(f.settings.record_file) as db:
+                    await until(lambda: len(recorded("SELECT 1 FROM words")) >= 5)
+                    turn = await whole_turn(db, "claude", f"m{question}")
+                    answers = await replayer.replay(turn, Change())
+                    assert answers["new"]["cost_usd"] > 0
+                    await until(lambda: recorded("SELECT 1 FROM replays"))
+                    days = recorded("SELECT DISTINCT day FROM turns ORDER BY day")  # two at midnight
+                    costs = await read_costs(db, days[0], days[-1])
+                uses = [await ledger.budgets.uses(day, ()) for day in days]
+                same = partial(pytest.approx, abs=3e-6)  # budgets are kept in millionths
+                for bot in BOTS:
+                    in_redis = sum([(await ledger.costs.read(bot, day)).get("total_cost", 0.0) for day in days])
+                    assert spent(uses, f"agent:{bot}") == same(in_redis)
+                    assert costs.agents[bot].cost_usd == same(in_redis)
+                by_model = sum(each.cost_usd for each in costs.models.values())
+                assert (costs.total.cost_usd, by_model) == same((spent(uses, "all"),) * 2)
+                assert costs.replays.cost_usd == same(answers["new"]["cost_usd"])
+                assert costs.total.turns == 5
+                assert [use["all"].reserved for use in uses if "all" in use] == [0] * len(days)
