@@ -101,7 +101,6 @@ class Coordinator:
         for agent in self._config.agents:
             self._bus.listen_to(agent)
         self._bus.on_notice(self._on_notice)
-        self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
         if self._stops is not None:
             self._stops.on_stop(self.engine.stop)
         if self._lease is None:
@@ -185,6 +184,8 @@ class Coordinator:
         left_over = await self.engine.unfinished.all()
         self._leadership.begin()  # not before: a conversation that `fire` begins now must not count as left over
         self._acting = True
+        # Not before: a sender counts who hears it, and sends again to nobody.
+        self._bus.subscribe(keys.COORDINATOR_COMMANDS, self._on_command)
         try:
             for state in left_over:
                 if self._config.resumes:
@@ -197,6 +198,7 @@ class Coordinator:
             await self.scheduler.run(self._fire_scheduled)
         finally:
             self._acting = False
+            self._bus.unsubscribe(keys.COORDINATOR_COMMANDS)
             await self._tasks.cancel()
 
     async def _resume(self, state: ConversationState) -> None:
@@ -219,7 +221,7 @@ class Coordinator:
 
     def _on_command(self, raw: str) -> None:
         command = read(Command, raw)
-        if command is not None and self._acting:  # `fire` waits where another coordinator may lead
+        if command is not None:  # `fire` waits where another coordinator may lead
             self._tasks.start(self._commands.execute(command), "a command")
 
     def _on_notice(self, notice: MentionNotice) -> None:

@@ -1,6 +1,7 @@
 """Sends Commands to the coordinator and waits for their CommandOutcome.
 
-Pub/sub has no memory: where no coordinator acts there is no answer, and the outcome is NOBODY.
+Pub/sub has no memory, and only a coordinator that acts listens. What nobody hears is sent again, since a coordinator
+may be about to act, as in the first moments of a start; where none does, the outcome is NOBODY.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.messages import Command, CommandOutcome
 from agent_protocol.wire.reading import read
 
-ANSWER_SECONDS = 5.0
+ANSWER_SECONDS = 5.0  # to be heard and answered
+RETRY_SECONDS = 0.1
 NOBODY = "nobody"  # the outcome where no coordinator answers
 
 
@@ -32,13 +34,11 @@ class CoordinatorCommands:
         command_id = secrets.token_hex(8)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._waiting[command_id] = answer
+        sent = command.model_copy(update={"command_id": command_id})
         try:
-            heard = await self._bus.publish(
-                keys.COORDINATOR_COMMANDS, command.model_copy(update={"command_id": command_id})
-            )
-            if not heard:
-                return NOBODY
             async with asyncio.timeout(self._patience):
+                while not await self._bus.publish(keys.COORDINATOR_COMMANDS, sent):  # noqa: ASYNC110 - Redis knows
+                    await asyncio.sleep(RETRY_SECONDS)
                 return await answer
         except TimeoutError:
             return NOBODY

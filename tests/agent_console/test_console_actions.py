@@ -49,7 +49,7 @@ class Console:
             link,
             {"TIMEZONE": "UTC"},
             bus=self.bus,
-            orders=CoordinatorCommands(self.bus, patience=5.0),
+            orders=CoordinatorCommands(self.bus, patience=0.01 if answers is None else 5.0),
             ledger=Ledger(link, lambda: NOON, caps=Caps(all=5.0)),
             live=FakeChannels(*CHANNELS),
             notes=SimpleNamespace(note=self.notes.append),

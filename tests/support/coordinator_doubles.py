@@ -240,6 +240,9 @@ class MemoryBus:
     def subscribe(self, channel: str, handler: Callable[[str], Any]) -> None:
         self.handlers[channel].append(handler)
 
+    def unsubscribe(self, channel: str) -> None:
+        self.handlers.pop(channel, None)
+
     def listen_to(self, agent: str) -> None:
         self.listened_to.add(agent)
 

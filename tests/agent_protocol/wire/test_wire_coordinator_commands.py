@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.coordination.command_owner import TTL_SECONDS, CommandOwner
 from agent_protocol.wire import keys
 from agent_protocol.wire.bus import Bus
 from agent_protocol.wire.coordinator_commands import NOBODY, CoordinatorCommands
-from agent_protocol.wire.messages import Command, CommandOutcome
+from agent_protocol.wire.messages import Command, CommandOutcome, WireMessage
 from agent_protocol.wire.reading import read
 from tests.agent_protocol.conftest import running
+from tests.support.redis_server import until
 
 START = Command(command="start", channel_id=7)
 
@@ -41,6 +44,31 @@ async def test_where_nobody_listens_or_answers_that_is_the_outcome(link: RedisLi
         bus.subscribe(keys.COORDINATOR_COMMANDS, lambda _: None)
         await bus.ready.wait()
         assert await orders.give(START) == NOBODY
+
+
+async def test_a_command_waits_for_a_coordinator_that_is_about_to_listen(link: RedisLink):
+    bus = Bus(link)
+    orders = CoordinatorCommands(bus, patience=10.0)
+    orders.start()
+
+    async def obey(raw: str) -> None:
+        command = read(Command, raw)
+        assert command is not None
+        assert command.command_id is not None
+        await bus.publish(keys.COORDINATOR_OUTCOMES, CommandOutcome(command_id=command.command_id, outcome="started"))
+
+    heard = []
+
+    async def publish(channel: str, message: WireMessage) -> int:
+        heard.append(await Bus.publish(bus, channel, message))
+        return heard[-1]
+
+    bus.publish = publish
+    async with running(bus):
+        given = asyncio.create_task(orders.give(START))
+        await until(lambda: heard == [0])
+        bus.subscribe(keys.COORDINATOR_COMMANDS, obey)
+        assert await given == "started"
 
 
 async def test_the_commands_are_of_one_agent_until_its_time_is_over(link: RedisLink):
