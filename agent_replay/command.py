@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from agent_cogs.persona.persona import read_fronts
+from agent_cogs.slash.wording import counted, dollars
 from agent_config import Settings, SettingsError, load_settings, process_environment
 from agent_llm.pricing import load as load_prices
 from agent_local.local_settings import LOCAL
@@ -27,7 +28,7 @@ from agent_replay.comparison import Comparison, RecordedTurn, compared, totals
 from agent_replay.models import AskedModels
 from agent_replay.prompts import NotReplayable
 from agent_replay.replayer import Prepared, Replayer
-from agent_replay.show import counted, dollars, show, summary
+from agent_replay.show import show, summary
 from agent_runtime.services import caps_of
 from agent_store.database import opened
 from agent_store.queries.conversations import last_conversation

@@ -88,10 +88,8 @@ class Replayer:
         """Ask the model. Raises RedisAway where the call costs money and Redis does not answer: nothing was called."""
         agent, now = prepared.recorded.turn.agent, self._clock()
         replaying = Replaying(prepared.model, prepared.words, self._redact, self._settings.turn_timeout_seconds)
-        replay_id, date = (
-            f"replay-{secrets.token_hex(8)}",
-            f"{datetime.fromtimestamp(now, self._settings.timezone):%Y-%m-%d}",
-        )
+        replay_id = f"replay-{secrets.token_hex(8)}"
+        date = datetime.fromtimestamp(now, self._settings.timezone).date().isoformat()
         if prepared.most_usd and (refused := await self._reserve(agent, replay_id, date, prepared)):
             return compared(prepared.recorded, problem=refused, pictures_missing=prepared.pictures_missing)
         try:

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from agent_cogs.slash.wording import counted, dollars
 from agent_replay.comparison import Answer, Comparison, decided, totals
 
 NARROW = 90  # columns, below which two answers do not fit beside each other
@@ -54,10 +55,6 @@ def used(answer: Answer) -> str:
     return f"{answer.input_tokens:,} + {answer.output_tokens:,} tokens, {dollars(answer.cost_usd)}"
 
 
-def dollars(amount: float) -> str:
-    return f"${amount:.4f}" if 0 < amount < 0.1 else f"${amount:.2f}"
-
-
 def summary(comparisons: Sequence[Comparison]) -> str:
     replayed = [comparison for comparison in comparisons if comparison.new is not None]
     old, new = totals(each.old for each in replayed), totals(each.new for each in replayed)
@@ -76,7 +73,3 @@ def _sum(sums: dict[str, float]) -> str:
 def _pictures(comparisons: Iterable[Comparison]) -> str:
     missing = sum(comparison.pictures_missing for comparison in comparisons)
     return f" {counted(missing, 'picture')} of the prompts were not sent: pictures are not recorded." if missing else ""
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -79,8 +79,17 @@ ACTION = insert("actions", "id, at, by, action, channel_id, agent, detail, outco
 REPLAY = insert("replays", "id, at, day, agent, model, calls, input_tokens, cached_tokens, output_tokens, cost_usd")
 
 FAILED = frozenset(
-    ("discord_failed", "model_failed", "session_lost", "unreadable", "picture_failed", "reaction_failed")
-) | {"interrupted", "internal_error"}
+    (
+        "discord_failed",
+        "internal_error",
+        "interrupted",
+        "model_failed",
+        "picture_failed",
+        "reaction_failed",
+        "session_lost",
+        "unreadable",
+    )
+)
 QUIET = frozenset(("skipped", "withdrawn", "stopped", "overtaken", "not_ours"))
 
 DayOf = Callable[[float], str]

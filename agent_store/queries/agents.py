@@ -15,15 +15,10 @@ FAILURES = ("failed", "timed_out", "refused")
 
 @dataclass(frozen=True, slots=True)
 class AgentTurns:
-    """An agent's turns: how many ended in which outcome, and what they cost."""
+    """An agent's turns: how many ended in which outcome."""
 
     agent: str
     outcomes: dict[str, int]
-    cost_usd: float
-
-    @property
-    def turns(self) -> int:
-        return sum(self.outcomes.values())
 
     @property
     def failures(self) -> int:
@@ -56,17 +51,14 @@ class Liked:
 async def turns_by_agent(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[AgentTurns, ...]:
     """For each agent with a turn on these days (YYYY-MM-DD, both included)."""
     outcomes: dict[str, dict[str, int]] = defaultdict(dict)
-    costs: dict[str, float] = defaultdict(float)
-    for agent, outcome, count, cost in await rows(
+    for agent, outcome, count in await rows(
         db,
-        """SELECT agent, outcome, COUNT(*), SUM(cost_usd) FROM turns
-        WHERE day BETWEEN ? AND ? GROUP BY agent, outcome""",
+        "SELECT agent, outcome, COUNT(*) FROM turns WHERE day BETWEEN ? AND ? GROUP BY agent, outcome",
         first_day,
         last_day,
     ):
         outcomes[agent][outcome] = count
-        costs[agent] += cost
-    return tuple(AgentTurns(agent, outcomes[agent], costs[agent]) for agent in sorted(outcomes))
+    return tuple(AgentTurns(agent, outcomes[agent]) for agent in sorted(outcomes))
 
 
 async def model_speeds(db: aiosqlite.Connection, first_day: str, last_day: str) -> tuple[ModelSpeed, ...]:

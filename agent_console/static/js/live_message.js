@@ -98,14 +98,12 @@ function tools(message, page, grouped) {
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-// A turn ends just after its post, and reaches the record about a second later: for a new message that is waited for.
+// A turn ends just after its post: for a new message that is waited for. Its page waits for the record.
 async function turnOf(message) {
   const isNew = Math.abs(Date.now() / 1000 - message.at) < 5;
   for (let left = isNew ? 4 : 0; ; left--) {
     try {
-      const turn = await get(`api/live/why/${message.id}`);
-      if (isNew) await pause(1500);
-      return turn;
+      return await get(`api/live/why/${message.id}`);
     } catch (error) {
       if (error.status !== 404 || left <= 0) throw error;
       await pause(800);

@@ -29,7 +29,7 @@ export async function join(listener) {
 }
 
 // Ids are numbers too large for JavaScript, as texts.
-export const compare = (a, b) => a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
+const compare = (a, b) => a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
 
 class Session {
   channels = new Map();

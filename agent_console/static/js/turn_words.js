@@ -25,7 +25,7 @@ export function outcomeChip(turn) {
 }
 
 // The name of a person who has written lately; else the id is all that is known.
-export const personText = (id, name) => name || `person ${id}`;
+const personText = (id, name) => name || `person ${id}`;
 
 // A person, with a link to the turns that they called.
 export const personLink = (id, name) => h("a", { href: turnsAddress({ person: id }), title: `person ${id}`, dir: "auto" }, personText(id, name));

@@ -64,9 +64,9 @@ async def test_a_conversation_has_its_turns_and_posts_in_order(db):
 
 async def test_agents_have_their_outcomes_failures_and_latency(db):
     agents = await turns_by_agent(db, "2026-01-01", TODAY)
-    assert sum(agent.turns for agent in agents) == 3000
+    assert sum(sum(agent.outcomes.values()) for agent in agents) == 3000
     grok = next(agent for agent in agents if agent.agent == "grok")
-    assert 0 < grok.failures < grok.turns / 10
+    assert 0 < grok.failures < grok.outcomes["posted"] / 10
     for speed in await model_speeds(db, "2026-01-01", TODAY):
         assert 0 < speed.mean <= speed.p95
     texts = [speed for speed in await model_speeds(db, "2026-01-01", TODAY) if speed.kind == "text"]
