@@ -20,8 +20,11 @@ def last_bot_message(server: DiscordStandIn, channel_id: int) -> str | None:
     return next((str(message["id"]) for message in said), None)
 
 
-def ended_line(report: ConversationReport, channel: str) -> str:
-    """Say why a conversation in the channel of this name has ended, and what to type next."""
+def ended_line(report: ConversationReport, channel: str) -> str | None:
+    """Say why a conversation in the channel of this name has ended, and what to type next. None for one that an earlier
+    start left: this terminal has shown nothing of it."""
+    if report.ended_because == "too_old":
+        return None
     what = f"the conversation in #{channel} has ended" if report.messages else f"no bot spoke in #{channel}"
     next_step = "/resume lets the bots speak again" if report.ended_because == "stopped" else "/fire starts another"
     return f"{what}: {ENDINGS[report.ended_because]}; {next_step}"
@@ -38,7 +41,9 @@ def give_hints(
 
     def on_ended(event: Event) -> None:
         if isinstance(event, ConversationEnded):
-            note(ended_line(event.report, server.world.channel(event.report.channel_id).name))
+            line = ended_line(event.report, server.world.channel(event.report.channel_id).name)
+            if line is not None:
+                note(line)
 
     def on_message(event: str, data: Mapping[str, Any]) -> None:
         if event != "MESSAGE_CREATE" or int(data["author"]["id"]) != person.id:

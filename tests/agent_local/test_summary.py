@@ -63,5 +63,9 @@ def test_a_single_round_is_counted_as_one() -> None:
 
 
 def test_the_line_after_a_conversation_names_what_works_next():
-    assert ended_line(replace(REPORT, ended_because="agreed"), "memes").endswith("; /fire starts another")
-    assert ended_line(replace(REPORT, ended_because="stopped"), "memes").endswith("; /resume lets the bots speak again")
+    def line(because: EndReason) -> str | None:
+        return ended_line(replace(REPORT, ended_because=because), "memes")
+
+    assert str(line("agreed")).endswith("; /fire starts another")
+    assert str(line("stopped")).endswith("; /resume lets the bots speak again")
+    assert line("too_old") is None, "an earlier start's"
