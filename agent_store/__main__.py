@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from agent_process.python_check import check_python
 from agent_store.database import RecordError
+from agent_store.recorder import explained
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,8 +38,10 @@ def main(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         if getattr(options, "local", True) is False and local.record_file.exists():
             print("With --local the record of local mode is read.", file=sys.stderr)
-    except (sqlite3.Error, OSError) as error:
-        print(f"{settings.record_file}: {error}", file=sys.stderr)
+    except sqlite3.Error as error:
+        print(f"{settings.record_file}: {explained(error)}", file=sys.stderr)
+    except OSError as error:
+        print(f"{error.filename or settings.record_file}: {error.strerror or error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
     return 1

@@ -158,3 +158,14 @@ def test_the_command_lists_conversations_and_says_what_to_do_when_there_is_none(
     assert "no record at" in (error := capsys.readouterr().err)
     assert "--local" in error
     assert command("--last", "--local") == 0
+
+
+def test_a_file_that_cannot_be_written_is_the_one_that_is_named(command, tmp_path, capsys):
+    assert command("--last", "--output", str(tmp_path / "nowhere" / "page.html")) == 1
+    assert capsys.readouterr().err == f"{tmp_path}/nowhere/page.html: No such file or directory\n"
+
+
+def test_a_damaged_record_is_named_with_what_to_do(command, tmp_path, capsys):
+    (tmp_path / "record.db").write_bytes(b"not a database at all" * 100)
+    assert command("--last") == 1
+    assert "record.db: the file is damaged; move it away" in capsys.readouterr().err
