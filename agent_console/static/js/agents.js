@@ -54,7 +54,7 @@ export function hindrances(agent) {
   const lines = [
     agent.failure && `Its bot failed: ${agent.failure}.`,
     !agent.online && !agent.failure && "Its bot is offline: its process does not run, or it has no token.",
-    agent.muted_until > now && ["Muted, until ", until(agent.muted_until), "."],
+    agent.muted_until > now && ["Muted until ", at(agent.muted_until), " (", when(agent.muted_until), ")."],
     agent.backoff_until > now && ["Its provider refused it (key or quota); it is tried again ", until(agent.backoff_until), "."],
     agent.turns_most !== null && agent.turns_today >= agent.turns_most && `Its ${count(agent.turns_most)} turns of today are used up (AGENT_MAX_DAILY).`,
     agent.cap !== null && agent.spent >= agent.cap && "Its budget of today is used up.",
