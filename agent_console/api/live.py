@@ -47,36 +47,41 @@ class Reacted(BaseModel):
     given: bool = True
 
 
-def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
-    async def channels(_: web.Request) -> web.Response:
-        cursor = feed.hub.cursor  # before what is read: an event may come twice, and none is missed
-        listed = [channel.to_json() for channel in parts.live.channels()]
+class _Live:
+    """The answers of the Live page's addresses."""
+
+    def __init__(self, parts: ConsoleParts, feed: LiveFeed) -> None:
+        self._parts, self._feed = parts, feed
+
+    async def channels(self, _: web.Request) -> web.Response:
+        cursor = self._feed.hub.cursor  # before what is read: an event may come twice, and none is missed
+        listed = [channel.to_json() for channel in self._parts.live.channels()]
         return web.json_response(
             {
                 "items": listed,
                 "next": None,
                 "cursor": cursor,
-                "situation": feed.situation(),
-                "person": _person(parts.people),
-                "read_only": None if parts.people is not None else READ_ONLY,
-                "most_rounds": parts.settings.max_rounds,
+                "situation": self._feed.situation(),
+                "person": _person(self._parts.people),
+                "read_only": None if self._parts.people is not None else READ_ONLY,
+                "most_rounds": self._parts.settings.max_rounds,
             }
         )
 
-    async def messages(request: web.Request) -> web.Response:
+    async def messages(self, request: web.Request) -> web.Response:
         channel_id, before = snowflake(request.match_info["channel"]), query_id(request, "before")
-        cursor = feed.hub.cursor
-        found = parts.live.messages(channel_id, PAGE + 1, before)
+        cursor = self._feed.hub.cursor
+        found = self._parts.live.messages(channel_id, PAGE + 1, before)
         if found is None:
             raise Refused(404, "no bot of this process sees this channel")
         page = found[-PAGE:]
         more = str(page[0].id) if len(found) > PAGE else None
         return web.json_response({"items": [one.to_json() for one in page], "next": more, "cursor": cursor})
 
-    async def events(request: web.Request) -> web.StreamResponse:
+    async def events(self, request: web.Request) -> web.StreamResponse:
         after = request.headers.get("Last-Event-ID") or query_text(request, "after") or ""
         try:
-            reader = feed.hub.open(after, _cutting(request), ("situation", feed.situation()))
+            reader = self._feed.hub.open(after, _cutting(request), ("situation", self._feed.situation()))
         except TooManyReaders:
             raise Refused(503, "too many pages of the console are open; close some", {"Retry-After": "10"}) from None
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -88,28 +93,28 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
         except (ConnectionResetError, TimeoutError):  # the page is gone, or does not read
             _cutting(request)()
         finally:
-            feed.hub.leave(reader)
+            self._feed.hub.leave(reader)
         return response
 
-    async def picture(request: web.Request) -> web.Response:
+    async def picture(self, request: web.Request) -> web.Response:
         message_id, file_id = (snowflake(request.match_info[name]) for name in ("message", "file"))
-        found = await parts.live.picture(message_id, file_id)
-        if found is None and (kept := await _recorded(parts, picture_of, message_id)) is not None:
+        found = await self._parts.live.picture(message_id, file_id)
+        if found is None and (kept := await _recorded(self._parts, picture_of, message_id)) is not None:
             found = Picture(kept.data, kept.media_type)
         if found is None or found.media_type not in PICTURE_TYPES:
             raise Refused(404, "this picture cannot be read any more")
         return web.Response(body=found.data, headers={"Content-Type": found.media_type})
 
-    async def why(request: web.Request) -> web.Response:
+    async def why(self, request: web.Request) -> web.Response:
         message_id = snowflake(request.match_info["message"])
-        record = await parts.ledger.records.of_message(message_id, parts.names)
-        found = (record.agent, record.id) if record else await _recorded(parts, turn_of_post, message_id)
+        record = await self._parts.ledger.records.of_message(message_id, self._parts.names)
+        found = (record.agent, record.id) if record else await _recorded(self._parts, turn_of_post, message_id)
         if found is None:
             raise Refused(404, "no turn is recorded for this message")
         return web.json_response({"agent": found[0], "id": found[1]})
 
-    async def say(request: web.Request) -> web.Response:
-        people = _people(parts)
+    async def say(self, request: web.Request) -> web.Response:
+        people = _people(self._parts)
         said = await read_body(request.clone(client_max_size=MOST_SAID), Said)
         channel_id, text = snowflake(request.match_info["channel"]), said.text.strip()
         upload = Upload(said.file.name, said.file.data) if said.file else None
@@ -124,24 +129,14 @@ def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
             raise Refused(400, str(refused)) from None
         return web.json_response({"id": str(posted)})
 
-    async def react(request: web.Request) -> web.Response:
-        people, reacted = _people(parts), await read_body(request, Reacted)
+    async def react(self, request: web.Request) -> web.Response:
+        people, reacted = _people(self._parts), await read_body(request, Reacted)
         channel_id, message_id = (snowflake(request.match_info[name]) for name in ("channel", "message"))
         try:
             await people.react(channel_id, message_id, reacted.emoji, reacted.given)
         except NotSaid as refused:
             raise Refused(400, str(refused)) from None
         return web.json_response({})
-
-    return [
-        web.get("/api/live/channels", channels),
-        web.get("/api/live/channels/{channel}", messages),
-        web.get("/api/live/events", events),
-        web.get("/api/live/why/{message}", why),
-        web.get("/api/files/{message}/{file}", picture),
-        web.post("/api/live/channels/{channel}/messages", say),
-        web.post("/api/live/channels/{channel}/messages/{message}/reactions", react),
-    ]
 
 
 async def _recorded(
@@ -187,3 +182,16 @@ def _people(parts: ConsoleParts) -> People:
     if parts.people is None:
         raise Refused(403, READ_ONLY)
     return parts.people
+
+
+def routes(parts: ConsoleParts, feed: LiveFeed) -> Iterable[web.RouteDef]:
+    live = _Live(parts, feed)
+    return [
+        web.get("/api/live/channels", live.channels),
+        web.get("/api/live/channels/{channel}", live.messages),
+        web.get("/api/live/events", live.events),
+        web.get("/api/live/why/{message}", live.why),
+        web.get("/api/files/{message}/{file}", live.picture),
+        web.post("/api/live/channels/{channel}/messages", live.say),
+        web.post("/api/live/channels/{channel}/messages/{message}/reactions", live.react),
+    ]
