@@ -22,7 +22,7 @@ API = (me, turns, conversations, costs, budgets, agents, actions, replay)
 
 def console_app(parts: ConsoleParts) -> web.Application:
     """The application, to be served or tested."""
-    security = Security(parts.settings, parts.clock)
+    security = Security(parts.settings, parts.monotonic)
     app = web.Application(middlewares=[errors_as_json, security.check], client_max_size=MAX_BYTES)
     app.on_response_prepare.append(add_headers)
     app.add_routes(list(file_routes(read_files())))

@@ -92,8 +92,8 @@ class ConsoleParts:
     """`store` reads the record: `await parts.store.open()`. `people` is None outside local mode. `names` and `colours`
     (0xRRGGBB) are by agent, `reasons` and `endings` say in words why a turn did nothing and why a conversation ended.
     `prices` gives an agent's models, the preferred one first, `bot` the state of its bot, `recorder` that of this
-    process's recorder; `routes` are served beside
-    those of the console. `clock` gives unix seconds.
+    process's recorder; `routes` are served beside those of the console. `clock` gives unix seconds, `monotonic` seconds
+    of a clock that is never set.
     """
 
     settings: Settings
@@ -115,6 +115,7 @@ class ConsoleParts:
     replayer: Replayer | None = None
     routes: Sequence[web.RouteDef] = ()
     clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
 
     @property
     def is_local(self) -> bool:

@@ -88,7 +88,7 @@ class Login(BaseModel):
 class Guesses:
     """Slow down who guesses: after `at_once` wrong tokens of an address, one more every `every` seconds. Addresses of
     this machine (an SSH tunnel, a reverse proxy) do not count for the limit of all addresses, so strangers elsewhere
-    do not lock it out. `clock` gives unix seconds."""
+    do not lock it out. `clock` gives seconds and is never set back."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -111,7 +111,7 @@ class Guesses:
 
 
 class Security:
-    """The check of every request. `clock` gives unix seconds."""
+    """The check of every request. `clock` gives seconds, and is never set back: a wait would last as long."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._token: SecretStr | None = settings.console_token

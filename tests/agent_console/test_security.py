@@ -174,7 +174,7 @@ async def test_the_cookie_stays_on_https_where_the_console_is_reached_by_it() ->
 
 async def test_a_session_ends_after_a_week() -> None:
     clock = Clock()
-    async with console_client(WITH_TOKEN, clock=clock) as client:
+    async with console_client(WITH_TOKEN, monotonic=clock) as client:
         await sign_in(client)
         clock.now += SESSION_SECONDS - 1
         assert (await client.get("/api/me")).status == 200
@@ -193,7 +193,7 @@ async def test_a_script_shows_the_token_in_a_header_and_needs_no_other() -> None
 
 async def test_guesses_are_slowed_down_and_said_in_the_log_without_the_token(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    async with console_client(WITH_TOKEN, clock=clock) as client:
+    async with console_client(WITH_TOKEN, monotonic=clock) as client:
         with caplog.at_level(logging.WARNING):
             assert [await sign_in(client, f"guess-{n}") for n in range(7)] == [401] * 5 + [429] * 2
         assert await sign_in(client) == 429  # the right one is not looked at either
