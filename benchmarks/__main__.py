@@ -18,7 +18,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped,unused-ignore]
 from rich.console import Console
 
-from benchmarks.run import MEASURES, run
+from benchmarks.run import MEASURES, USUAL, run
 from benchmarks.stage import Bench
 from benchmarks.table import render
 
@@ -60,7 +60,9 @@ def machine() -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program from outside.")
     known = ", ".join(MEASURES)
-    parser.add_argument("--only", type=names, default=tuple(MEASURES), metavar="name,...", help=f"some of {known}")
+    parser.add_argument(
+        "--only", type=names, default=USUAL, metavar="name,...", help=f"some of {known}; without it all but day"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer repetitions: about two minutes, rough numbers")
     parser.add_argument("--without-bare", action="store_true", help="without the bare libraries")
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the measurement stalls (60)")

@@ -14,7 +14,9 @@ from typing import Any
 
 from agent_local.discord.limits import RateLimits
 from agent_local.discord.server import DiscordStandIn
+from agent_local.discord.world import messages
 from agent_local.discord.world.worlds import small_world
+from benchmarks.driven_clock import DrivenClock
 from benchmarks.lines import arguments, serve
 from benchmarks.tags import tag_in, tagged
 
@@ -26,6 +28,7 @@ CHATTER = (
     "Can we go back to what was said at the start? I have the feeling that we lost the actual question on the way.",
     "Nobody asked me, but I would take the slow train, bring a book and call it a holiday.",
 )
+CROWD = ("say", "answers", "posts", "react", "take_back", "use")
 
 
 class Crowd:
@@ -71,6 +74,24 @@ class Crowd:
             await self._server.wait_for(lambda: not self._missing, within)
         return {tag: {"sent_at": self._sent[tag], "answers": self._answers[tag]} for tag in tags}
 
+    async def react(self, person: str, channel: str, emoji: str) -> None:
+        """React to the channel's newest message."""
+        await self._server.react(person, channel, self._server.messages(channel)[-1], emoji)
+
+    async def take_back(self, person: str, channel: str) -> None:
+        """Delete the person's newest message in the channel, if there is one."""
+        place, user = self._server.world.channel(channel), self._server.world.user(person)
+        own = [number for number, message in place.messages.items() if message.author.id == user.id]
+        messages.delete(self._server.backend, place, own[-1:])
+
+    async def use(self, person: str, channel: str, command: str) -> str:
+        """Use a slash command and return the answer."""
+        world = self._server.world
+        bot = next(app.key for app in world.apps.values() if app.commands.get(world.guild.id))
+        used = await self._server.interact(person, channel, bot, command)
+        await self._server.wait_for(lambda: used.answers)
+        return str(used.answers[-1]["content"])
+
     async def posts(self) -> int:
         """The number of the bots' messages so far."""
         return self._posts
@@ -99,10 +120,12 @@ class Switches:
 
 async def run(given: Mapping[str, Any]) -> None:
     """`given`: channels, people, history (messages in each channel before the start)."""
+    clock = DrivenClock()
     world = small_world(
         {key: (name, f"token-{key}") for key, name in NAMES.items()},
         channels=[f"channel-{n}" for n in range(given["channels"])],
         people=[f"person-{n}" for n in range(given["people"])],
+        clock=clock,
     )
     async with DiscordStandIn(world) as server:
         for channel in world.guild.channels.values():
@@ -115,9 +138,9 @@ async def run(given: Mapping[str, Any]) -> None:
             "channels": {channel.name: channel.id for channel in world.guild.channels.values()},
             "bots": {app.key: app.user.id for app in world.apps.values()},
         }
-        commands = {name: getattr(crowd, name) for name in ("say", "answers", "posts")}
+        commands = {name: getattr(crowd, name) for name in CROWD}
         commands |= {name: getattr(switches, name) for name in ("rest_delay", "limits", "counts", "wait_for_requests")}
-        await serve(commands, hello)
+        await serve(commands | {"move_on": clock.move_on}, hello)
 
 
 if __name__ == "__main__":

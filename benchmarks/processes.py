@@ -68,6 +68,10 @@ class Child:
         """Resident memory now, in units of 1024² bytes."""
         return float(self._seen.memory_info().rss) / MEGABYTE
 
+    def open_files(self) -> int:
+        """The number of its open files, sockets among them."""
+        return int(self._seen.num_fds())
+
     @asynccontextmanager
     async def watching_memory(self) -> AsyncIterator[list[float]]:
         """Yield a list with the highest memory seen while the block runs."""

@@ -1,15 +1,17 @@
 """The program itself in a process of its own, as run_all.py starts it, but with the addresses of the stand-ins.
 
 With its real SDKs, a private Redis and its log at the usual level. Commands observe only what cannot be observed from
-outside: stalls of its event loop, a profile.
+outside: stalls of its event loop, a profile, what the process holds. The clock can be moved on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import cProfile
+import gc
 import random
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import discord
@@ -19,6 +21,7 @@ from agent_process.logs import set_up_logging
 from agent_runtime.process import Runtime
 from agent_runtime.runtime import finish_startup, running
 from agent_runtime.services import Setup
+from benchmarks.driven_clock import DrivenClock
 from benchmarks.lines import arguments, serve
 from benchmarks.monitor import StallMonitor
 
@@ -54,6 +57,18 @@ class Inside:
         assert self._runtime.coordinator is not None
         await self._runtime.coordinator.fire(channel)
 
+    async def converse_all(self, channels: Sequence[int]) -> int:
+        """Hold a conversation in each of the channels, together; return the number of their messages."""
+        assert self._runtime.coordinator is not None
+        reports = await asyncio.gather(*map(self._runtime.coordinator.fire, channels))
+        return sum(report.messages for report in reports if report is not None)
+
+    async def held(self) -> dict[str, Any]:
+        """Collect garbage; count tasks, and objects by type (without those of the start, which were frozen)."""
+        gc.collect()
+        types = Counter(type(each).__qualname__ for each in gc.get_objects())
+        return {"tasks": len(asyncio.all_tasks()), "types": dict(types)}
+
     async def profile(self, path: str | None = None) -> None:
         """Start profiling; with a path, stop and write the profile there (for `python -m pstats`)."""
         if path is None:
@@ -69,20 +84,23 @@ async def run(given: Mapping[str, Any]) -> None:
     discord.http.Route.API_BASE_URL = given["api_base"]  # not one of the settings
     settings = load_settings(given["settings"], None)
     set_up_logging(settings.log_level)
+    clock = DrivenClock()
     setup = Setup(
         settings=settings,
         agents=tuple(settings.agents),
         use_default_redis=False,
         picture_origins=(given["api_base"].split("/api")[0],),
         rng=random.Random(1),
+        clock=clock,
     )
     async with running(setup) as runtime:
         online = await runtime.wait_online()
         if len(online) != len(setup.agents):
             raise RuntimeError(f"only these came online: {sorted(online)}")
         inside = Inside(runtime)
-        names = ("settled", "watch_stalls", "stalls", "converse", "profile")
-        await serve({name: getattr(inside, name) for name in names}, {"online": sorted(online)})
+        names = ("settled", "watch_stalls", "stalls", "converse", "converse_all", "held", "profile")
+        commands = {name: getattr(inside, name) for name in names} | {"move_on": clock.move_on}
+        await serve(commands, {"online": sorted(online)})
 
 
 if __name__ == "__main__":

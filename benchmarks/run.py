@@ -12,6 +12,7 @@ from benchmarks.measures.console import console
 from benchmarks.measures.context import context
 from benchmarks.measures.conversation import conversation
 from benchmarks.measures.crowds import crowd, limits, rush
+from benchmarks.measures.day import day
 from benchmarks.measures.instructions import instructions
 from benchmarks.measures.mentions import mentions
 from benchmarks.measures.record import record
@@ -36,7 +37,9 @@ MEASURES: Mapping[str, Measure] = {
     "rush": rush,
     "stalls": stalls,
     "console": console,
+    "day": day,
 }
+USUAL = tuple(name for name in MEASURES if name != "day")  # that one takes minutes
 
 
 async def run(bench: Bench, names: Sequence[str], progress: Console) -> tuple[list[Row], bool]:

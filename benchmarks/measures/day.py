@@ -1,248 +1,253 @@
-"""python -m benchmarks.measures.day [--days N] [--turns N] [--prompts DAYS] [--all DAYS]
+"""A day of a server within minutes: bots that converse, people who ask, react, delete and have themselves forgotten.
 
-A day of a server's turns, or several, through the record at full speed: what turns leave in Redis, the recorder, the
-file, retention. The clock is driven, models and Discord are left out. Prints memory and the file's size by simulated
-hour, and bytes a turn. docs/operations.md predicts sizes with its numbers.
+The record and the console are on and a page follows the live events. The clocks of the program and of Discord are moved
+on an hour at a time; so is every key of Redis that expires later than leases do. Real time, which the rest follows
+(retries, rate limits of Discord, connections), passes as well, but there is little of it.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import os
+import itertools
 import random
-import sys
-import tempfile
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+import sqlite3
+import statistics
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped,unused-ignore]
+import aiohttp
 
+from agent_config import AGENTS
+from agent_console.serving import free_port
 from agent_protocol.connection.link import RedisLink
 from agent_protocol.connection.locate import locate_redis
-from agent_protocol.coordination.leases import Lease
-from agent_protocol.ledger import Ledger
-from agent_protocol.moderation.forget_requests import ForgetRequests
-from agent_protocol.record.entries import (
-    CallRecord,
-    CallWords,
-    ConversationNote,
-    HistoryMessage,
-    PostWords,
-    Quoted,
-    ReactionNote,
-)
-from agent_protocol.record.reader import RecordReader
-from agent_protocol.record.writer import RecordWriter
-from agent_protocol.turns.records import TurnRecord
 from agent_protocol.wire import keys
-from agent_protocol.wire.bus import Bus
-from agent_store.database import connect
-from agent_store.forgetting import id_at
-from agent_store.recorder import Recorder
-from agent_store.retention import Ages
+from benchmarks.processes import MEGABYTE, Broken, Child
+from benchmarks.stage import Bench, NotHere, Stage
+from benchmarks.table import Row
 
-AGENTS = ("chatgpt", "claude", "gemini", "grok")
-CHANNELS = tuple(range(1, 7))
-BEGIN = 1_795_305_600.0  # 2026-11-22 00:00 UTC
+HOURS = 24
 HOUR = 3600.0
-WINDOW = range(40, 81)  # messages: a window grows until it is cut
-SYSTEM = 4800  # characters of persona, theme and contract, as local mode's
-SCHEMA = 1700  # characters of the answer's form
-MESSAGE = 120  # characters, on average
-VOCABULARY = 3000  # words; compresses about as English chat does, to a third
+SETTLED = 8  # hours until caches and windows are as full as they get
+CHANNELS, PEOPLE, HISTORY = 6, 10, 60
+MENTIONS, REACTIONS, DELETIONS = 8, 4, 1  # an hour
+CONVERSING = 3  # channels an hour
+FORGETTING_HOUR = 12
+SHORT_LIVED = 120  # seconds: keys that are renewed or expire while we measure
+WITHIN = 120.0  # seconds for what must happen in an hour of the day
+PAGE_BYTES = 4096
+MOST_GROWTH = 3.0  # MB in the hours after SETTLED: what malloc's own habits explain
+SHOWN_TYPES = 4
+# KEYS none; ARGV: milliseconds by which the keys expire sooner, the least remaining time of those that do
+MOVE_ON = """
+local cursor, moved = '0', 0
+repeat
+  local found = redis.call('SCAN', cursor, 'COUNT', 500)
+  cursor = found[1]
+  for _, key in ipairs(found[2]) do
+    local left = redis.call('PTTL', key)
+    if left > tonumber(ARGV[2]) and not string.find(key, 'owner', 1, true) then
+      redis.call('PEXPIRE', key, math.max(1, left - tonumber(ARGV[1])))
+      moved = moved + 1
+    end
+  end
+until cursor == '0'
+return moved
+"""
 
 
-class Chat:
-    """Texts for a channel. The same seed gives the same texts."""
+@dataclass(frozen=True)
+class Hour:
+    """What there was at the end of an hour. Sizes in bytes; `turns` in the record so far."""
 
-    def __init__(self, seed: int) -> None:
-        self._rng = random.Random(seed)
-        letters = "etaoinshrdlucmfwypvbgk"
-        self._words = ["".join(self._rng.choices(letters, k=self._rng.randint(2, 9))) for _ in range(VOCABULARY)]
-        self._weights = [1 / (rank + 8) for rank in range(VOCABULARY)]
-        self.system = {agent: self.text(SYSTEM) for agent in AGENTS}
-        self.schema = self.text(SCHEMA)
-        self.lines = {channel: [self.text(MESSAGE) for _ in range(WINDOW.stop)] for channel in CHANNELS}
-
-    def text(self, characters: int) -> str:
-        return " ".join(self._rng.choices(self._words, self._weights, k=max(1, characters // 5)))[:characters]
+    memory: float
+    redis: int
+    file: int
+    turns: int
+    tasks: int
+    open_files: int
+    types: Mapping[str, int]
 
 
 @dataclass
-class TurnTexts:
-    """Implements agent_protocol.record.writer.TurnWords."""
+class Page:
+    """An open page of the console: reads the live events and counts them."""
 
-    size: int
-    call: CallWords
-    post: PostWords
+    port: int
+    events: Counter[str] = field(default_factory=Counter)
 
-    def calls(self) -> Sequence[CallWords]:
-        return (self.call,)
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{self.port}") as session:
+            timeout = aiohttp.ClientTimeout(total=None)
+            async with session.get("/api/live/events", timeout=timeout) as answer:
+                answer.raise_for_status()
+                reading = asyncio.create_task(self._read(answer))
+                try:
+                    yield
+                    if reading.done():
+                        raise Broken("the page's event stream ended")
+                finally:
+                    reading.cancel()
+                    await asyncio.gather(reading, return_exceptions=True)
 
-    def posts(self) -> Sequence[PostWords]:
-        return (self.post,)
+    async def _read(self, answer: aiohttp.ClientResponse) -> None:
+        async for line in answer.content:
+            if line.startswith(b"event: "):
+                self.events[line[7:].decode().strip()] += 1
 
 
 @dataclass
 class Day:
-    """`now` is the driven clock."""
+    """Drives the processes through the hours."""
 
-    chat: Chat = field(default_factory=lambda: Chat(1))
-    now: float = BEGIN
-    made: int = 0
+    stage: Stage
+    program: Child
+    redis: RedisLink
+    conversing: int  # channels an hour
+    rng: random.Random = field(default_factory=lambda: random.Random(1))
 
-    def turn(self, number: int) -> tuple[TurnRecord, TurnTexts]:
-        agent, channel = AGENTS[number % len(AGENTS)], CHANNELS[number // 30 % len(CHANNELS)]
-        turn_id, message = f"i{number:08x}-{agent}", id_at(self.now) + number % 4_000_000
-        lines = self.chat.lines[channel]
-        line = self.chat.text(MESSAGE * 2)
-        lines.append(line)
-        del lines[: max(0, len(lines) - WINDOW.stop)]
-        seen = lines[-WINDOW[number % len(WINDOW)] :]
-        history = (
-            HistoryMessage(role="user", text="\n".join(seen[:-1]), cache=True),
-            HistoryMessage(role="user", text=seen[-1]),
+    @property
+    def record(self) -> Path:
+        return self.stage.data_dir / "record.db"
+
+    async def hour(self, number: int) -> Hour:
+        for each in (self.program, self.stage.discord):
+            await each.ask("move_on", seconds=HOUR)
+        await self.redis.call(lambda redis: redis.eval(MOVE_ON, 0, int(HOUR * 1000), SHORT_LIVED * 1000))
+        places = self.rng.sample(list(self.stage.channels.values()), self.conversing)
+        talk = self.program.ask("converse_all", channels=places, patience=WITHIN)
+        posted, _ = await asyncio.gather(talk, self._people(number))
+        if not posted:
+            raise Broken("no conversation took place")
+        await self.stage.requests()  # else the stand-in keeps them
+        return await self._measured()
+
+    async def _people(self, number: int) -> None:
+        places = list(itertools.product(AGENTS, self.stage.channels))
+        asked = self.rng.sample(places, MENTIONS)  # two mentions in one place may get one answer
+        lines = [(f"person-{self.rng.randrange(PEOPLE)}", agent, channel) for agent, channel in asked]
+        answered = await self.stage.mention(lines, within=WITHIN)
+        if missing := sum(not each.answers for each in answered):
+            raise Broken(f"{missing} of {len(lines)} mentions of hour {number} were not answered")
+        for person, _, channel in lines[:REACTIONS]:
+            await self.stage.discord.ask("react", person=person, channel=channel, emoji="🔥")
+        for person, _, channel in lines[:DELETIONS]:
+            await self.stage.discord.ask("take_back", person=person, channel=channel)
+        if number == FORGETTING_HOUR:
+            person, _, channel = lines[0]
+            await self.stage.discord.ask("use", person=person, channel=channel, command="forget me")
+
+    async def _measured(self) -> Hour:
+        turns = await self._recorded()
+        held: dict[str, Any] = await self.program.ask("held")
+        info = await self.redis.call(lambda redis: redis.info("memory"))
+        return Hour(
+            memory=self.program.megabytes(),
+            redis=int(info["used_memory"]),
+            file=sum(each.stat().st_size for each in self.record.parent.glob("record.db*")),
+            turns=turns,
+            tasks=held["tasks"],
+            open_files=self.program.open_files(),
+            types=held["types"],
         )
-        call = CallRecord(n=0, model="anthropic/a-model", at=self.now, seconds=3.0, input_tokens=4000, output_tokens=90)
-        record = TurnRecord(
-            id=turn_id,
-            agent=agent,
-            at=self.now,
-            kind="instruction",
-            trigger="round",
-            conversation_id=f"c{number // 30}",
-            round_number=number % 30 // 4,
-            channel_id=channel,
-            guild_id=1,
-            model="anthropic/a-model",
-            entries=len(seen),
-            seconds=3.5,
-            posted=(message,),
-            outcome="posted",
-            calls=(call,),
-        )
-        values: dict[str, Any] = {"agent": agent, "turn_id": turn_id, "channel_id": channel, "at": self.now}
-        quoted = tuple(Quoted(message_id=message - 4096 * place, author_id=place % 9) for place in range(len(seen)))
-        words = CallWords(
-            **values,
-            n=0,
-            model="anthropic/a-model",
-            system=self.chat.system[agent],
-            history=history,
-            text="Answer now.",
-            options={"schema": self.chat.schema},
-            completion=line,
-            quoted=quoted,
-        )
-        post = PostWords(**values, message_id=message, text=line)
-        return record, TurnTexts(20_000, words, post)
+
+    async def _recorded(self) -> int:
+        """Wait until the recorder has read all that was added to the streams; return the recorded turns."""
+        async with asyncio.timeout(WITHIN):
+            while _read_positions(self.record) != await self._added():  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        return _one_number(self.record, "SELECT count(*) FROM turns")
+
+    async def _added(self) -> int:
+        streams = [stream(agent) for agent in AGENTS for stream in (keys.turns, keys.words)]
+        counts = [keys.entries_counted(stream) for stream in streams]
+        found = await self.redis.call(lambda redis: redis.mget(counts))
+        return sum(int(each or 0) for each in found)
 
 
-async def simulate(folder: Path, days: int, turns: int, ages: Ages) -> None:
-    day, path = Day(), folder / "record.db"
+async def day(bench: Bench) -> list[Row]:
+    """Live through the hours; `--quick` has as many with less in each."""
+    page = Page(free_port("127.0.0.1", 8988))
     async with AsyncExitStack() as stack:
-        place = await stack.enter_async_context(locate_redis(None, folder, use_default_port=False))
-        link = await stack.enter_async_context(RedisLink(place.address))
-        ledger, writer = Ledger(link, lambda: day.now, holder="day"), RecordWriter(link, str, prompts=ages.prompts != 0)
-        recorder = Recorder(
-            path,
-            RecordReader(link, AGENTS),
-            Lease(link, keys.RECORDER_OWNER, holder="day"),
-            ForgetRequests(link, Bus(link)),
-            ages=ages,
-            timezone=UTC,
-            clock=lambda: day.now,
-            poll_seconds=0.01,
-        )
-        tasks = [asyncio.create_task(recorder.run()), asyncio.create_task(writer.run())]
-        print(f"{'hour':>5} {'turns':>7} {'memory':>9} {'file':>9}   (MiB)")
-        try:
-            while not recorder.acting:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            for hour in range(days * 24):
-                for _ in range(round(turns / 24 * (hour + 1)) - round(turns / 24 * hour)):
-                    day.now += HOUR / (turns / 24)
-                    await _take(day, ledger, writer)
-                await _recorded(path, day.made * (2 if ages.prompts == 0 else 3))  # a turn, its call, its post
-                if hour % max(1, days) == max(1, days) - 1:
-                    _print_line(hour + 1, day.made, path)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-    await _print_sizes(path, day.made)
+        stage = await stack.enter_async_context(bench.stage("day", channels=CHANNELS, people=PEOPLE, history=HISTORY))
+        program = await stack.enter_async_context(stage.settled_program(**_settings(page.port)))
+        redis = await stack.enter_async_context(_redis(stage.data_dir))
+        await stack.enter_async_context(page.open())
+        lived = Day(stage, program, redis, conversing=bench.size(CONVERSING, 1))
+        hours = [await lived.hour(number) for number in range(1, HOURS + 1)]
+        return _rows(hours, lived.record, page.events)
 
 
-async def _take(day: Day, ledger: Ledger, writer: RecordWriter) -> None:
-    number = day.made
-    record, words = day.turn(number)
-    await ledger.settle(record.agent, record.id, "{}", day.now + 90, record=record)
-    writer.ended(record, words)
-    begins = ConversationNote(id=f"c{number // 30}", channel_id=1, theme="casual", started_at=day.now)
-    if number % 30 == 0:
-        writer.note(begins)
-    if number % 5 == 0:
-        reaction = ReactionNote(message_id=record.posted[0], channel_id=1, user_id=number, emoji="🔥", at=day.now)
-        writer.note(reaction)
-    day.made += 1
-    while writer.waiting > 50:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+def _settings(port: int) -> dict[str, str]:
+    return {
+        "CONSOLE": "true",
+        "CONSOLE_PORT": str(port),
+        "COORDINATOR_TURN_DELAY_MIN": "0",
+        "COORDINATOR_TURN_DELAY_MAX": "0",
+        "AGENT_MAX_DAILY_UNASKED": "none",
+    }
 
 
-async def _recorded(path: Path, entries: int) -> None:
-    """Wait until so many entries of turns and words were recorded, those that retention has removed too."""
-    async with asyncio.timeout(300):
-        db = await connect(path)
-        try:
-            while True:
-                [read] = await db.execute_fetchall("SELECT sum(last_n) FROM positions WHERE stream LIKE 'agent:%'")
-                if (read[0] or 0) >= entries:
-                    return
-                await asyncio.sleep(0.02)
-        finally:
-            await db.close()
+@asynccontextmanager
+async def _redis(data_dir: Path) -> AsyncIterator[RedisLink]:
+    """The program's Redis. Raises NotHere without one that can be shared."""
+    async with locate_redis(None, data_dir, use_default_port=False) as place:
+        if not isinstance(place.address, str):
+            raise NotHere("no redis-server was found")
+        async with RedisLink(place.address) as link:
+            yield link
 
 
-def _print_line(hour: int, turns: int, path: Path) -> None:
-    memory = psutil.Process(os.getpid()).memory_info().rss
-    files = sum(file.stat().st_size for file in path.parent.glob("record.db*"))
-    print(f"{hour:>5} {turns:>7} {memory / 2**20:>9.1f} {files / 2**20:>9.1f}", flush=True)
+def _read_positions(file: Path) -> int:
+    return _one_number(file, "SELECT coalesce(sum(last_n), 0) FROM positions WHERE stream LIKE 'agent:%'")
 
 
-async def _print_sizes(path: Path, turns: int) -> None:
-    db = await connect(path)
-    try:
-        [row] = await db.execute_fetchall("SELECT count(*), avg(length(data)), sum(length(data)) FROM words")
-        [kept] = await db.execute_fetchall("SELECT count(*) FROM turns")
-        [pages] = await db.execute_fetchall(
-            "SELECT page_count, freelist_count FROM pragma_page_count, pragma_freelist_count"
-        )
-    finally:
-        await db.close()
-    size = (pages[0] - pages[1]) * 4096
-    print(f"{turns} turns taken, {kept[0]} kept, {row[0]} prompts kept of {row[1] or 0:.0f} bytes each, compressed")
-    if kept[0]:
-        print(f"{size} bytes in use: {size / kept[0]:.0f} a kept turn")
+def _one_number(file: Path, query: str) -> int:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as db:
+        return int(db.execute(query).fetchone()[0])
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.measures.day", description=(__doc__ or "").split("\n\n")[1]
-    )
-    parser.add_argument("--days", type=int, default=1)
-    parser.add_argument("--turns", type=int, default=2000, help="a day, of all agents (2000)")
-    parser.add_argument("--prompts", type=float, default=7, help="RECORD_PROMPTS_DAYS (7)")
-    parser.add_argument("--all", type=float, default=90, help="RECORD_DAYS (90)")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="day-") as folder:
-        asyncio.run(simulate(Path(folder), options.days, options.turns, Ages(options.all, options.prompts)))
-    return 0
+def _rows(hours: Sequence[Hour], file: Path, events: Mapping[str, int]) -> list[Row]:
+    early, late = hours[SETTLED - 1], hours[-1]
+    turns, since = late.turns, late.turns - early.turns
+    prompts = _one_number(file, "SELECT sum(length(data)) FROM words")
+    free = _one_number(file, "SELECT freelist_count FROM pragma_freelist_count")
+    pages = _one_number(file, "SELECT page_count FROM pragma_page_count")
+    rest = (pages - free) * PAGE_BYTES - prompts
+    grown = Counter(late.types)
+    grown.subtract(early.types)
+    most = ", ".join(f"{name} {count:+}" for name, count in grown.most_common(SHOWN_TYPES))
+    course = ", ".join(f"{hour.memory:.0f}" for hour in hours[SETTLED - 1 :: 4])
+    return [
+        Row(
+            metric=f"memory, hour {SETTLED} to {HOURS} of a day",
+            value=_slope([hour.memory for hour in hours[SETTLED - 1 :]]) * (HOURS - SETTLED),
+            unit="MB",
+            target=MOST_GROWTH,
+            note=f"{turns} turns, {since} of them in these hours; {course} MB every four hours",
+        ),
+        Row(metric="objects", value=sum(grown.values()), note=f"more than at hour {SETTLED}; most: {most}"),
+        Row(metric="tasks", value=late.tasks - early.tasks, note=f"more, of {late.tasks}"),
+        Row(metric="open files", value=late.open_files - early.open_files, note=f"more, of {late.open_files}"),
+        Row(
+            metric="Redis, bytes a turn",
+            value=(late.redis - early.redis) / since,
+            note=f"{late.redis / MEGABYTE:.1f} MB at the end; turns of seven days are kept",
+        ),
+        Row(metric="record, bytes of a prompt", value=prompts / turns, note="compressed, by recorded turn"),
+        Row(
+            metric="record, bytes of a turn without it",
+            value=rest / turns,
+            note=f"{late.file / MEGABYTE:.1f} MB all files; the page saw {sum(events.values())} events",
+        ),
+    ]
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _slope(values: Sequence[float]) -> float:
+    """By least squares, a step."""
+    return statistics.linear_regression(range(len(values)), values).slope
